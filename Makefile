@@ -1,0 +1,77 @@
+# A bare `python3` and `make` are enough: uv is brought into the virtual environment where the machine has none.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV_VERSION := 0.13.7
+# The lock file decides versions; nothing is resolved anew by a build.
+UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
+READY := $(VENV)/.ready
+# Kubernetes of the real control plane: a version (1.33.13) or a minor (1.33). Empty: the newest that is supported.
+KUBERNETES ?=
+export KUBERNETES
+
+.PHONY: help setup demo test check unit test-e2e soak manifests controlplane bench bench-peers docs format clean
+
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## Make .venv with the command at .venv/bin/plimsoll
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(BIN)/uv: | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+$(READY): pyproject.toml uv.lock | $(if $(filter $(BIN)/uv,$(UV)),$(BIN)/uv,$(BIN)/python)
+	UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --quiet --locked --inexact
+	@touch $@
+
+demo: $(READY) controlplane ## Run the operator on a real control plane with sample workloads, and show what it does
+	$(BIN)/python -m tools.demo
+
+check: $(READY) ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+unit: $(READY) ## The tests that need no cluster (under a minute)
+	$(BIN)/pytest -q -m "not real and not soak"
+
+test: check controlplane ## Checks, unit tests, and the suite on the real control plane
+	$(BIN)/pytest -m "not soak"
+
+test-e2e: $(READY) controlplane ## The suite on the real control plane alone; KUBERNETES=1.33 picks a version
+	$(BIN)/pytest -m "real and not soak"
+
+soak: $(READY) controlplane ## The long campaigns: many seeds, many histories
+	$(BIN)/pytest -m soak --timeout 7200
+
+manifests: $(READY) ## Print what an installation applies to a cluster
+	@$(BIN)/plimsoll manifests
+
+controlplane: $(READY) ## Build etcd, kube-apiserver, controllers, scheduler, kubectl and kwok once, into the user's cache
+	$(BIN)/python -m tools.controlplane build
+
+bench: $(READY) controlplane ## Every benchmark, one after the other
+	$(BIN)/python -m benchmarks
+
+bench-peers: $(READY) ## Karpenter's own packing benchmark beside ours, on this machine
+	$(BIN)/python -m benchmarks.packing --peers
+
+docs: $(READY) ## Write the generated pages of docs/ anew
+	$(BIN)/python -m tools.docs
+
+format: $(READY) ## Let ruff lay out and mend what it can
+	$(BIN)/ruff check --fix-only
+	$(BIN)/ruff format
+
+clean: ## Remove the virtual environment and what tools left in the tree
+	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis artifacts dist build

@@ -1,0 +1,164 @@
+"""What a controller says: what to do now, why, what stands in the way, and when to look again.
+
+A `Decision` is data. The operator hands it to the door (`act.py`), `explain` prints it, `simulate` runs it, tests compare it:
+nothing is explained twice. A controller holds no client and awaits nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+
+from msgspec import Struct, field
+
+from plimsoll.kube.resources import Key, Resource
+from plimsoll.kube.store import View
+from plimsoll.kube.types import KubeObject
+
+
+class Reason(Struct, frozen=True):
+    """Why, as a code that people can search for and as a sentence that they can read."""
+
+    code: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+class Blocker(Struct, frozen=True):
+    """What stands in the way, and until when if that is known."""
+
+    code: str
+    message: str
+    until: datetime | None = None
+
+
+class Ref(Struct, frozen=True):
+    """Exactly one object, past or present: a name alone could be someone else's by now."""
+
+    resource: Resource[Any]
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str = ""
+
+    @classmethod
+    def to(cls, resource: Resource[Any], obj: KubeObject) -> Ref:
+        meta = obj.metadata
+        return cls(resource, meta.namespace, meta.name, meta.uid, meta.resource_version)
+
+    @property
+    def key(self) -> Key:
+        return Key(self.resource.kind, self.namespace, self.name)
+
+    def __str__(self) -> str:
+        return str(self.key)
+
+
+class Note(Struct, frozen=True):
+    """An event on an object, for people who read `kubectl describe`."""
+
+    regarding: Ref
+    reason: str
+    message: str
+    type: Literal["Normal", "Warning"] = "Normal"
+    action: str = ""
+
+
+class Patch(Struct, frozen=True):
+    """Change part of an object by a JSON merge patch.
+
+    The patch carries the target's UID, so that it never lands on a namesake. With `if_unchanged` it carries the resourceVersion
+    too and is refused if anyone has written since the view saw the object.
+    """
+
+    target: Ref
+    body: Mapping[str, Any]
+    why: Reason
+    if_unchanged: bool = True
+    subresource: str = ""
+    note: Note | None = None
+
+
+class Create(Struct, frozen=True):
+    """Make an object under a name that follows from the need: done twice, it is still one object."""
+
+    resource: Resource[Any]
+    namespace: str
+    name: str
+    body: Mapping[str, Any]
+    why: Reason
+    note: Note | None = None
+
+
+class Delete(Struct, frozen=True):
+    """Delete an object by UID. Pods are never deleted, they are evicted: the door refuses."""
+
+    target: Ref
+    why: Reason
+    note: Note | None = None
+
+
+class Evict(Struct, frozen=True):
+    """Ask a pod to leave through the Eviction API, within every budget that covers it."""
+
+    pod: Ref
+    workload: Key  # whose limit of disruptions this counts against: the topmost controller
+    why: Reason
+    note: Note | None = None
+
+
+Action: TypeAlias = Patch | Create | Delete | Evict
+
+
+class Measure(Struct, frozen=True):
+    """The value of a gauge as this decision saw it; it disappears when the next decision for the key no longer names it."""
+
+    name: str
+    value: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class Problem(Struct, frozen=True):
+    """Something a person wrote that cannot be followed: reported once per change of the object, not once per look at it."""
+
+    regarding: Ref
+    code: str  # also the reason of the Warning event
+    message: str
+
+
+class Decision(Struct, frozen=True, kw_only=True):
+    """The whole answer for one key. Controllers add fields of their own in a subclass: what is shown is what was decided."""
+
+    reason: Reason
+    actions: tuple[Action, ...] = ()
+    in_order: bool = True  # False: the actions are independent and may be under way together
+    blockers: tuple[Blocker, ...] = ()
+    look_again: timedelta | None = None
+    notes: tuple[Note, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    measures: tuple[Measure, ...] = ()
+
+
+class Permission(Struct, frozen=True):
+    """One thing a controller does to the API server; the chart's RBAC is generated from these."""
+
+    group: str
+    resource: str  # with its subresource: "pods/eviction"
+    verb: str
+
+
+class Controller(Protocol):
+    """What the operator runs. `keys` and `decide` are synchronous and pure."""
+
+    name: ClassVar[str]
+    watches: ClassVar[tuple[Resource[Any], ...]]
+    permissions: ClassVar[tuple[Permission, ...]]
+
+    def keys(self, resource: Resource[Any], changed: KubeObject, view: View) -> Iterable[Key]:
+        """Which keys does this change concern? Asked with the old and the new state of an object."""
+        ...
+
+    def decide(self, key: Key, view: View, now: datetime) -> Decision: ...

@@ -1,0 +1,96 @@
+"""Which kinds there are, where the API server keeps them, and by what a store finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from plimsoll.kube import types
+
+T = TypeVar("T", bound=types.KubeObject)
+
+
+class Key(NamedTuple):
+    """Which object, never what happened to it."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.namespace}/{self.name}" if self.namespace else f"{self.kind}/{self.name}"
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """A way to find objects of one kind by a value that they carry; compared by identity."""
+
+    name: str
+    values: Callable[[Any], Iterable[str]]
+
+
+@dataclass(frozen=True)
+class Resource(Generic[T]):
+    """A kind as the API server serves it, and as we decode it."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    type: type[T]
+    namespaced: bool = True
+    indexes: tuple[Index, ...] = field(default=(), compare=False)
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The URL path of the collection, of one object, or of a part of it."""
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        if namespace and self.namespaced:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        parts += [part for part in (name, subresource) if part]
+        return "/" + "/".join(parts)
+
+    def key(self, obj: types.KubeObject) -> Key:
+        return Key(self.kind, obj.metadata.namespace, obj.metadata.name)
+
+
+def _controller_uid(obj: types.KubeObject) -> Iterable[str]:
+    owner = obj.metadata.controller
+    return (owner.uid,) if owner else ()
+
+
+def _node_name(pod: types.Pod) -> Iterable[str]:
+    return (pod.spec.node_name,) if pod.spec.node_name else ()
+
+
+def _claims(pod: types.Pod) -> Iterable[str]:
+    return [v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim]
+
+
+BY_OWNER = Index("owner", _controller_uid)  # by the UID of the controller: names come back, UIDs do not
+BY_NODE = Index("node", _node_name)
+BY_CLAIM = Index("claim", _claims)
+
+
+def by_label(key: str) -> Index:
+    """Objects by the value of one label; keep the returned index, it is compared by identity."""
+    return Index(f"label:{key}", lambda obj: (value,) if (value := obj.metadata.labels.get(key)) is not None else ())
+
+
+PODS = Resource("", "v1", "pods", "Pod", types.Pod, indexes=(BY_OWNER, BY_NODE))
+NODES = Resource("", "v1", "nodes", "Node", types.Node, namespaced=False)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", types.Namespace, namespaced=False)
+CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", types.ConfigMap)
+CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", types.PersistentVolumeClaim)
+VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", types.PersistentVolume, namespaced=False)
+REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet", types.ReplicaSet, indexes=(BY_OWNER,))
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", types.Deployment)
+STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", types.StatefulSet)
+DAEMONSETS = Resource("apps", "v1", "daemonsets", "DaemonSet", types.DaemonSet)
+BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", types.PodDisruptionBudget)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", types.Lease)

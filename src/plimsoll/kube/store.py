@@ -1,0 +1,135 @@
+"""Objects of a kind by key and by index, and the read-only view over several kinds that decisions are made from.
+
+A reflector is the only writer of a store. Everyone else sees a `View`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from plimsoll.kube.resources import Index, Resource
+from plimsoll.kube.types import KubeObject
+
+T = TypeVar("T", bound=KubeObject)
+
+Name = tuple[str, str]  # namespace ("" for cluster-wide kinds) and name
+Listener = Callable[[Resource[Any], KubeObject | None, KubeObject | None], None]  # kind, before, after
+
+
+class Store(Generic[T]):
+    """All objects of one kind, as the API server had them at `resource_version`."""
+
+    def __init__(self, resource: Resource[T]) -> None:
+        self.resource = resource
+        self.resource_version = ""
+        self.synced = False  # live now: listed, and the watch that follows has not fallen behind or silent
+        self._objects: dict[Name, T] = {}
+        self._indexes: dict[Index, dict[str, dict[Name, T]]] = {index: {} for index in resource.indexes}
+        self._listeners: list[Listener] = []
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def get(self, namespace: str, name: str) -> T | None:
+        return self._objects.get((namespace, name))
+
+    def by(self, index: Index, value: str) -> tuple[T, ...]:
+        """The objects that carry `value`, in the order in which they were first seen."""
+        return tuple(self._indexes[index].get(value, {}).values())
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._objects.values())
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    # ── writing: for reflectors ──────────────────────────────────────────────────────────────────────────────────────
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` after each change; it must be quick and must not raise."""
+        self._listeners.append(listener)
+
+    def add_index(self, index: Index) -> None:
+        """Find objects by one more value; what is already here is entered at once."""
+        if index in self._indexes:
+            return
+        self._indexes[index] = {}
+        for name, obj in self._objects.items():
+            self._enter(index, name, obj)
+
+    def put(self, obj: T) -> None:
+        name = (obj.metadata.namespace, obj.metadata.name)
+        before = self._objects.get(name)
+        self._objects[name] = obj
+        for index, entries in self._indexes.items():
+            old = tuple(index.values(before)) if before is not None else ()
+            new = tuple(index.values(obj))
+            for value in old:
+                if value not in new:
+                    self._leave(entries, value, name)
+            for value in new:
+                entries.setdefault(value, {})[name] = obj
+        self._tell(before, obj)
+
+    def remove(self, namespace: str, name: str) -> None:
+        before = self._objects.pop((namespace, name), None)
+        if before is None:
+            return
+        for index, entries in self._indexes.items():
+            for value in index.values(before):
+                self._leave(entries, value, (namespace, name))
+        self._tell(before, None)
+
+    def names(self) -> set[Name]:
+        return set(self._objects)
+
+    def _enter(self, index: Index, name: Name, obj: T) -> None:
+        for value in index.values(obj):
+            self._indexes[index].setdefault(value, {})[name] = obj
+
+    @staticmethod
+    def _leave(entries: dict[str, dict[Name, T]], value: str, name: Name) -> None:
+        holders = entries.get(value)
+        if holders is not None:
+            holders.pop(name, None)
+            if not holders:
+                del entries[value]
+
+    def _tell(self, before: T | None, after: T | None) -> None:
+        for listener in self._listeners:
+            listener(self.resource, before, after)
+
+
+class View:
+    """What decisions see: one store a kind, read-only by agreement."""
+
+    def __init__(self, stores: Mapping[Resource[Any], Store[Any]]) -> None:
+        self._stores = dict(stores)
+
+    @classmethod
+    def of(cls, objects: Mapping[Resource[Any], Iterable[KubeObject]]) -> View:
+        """A view over objects at hand: a file, a snapshot, a test."""
+        stores: dict[Resource[Any], Store[Any]] = {}
+        for resource, items in objects.items():
+            store = stores[resource] = Store(resource)
+            store.synced = True
+            for item in items:
+                store.put(item)
+        return cls(stores)
+
+    def __getitem__(self, resource: Resource[T]) -> Store[T]:
+        try:
+            return self._stores[resource]
+        except KeyError:
+            raise LookupError(f"{resource.plural} are not watched: name them in the controller's `watches`") from None
+
+    def __contains__(self, resource: Resource[Any]) -> bool:
+        return resource in self._stores
+
+    def stores(self) -> Iterable[Store[Any]]:
+        return self._stores.values()
+
+    @property
+    def stale(self) -> tuple[str, ...]:
+        """The kinds whose store is not live now; empty means that the view may be acted on."""
+        return tuple(sorted(store.resource.plural for store in self._stores.values() if not store.synced))
