@@ -1,0 +1,180 @@
+"""Fixtures for tests on a real control plane; a test that uses one is marked `real`.
+
+    def test_nodes(control_plane, namespace): …          one cluster for the whole run, a namespace for the test
+    def test_outage(new_control_plane):                  a cluster of one's own, to be broken
+        cluster = new_control_plane(components={"scheduler": False})
+
+Where no control plane can be had the tests are skipped with the reason; where CI=true they fail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Generator, Iterator
+from typing import Any, Protocol
+
+import pytest
+
+from tools.controlplane.binaries import Binaries, ControlPlaneUnavailableError, find_binaries
+from tools.controlplane.cluster import ControlPlane
+
+REAL_FIXTURES = frozenset({"control_plane", "namespace", "kwok_nodes", "new_control_plane"})
+
+
+class StartControlPlane(Protocol):
+    """`new_control_plane`: the arguments of `ControlPlane.start`."""
+
+    def __call__(self, **arguments: Any) -> ControlPlane: ...
+
+
+class _Run:
+    """What this test run knows of its clusters."""
+
+    def __init__(self) -> None:
+        self.binaries: Binaries | None = None
+        self.unavailable: str | None = None
+        # The cluster that all tests share, and whether one that used it has failed.
+        self.shared: ControlPlane | None = None
+        self.shared_failed = False
+        self.start_seconds: list[float] = []
+        self.kept_logs: list[str] = []
+
+    def start(self, **arguments: Any) -> ControlPlane:
+        if self.unavailable is not None:
+            if _in_ci():
+                pytest.fail(self.unavailable, pytrace=False)
+            pytest.skip(self.unavailable)
+        binaries = self.binaries
+        if "kubernetes" in arguments or "binaries" in arguments:
+            binaries = arguments.pop("binaries", None) or find_binaries(arguments.pop("kubernetes"))
+        started = time.monotonic()
+        cluster = ControlPlane.start(binaries=binaries, **arguments)
+        self.start_seconds.append(time.monotonic() - started)
+        return cluster
+
+    def stop(self, cluster: ControlPlane, *, failed: bool) -> None:
+        cluster.stop(keep_logs=failed)
+        if failed:
+            self.kept_logs.append(str(cluster.logs))
+
+
+_RUN = pytest.StashKey[_Run]()
+_FAILED = pytest.StashKey[bool]()
+_OWN_CLUSTERS = pytest.StashKey[list[ControlPlane]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[_RUN] = _Run()
+    config.addinivalue_line("markers", "real: runs against the real control plane")
+
+
+# First, because the selection by `-m` is made by the same hook.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if _uses_real_cluster(item):
+            item.add_marker("real")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Find or build the programs before the first test: a build outlasts any test's time limit."""
+    config = session.config
+    if config.option.collectonly or not any(_uses_real_cluster(item) for item in session.items):
+        return
+    run = config.stash[_RUN]
+    capture = config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled() if capture is not None else contextlib.nullcontext():
+        try:
+            run.binaries = find_binaries()
+        except ControlPlaneUnavailableError as error:
+            run.unavailable = str(error)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed and _uses_real_cluster(item):
+        item.stash[_FAILED] = True
+        run = item.config.stash[_RUN]
+        clusters = item.stash.get(_OWN_CLUSTERS, list[ControlPlane]()).copy()
+        if run.shared is not None and "control_plane" in getattr(item, "fixturenames", ()):
+            run.shared_failed = True
+            clusters.append(run.shared)
+        for cluster in clusters:
+            report.sections.append(("logs of the control plane", str(cluster.logs)))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    run = terminalreporter.config.stash[_RUN]
+    if run.unavailable is not None:
+        terminalreporter.write_sep("=", "real control plane: NONE", yellow=True)
+        terminalreporter.write_line(run.unavailable)
+    elif run.binaries is not None and run.start_seconds:
+        clusters = f"{len(run.start_seconds)} cluster{'s' if len(run.start_seconds) > 1 else ''}"
+        times = f"started in {min(run.start_seconds):.1f}–{max(run.start_seconds):.1f} s"
+        terminalreporter.write_line(
+            f"real control plane: {run.binaries.versions} ({run.binaries.origin}); {clusters}, {times}",
+        )
+    for logs in run.kept_logs:
+        terminalreporter.write_line(f"logs of a control plane whose test failed: {logs}")
+
+
+@pytest.fixture(scope="session")
+def control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
+    """The cluster that all tests share. It has no nodes at first; see `kwok_nodes`."""
+    run = pytestconfig.stash[_RUN]
+    cluster = run.shared = run.start()
+    try:
+        yield cluster
+    finally:
+        run.shared = None
+        run.stop(cluster, failed=run.shared_failed)
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """The name of a fresh namespace of the shared cluster."""
+    name = control_plane.add_namespace()
+    yield name
+    control_plane.remove_namespace(name)
+
+
+@pytest.fixture
+def kwok_nodes(control_plane: ControlPlane) -> Iterator[Callable[[str], list[str]]]:
+    """Adds nodes to the shared cluster, `kwok_nodes("3 zone=a class=spot")`, and removes them after the test."""
+    names: list[str] = []
+
+    def add(line: str) -> list[str]:
+        added = control_plane.add_nodes(line)
+        names.extend(added)
+        return added
+
+    yield add
+    control_plane.remove_nodes(names)
+
+
+@pytest.fixture
+def new_control_plane(request: pytest.FixtureRequest) -> Iterator[StartControlPlane]:
+    """Starts clusters of the test's own, with the arguments of `ControlPlane.start`, and stops them after the test."""
+    run = request.config.stash[_RUN]
+    clusters = request.node.stash.setdefault(_OWN_CLUSTERS, [])
+
+    def start(**arguments: Any) -> ControlPlane:
+        cluster = run.start(**arguments)
+        clusters.append(cluster)
+        return cluster
+
+    yield start
+    for cluster in clusters:
+        run.stop(cluster, failed=request.node.stash.get(_FAILED, False))
+
+
+def _uses_real_cluster(item: pytest.Item) -> bool:
+    return not REAL_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+
+
+def _in_ci() -> bool:
+    return os.environ.get("CI", "").lower() == "true"

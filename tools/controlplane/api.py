@@ -1,0 +1,103 @@
+"""The few requests that the tools themselves make to the API server, with the standard library alone."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import select
+import ssl
+import threading
+import urllib.parse
+from pathlib import Path
+from typing import Any
+
+
+class ApiError(RuntimeError):
+    """The API server refused."""
+
+    def __init__(self, method: str, path: str, status: int, message: str) -> None:
+        super().__init__(f"{method} {path}: {status} {message}")
+        self.status = status
+
+
+class Api:
+    """JSON over HTTPS to one API server, one connection a thread."""
+
+    def __init__(self, server: str, ca_file: Path, token: str) -> None:
+        address = urllib.parse.urlsplit(server)
+        self._host, self._port = address.hostname or "127.0.0.1", address.port
+        self._tls = ssl.create_default_context(cafile=str(ca_file))
+        self._token = token
+        self._local = threading.local()
+        self._connections: list[http.client.HTTPSConnection] = []
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        content_type: str = "application/json",
+        timeout: float = 30.0,
+    ) -> Any:
+        """One request, never repeated; the parsed answer, or ApiError."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": content_type, "Accept": "application/json"}
+        connection = self._connection(timeout)
+        try:
+            connection.request(method, path, data, headers)
+            response = connection.getresponse()
+            text = response.read()
+        except (OSError, http.client.HTTPException):
+            connection.close()
+            raise
+        if response.status >= 400:
+            raise ApiError(method, path, response.status, _message_of(text))
+        return json.loads(text) if text else None
+
+    def close(self) -> None:
+        """Close the connections of every thread."""
+        for connection in self._connections:
+            connection.close()
+
+    def _connection(self, timeout: float) -> http.client.HTTPSConnection:
+        connection: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._tls)
+            self._local.connection = connection
+            self._connections.append(connection)
+        connection.timeout = timeout
+        if connection.sock is not None:
+            # Nothing is awaited on an idle connection, so something to read means that the server has closed it.
+            if select.select([connection.sock], [], [], 0)[0]:
+                connection.close()
+            else:
+                connection.sock.settimeout(timeout)
+        return connection
+
+
+def _message_of(text: bytes) -> str:
+    try:
+        return str(json.loads(text)["message"])
+    except (ValueError, KeyError, TypeError):
+        return text.decode(errors="replace")[:500]
+
+
+def answers(url: str, *, timeout: float = 2.0) -> bool:
+    """Whether a health endpoint answers with success. Its certificate is not checked: nothing secret is sent."""
+    address = urllib.parse.urlsplit(url)
+    connection: http.client.HTTPConnection
+    if address.scheme == "https":
+        unchecked = ssl.create_default_context()
+        unchecked.check_hostname = False
+        unchecked.verify_mode = ssl.CERT_NONE
+        connection = http.client.HTTPSConnection(address.netloc, timeout=timeout, context=unchecked)
+    else:
+        connection = http.client.HTTPConnection(address.netloc, timeout=timeout)
+    try:
+        connection.request("GET", address.path + (f"?{address.query}" if address.query else ""))
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
