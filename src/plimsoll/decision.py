@@ -1,12 +1,12 @@
 """What a controller says: what to do now, why, what stands in the way, and when to look again.
 
-A `Decision` is data. The operator hands it to the door (`act.py`), `explain` prints it, `simulate` runs it, tests compare it:
-nothing is explained twice. A controller holds no client and awaits nothing.
+A `Decision` is data. The operator hands it to the door (`act.py`), `explain` prints it, `simulate` runs it, tests
+compare it: nothing is explained twice. A controller holds no client and awaits nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
@@ -68,15 +68,16 @@ class Note(Struct, frozen=True):
 
 
 class Patch(Struct, frozen=True):
-    """Change part of an object by a JSON merge patch.
+    """Change part of an object by a JSON merge patch (`body` a mapping) or a JSON patch (`body` a list of operations).
 
-    The patch carries the target's UID, so that it never lands on a namesake. With `if_unchanged` it carries the resourceVersion
-    too and is refused if anyone has written since the view saw the object.
+    The patch carries the target's UID, so that it never lands on a namesake. With `if_unchanged` it carries the
+    resourceVersion too and is refused if anyone has written since the view saw the object.
     """
 
     target: Ref
-    body: Mapping[str, Any]
+    body: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     why: Reason
+    form: Literal["merge", "json"] = "merge"
     if_unchanged: bool = True
     subresource: str = ""
     note: Note | None = None
@@ -107,6 +108,7 @@ class Evict(Struct, frozen=True):
     pod: Ref
     workload: Key  # whose limit of disruptions this counts against: the topmost controller
     why: Reason
+    may_be_last: bool = False  # the user allows that nobody is ready until the replacement is
     note: Note | None = None
 
 
@@ -114,7 +116,7 @@ Action: TypeAlias = Patch | Create | Delete | Evict
 
 
 class Measure(Struct, frozen=True):
-    """The value of a gauge as this decision saw it; it disappears when the next decision for the key no longer names it."""
+    """The value of a gauge as this decision saw it; gone when the next decision for the key no longer names it."""
 
     name: str
     value: float
@@ -122,7 +124,7 @@ class Measure(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """Something a person wrote that cannot be followed: reported once per change of the object, not once per look at it."""
+    """Something a person wrote that cannot be followed: reported once per change, not once per look at it."""
 
     regarding: Ref
     code: str  # also the reason of the Warning event
@@ -130,7 +132,7 @@ class Problem(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """The whole answer for one key. Controllers add fields of their own in a subclass: what is shown is what was decided."""
+    """The whole answer for one key. A controller adds fields in a subclass: what is shown is what was decided."""
 
     reason: Reason
     actions: tuple[Action, ...] = ()

@@ -1,1 +1,4 @@
-"""Kubernetes as this project sees it: typed partial objects, a client, live views, leases, events. It decides nothing."""
+"""Kubernetes as this project sees it: typed partial objects, a client, live views, leases, events.
+
+It decides nothing.
+"""

@@ -25,9 +25,14 @@ def _encode_special(value: Any) -> Any:
 
 
 @cache
-def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    """The decoder of a type; building one costs far more than using it."""
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(kind, dec_hook=_decode_special)
+
+
+def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """The decoder of a type, made once: building one costs far more than using it."""
+    made: msgspec.json.Decoder[T] = _decoder(kind)  # type: ignore[arg-type]  # a type is hashable; mypy doubts it of type[T]
+    return made
 
 
 def decode(data: bytes | memoryview | msgspec.Raw, kind: type[T]) -> T:

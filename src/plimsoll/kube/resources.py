@@ -94,3 +94,4 @@ STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", types.State
 DAEMONSETS = Resource("apps", "v1", "daemonsets", "DaemonSet", types.DaemonSet)
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", types.PodDisruptionBudget)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", types.Lease)
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event", types.Event)

@@ -1,8 +1,9 @@
 """The parts of Kubernetes objects that this project reads, and nothing more.
 
-Structs are frozen and untracked by the garbage collector (`gc=False`): 20,000 pods are then 20,000 fewer objects to walk at
-every collection. That is safe because they are decoded from JSON, a tree, and hold only tuples, strings, numbers and mappings of
-those: nothing that could lead back to itself. Mappings are shared between the replicas of an owner; nobody may change one.
+Structs are frozen and untracked by the garbage collector (`gc=False`): 20,000 pods are then 20,000 fewer objects to
+walk at every collection. That is safe because they are decoded from JSON, a tree, and hold only tuples, strings, numbers
+and mappings of those: nothing that could lead back to itself. Mappings are shared between the replicas of an owner;
+nobody may change one.
 """
 
 from __future__ import annotations
@@ -211,7 +212,7 @@ class ClaimVolume(Part, frozen=True, gc=False):
 
 
 class Volume(Part, frozen=True, gc=False):
-    """Only what decides where a pod can run or whether it may leave; `Raw` parts tell that a source is there at all."""
+    """Only what decides where a pod can run or whether it may leave; a mapping here tells that a source is there."""
 
     name: str
     persistent_volume_claim: ClaimVolume | None = None
@@ -435,6 +436,33 @@ class LeaseSpec(Part, frozen=True, gc=False):
 
 class Lease(KubeObject, frozen=True, gc=False):
     spec: LeaseSpec = LeaseSpec()
+
+
+class EventSeries(Part, frozen=True, gc=False):
+    count: int
+    last_observed_time: datetime
+
+
+class ObjectReference(Part, frozen=True, gc=False):
+    api_version: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class Event(KubeObject, frozen=True, gc=False):
+    """events.k8s.io/v1: what `kubectl describe` shows under an object."""
+
+    event_time: datetime | None = None
+    reporting_controller: str = ""
+    reporting_instance: str = ""
+    action: str = ""
+    reason: str = ""
+    regarding: ObjectReference = ObjectReference()
+    note: str = ""
+    type: str = ""
+    series: EventSeries | None = None
 
 
 class CustomObject(KubeObject, frozen=True, gc=False):

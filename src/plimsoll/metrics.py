@@ -1,0 +1,86 @@
+"""What the runtime counts, under one prefix; and gauges that decisions bring along, under the names they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+
+from plimsoll.decision import Measure
+from plimsoll.kube.resources import Key
+
+# A `_created` series beside every counter would double what a scrape carries and tells nothing that we need.
+disable_created_metrics()  # type: ignore[no-untyped-call]
+
+
+class Metrics:
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry or CollectorRegistry()
+        self.decisions = self._counter("decisions", "Decisions made, by what they concluded", "controller", "reason")
+        self.actions = self._counter(
+            "actions", "Actions that passed the door or were refused", "controller", "action", "result"
+        )
+        self.problems = self._counter("problems", "Invalid input reported to its author", "controller", "code")
+        self.errors = self._counter(
+            "reconcile_errors", "Reconciles that failed and are tried again", "controller", "error"
+        )
+        self.events = self._counter("events", "Events, by what became of them", "result")
+        self.requests = self._counter("api_requests", "Calls to the API server", "verb", "resource", "code")
+        self.relists = self._counter("view_relists", "Times a kind was listed anew", "resource")
+        self.reconcile_seconds = self._seconds(
+            "reconcile_seconds", "Time from taking a key to giving it back", "controller"
+        )
+        self.decide_seconds = self._seconds("decide_seconds", "Time that the pure decision took", "controller")
+        self.request_seconds = self._seconds(
+            "api_request_seconds", "Time until the API server answered", "verb", "resource"
+        )
+        self.queue_depth = self._gauge("queue_depth", "Keys that wait", "controller")
+        self.leading = self._gauge("leading", "1 while this process leads")
+        self.view_age_seconds = self._gauge("view_age_seconds", "Since the API server was last heard", "resource")
+        self.view_synced = self._gauge("view_synced", "1 while the view of a kind is live", "resource")
+        self.view_objects = self._gauge("view_objects", "Objects of a kind in the view", "resource")
+        self.blocked = self._gauge(
+            "blocked", "Keys whose next step is blocked, by what blocks it", "controller", "code"
+        )
+        self._measured: dict[str, Gauge] = {}
+        self._series: dict[tuple[str, Key], dict[tuple[str, tuple[str, ...]], None]] = {}
+        self._blocking: dict[tuple[str, Key], tuple[str, ...]] = {}
+
+    def publish(self, controller: str, key: Key, measures: Iterable[Measure]) -> None:
+        """Set the gauges of a decision, and drop those that the key's last decision had and this one has not."""
+        published: dict[tuple[str, tuple[str, ...]], None] = {}
+        for measure in measures:
+            gauge = self._measured.get(measure.name)
+            if gauge is None:
+                gauge = Gauge(
+                    measure.name, measure.name.replace("_", " "), tuple(measure.labels), registry=self.registry
+                )
+                self._measured[measure.name] = gauge
+            values = tuple(measure.labels.values())
+            (gauge.labels(**measure.labels) if measure.labels else gauge).set(measure.value)
+            published[measure.name, values] = None
+        for name, values in self._series.pop((controller, key), {}):
+            if (name, values) not in published and values:
+                self._measured[name].remove(*values)
+        if published:
+            self._series[controller, key] = published
+
+    def publish_blockers(self, controller: str, key: Key, codes: Iterable[str]) -> None:
+        now = tuple(sorted(set(codes)))
+        before = self._blocking.pop((controller, key), ())
+        if now:
+            self._blocking[controller, key] = now
+        for code in before:
+            self.blocked.labels(controller, code).dec()
+        for code in now:
+            self.blocked.labels(controller, code).inc()
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"plimsoll_{name}", text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"plimsoll_{name}", text, labels, registry=self.registry)
+
+    def _seconds(self, name: str, text: str, *labels: str) -> Histogram:
+        steps = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+        return Histogram(f"plimsoll_{name}", text, labels, registry=self.registry, buckets=steps)

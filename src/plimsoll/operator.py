@@ -1,0 +1,272 @@
+"""The one place that builds everything, with explicit arguments, and sees it through from start to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import uuid
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from plimsoll.act import Door
+from plimsoll.audit import AuditTrail
+from plimsoll.clock import Clock, RealClock
+from plimsoll.config import Config
+from plimsoll.decision import Controller
+from plimsoll.disruption import DisruptionLedger, DisruptionLimits
+from plimsoll.exit_codes import ExitCode
+from plimsoll.freshness import OwnWrites
+from plimsoll.kube.client import Client
+from plimsoll.kube.credentials import load_credentials
+from plimsoll.kube.errors import KubeError
+from plimsoll.kube.events import EventRecorder
+from plimsoll.kube.lease import LeaderElection, LeaseTimes, Unled
+from plimsoll.kube.reflector import Reflector
+from plimsoll.kube.resources import (
+    BUDGETS,
+    BY_NODE,
+    DEPLOYMENTS,
+    NODES,
+    PODS,
+    REPLICASETS,
+    STATEFULSETS,
+    Resource,
+)
+from plimsoll.kube.store import Store, View
+from plimsoll.kube.types import KubeObject, Node
+from plimsoll.memory import DisruptionMemory
+from plimsoll.metrics import Metrics
+from plimsoll.reconcile import Reconciler
+
+log = structlog.get_logger()
+
+# What the ledger of disruptions must see before any controller may evict.
+SEEN_BEFORE_EVICTING: tuple[Resource[Any], ...] = (PODS, NODES, BUDGETS, DEPLOYMENTS, REPLICASETS, STATEFULSETS)
+# SIGTERM to exit in ten seconds: six for the keys in hand, the rest for giving the lease back and the last events.
+DRAIN_SECONDS = 6.0
+WATCHDOG_SECONDS = 1.0
+
+
+def identity() -> str:
+    """Unique to this process: a pod that restarts under its old name must not take its former lease for its own."""
+    return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}"
+
+
+class Operator:
+    """Everything, wired. `run` returns the exit code; `not_alive` and `not_ready` say why, or None."""
+
+    def __init__(
+        self,
+        config: Config,
+        client: Client,
+        controllers: Sequence[Controller],
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        name: str,
+    ) -> None:
+        self._config = config
+        self._client = client
+        self._clock = clock
+        self.metrics = metrics
+        self._ended: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
+
+        self._stores: dict[Resource[Any], Store[Any]] = {r: Store(r) for r in watched_by(controllers)}
+        self.view = View(self._stores)
+        self._reflectors = {
+            resource: Reflector(
+                client, store, clock, idle_seconds=config.kubernetes.watch_idle_timeout.total_seconds()
+            )
+            for resource, store in self._stores.items()
+        }  # fmt: skip
+
+        self._election = self._campaign(name)
+        leadership = self._election or Unled()
+        self._leadership = leadership
+        self._own_writes = OwnWrites()
+        limits = config.operator.disruption_limits
+        self._ledger = DisruptionLedger(DisruptionLimits(limits.per_workload, limits.per_cluster, limits.period))
+        self._memory = DisruptionMemory(client, clock, namespace=config.operator.namespace, period=limits.period)
+        self._recorder = EventRecorder(
+            client, clock, controller="plimsoll.dev/operator", instance=name,
+            on_result=lambda result: metrics.events.labels(result).inc(),
+        )  # fmt: skip
+        self._audit = AuditTrail(config.operator.audit_log)
+        self._door = Door(
+            client, self.view, clock, identity=name, leadership=leadership, ledger=self._ledger, memory=self._memory,
+            own_writes=self._own_writes, recorder=self._recorder, metrics=metrics, audit=self._audit,
+            read_only=config.operator.read_only_mode,
+        )  # fmt: skip
+        self.reconcilers = [
+            Reconciler(
+                controller, self.view, self._door, clock, leadership=leadership, own_writes=self._own_writes,
+                metrics=metrics, interval=config.controllers.reconcile_interval,
+                workers=config.controllers.max_concurrent_reconciles,
+            )
+            for controller in controllers
+        ]  # fmt: skip
+        for reconciler in self.reconcilers:
+            for resource in reconciler.controller.watches:
+                self._stores[resource].listen(reconciler.changed)
+        if NODES in self._stores and PODS in self._stores:
+            self._stores[NODES].listen(self._node_changed)
+
+    def _campaign(self, name: str) -> LeaderElection | None:
+        wanted = self._config.operator.leader_election
+        if not wanted.enabled or self._config.operator.read_only_mode:
+            return None  # read-only takes no lease: it must be able to watch beside the one that acts
+        return LeaderElection(
+            self._client, self._clock, namespace=self._config.operator.namespace, name=wanted.lease_name, identity=name,
+            times=LeaseTimes(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period),
+            on_elected=lambda _: self._elected(), on_lost=self._lost,
+        )  # fmt: skip
+
+    # ── health ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def not_alive(self) -> str | None:
+        return f"ending: {self._ended.result().name}" if self._ended.done() else None
+
+    def not_ready(self) -> str | None:
+        """Leadership is no condition: a synced standby is ready, or a rollout of the operator would wait for ever."""
+        oldest = self._config.kubernetes.max_view_age.total_seconds()
+        for resource, reflector in self._reflectors.items():
+            if not self._stores[resource].synced:
+                trouble = f": {reflector.trouble}" if reflector.trouble else ""
+                return f"the view of {resource.plural} is not live{trouble}"
+            if reflector.age_seconds() > oldest:
+                return f"nothing was heard of {resource.plural} for {reflector.age_seconds():.0f} s"
+        return None
+
+    # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def run(self, stop: asyncio.Event) -> ExitCode:
+        """Work until told to stop, or until going on would not be safe."""
+        background = [self._spawn(reflector.run(), f"watch {r.plural}") for r, reflector in self._reflectors.items()]
+        background.append(self._spawn(self._watch_over_views(), "watchdog"))
+        recorder = self._spawn(self._recorder.run(), "events")
+        election = self._spawn(self._election.run(), "election") if self._election else None
+        working = [self._spawn(r.run(), f"controller {r.controller.name}") for r in self.reconcilers]
+        if self._election is None:
+            self._spawn_beginning()
+        stopped = asyncio.create_task(stop.wait(), name="stop")
+        try:
+            await asyncio.wait([stopped, self._ended], return_when=asyncio.FIRST_COMPLETED)
+            code = self._ended.result() if self._ended.done() else ExitCode.STOPPED
+            log.info("stopping", exit_code=int(code), why=code.name.lower())
+            if code is ExitCode.STOPPED:
+                await self._drain(working)
+            return code
+        finally:
+            # Workers first: nothing may be written once the lease is given back.
+            await _cancel(stopped, *working)
+            if election is not None:
+                await _cancel(election)
+            await _cancel(recorder, *background)
+            self._audit.close()
+
+    async def _drain(self, working: Sequence[asyncio.Task[None]]) -> None:
+        for reconciler in self.reconcilers:
+            reconciler.queue.shut_down()
+        if working:
+            _, unfinished = await asyncio.wait(working, timeout=DRAIN_SECONDS)
+            if unfinished:
+                log.warning("not everything was finished", controllers=[task.get_name() for task in unfinished])
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(self._task_ended)
+        return task
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            log.error("a part of the operator failed", part=task.get_name(), exc_info=error)
+            self._end(ExitCode.UNEXPECTED_ERROR)
+
+    def _end(self, code: ExitCode) -> None:
+        if not self._ended.done():
+            self._ended.set_result(code)
+
+    def _elected(self) -> None:
+        self.metrics.leading.set(1)
+        self._own_writes.forget()
+        self._spawn_beginning()
+
+    def _spawn_beginning(self) -> None:
+        self._spawn(self._begin(), "beginning of a tenure")
+
+    async def _begin(self) -> None:
+        """What was written down before counts from the first decision on; then every key is looked at."""
+        while not self._config.operator.read_only_mode:
+            try:
+                self._ledger.recall(await self._memory.recall())
+                break
+            except KubeError as error:
+                log.warning("memory not readable yet", error=str(error))
+                await self._clock.sleep(1)
+        for reconciler in self.reconcilers:
+            reconciler.look_at_everything()
+
+    def _lost(self, why: str) -> None:
+        self.metrics.leading.set(0)
+        self._ledger.close()
+        # Work under way was decided in a tenure that is over. Its writes are refused at the door, but what it has read and
+        # half done lives in this process: a new process starts from what is true.
+        if any(reconciler.queue.handling for reconciler in self.reconcilers):
+            log.error("leadership lost with work under way", why=why)
+            self._end(ExitCode.LEADERSHIP_LOST)
+
+    async def _watch_over_views(self) -> None:
+        limit = self._config.kubernetes.exit_view_age.total_seconds()
+        while True:
+            for resource, reflector in self._reflectors.items():
+                age, store = reflector.age_seconds(), self._stores[resource]
+                self.metrics.view_age_seconds.labels(resource.plural).set(age)
+                self.metrics.view_synced.labels(resource.plural).set(store.synced)
+                self.metrics.view_objects.labels(resource.plural).set(len(store))
+                if age > limit:
+                    log.error("the view is too old to go on", resource=resource.plural, age_seconds=round(age))
+                    self._end(ExitCode.VIEW_TOO_OLD)
+            await self._clock.sleep(WATCHDOG_SECONDS)
+
+    def _node_changed(self, _: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:
+        # On every replica, leading or not: whoever leads next has seen the losses too.
+        if not isinstance(before, Node) or not before.ready or (isinstance(after, Node) and after.ready):
+            return
+        pods = self._stores[PODS].by(BY_NODE, before.name)
+        self._ledger.node_lost(pods, self.view, self._clock.monotonic())
+
+
+def watched_by(controllers: Sequence[Controller]) -> tuple[Resource[Any], ...]:
+    """Every kind that must be seen, each once."""
+    wanted: dict[Resource[Any], None] = {}
+    for controller in controllers:
+        wanted |= dict.fromkeys(controller.watches)
+        if any(permission.resource == "pods/eviction" for permission in controller.permissions):
+            wanted |= dict.fromkeys(SEEN_BEFORE_EVICTING)
+    return tuple(wanted)
+
+
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def connect(config: Config, metrics: Metrics, *, kubeconfig: Path | None, context: str | None) -> Client:
+    """A client for the cluster that the flags and the environment point to."""
+
+    def observe(verb: str, resource: str, code: int, seconds: float) -> None:
+        metrics.requests.labels(verb, resource, str(code)).inc()
+        metrics.request_seconds.labels(verb, resource).observe(seconds)
+
+    return Client(
+        load_credentials(kubeconfig, context), clock=RealClock(), qps=config.kubernetes.qps, burst=config.kubernetes.burst,
+        timeout_seconds=config.kubernetes.request_timeout.total_seconds(), observe=observe,
+    )  # fmt: skip
