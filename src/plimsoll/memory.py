@@ -28,7 +28,7 @@ SHARDS = 16  # a ConfigMap holds 1 MiB; by workload, so that one busy workload r
 
 
 class _Entry(msgspec.Struct, frozen=True):
-    workload: tuple[str, str, str]
+    workload: Key
     pod: str
     at: datetime
 
@@ -56,7 +56,7 @@ class DisruptionMemory:
     async def remember(self, disruption: Disruption) -> None:
         """Write a disruption down, and strike out what no longer counts; raises if that did not succeed."""
         name = f"plimsoll-{KIND}-{_shard(disruption.workload):x}"
-        entry = _Entry(tuple(disruption.workload), disruption.pod, self._clock.now())
+        entry = _Entry(disruption.workload, disruption.pod, self._clock.now())
         data: dict[str, str | None] = {disruption.uid: msgspec.json.encode(entry).decode()}
         try:
             there = await self._client.get(CONFIGMAPS, self._namespace, name)
@@ -77,7 +77,7 @@ class DisruptionMemory:
         # An entry from a clock that was ahead of ours is as young as can be, never younger.
         age = max(timedelta(0), self._clock.now() - entry.at)
         at = self._clock.monotonic() - age.total_seconds()
-        return Disruption(Key(*entry.workload), entry.pod, uid, at)
+        return Disruption(entry.workload, entry.pod, uid, at)
 
     def _entries(self, config_map: ConfigMap) -> dict[str, _Entry]:
         entries = {}
@@ -87,7 +87,7 @@ class DisruptionMemory:
             except msgspec.MsgspecError:
                 # Edited by hand. Counted as a disruption of nobody, just now: what cannot be read is not ignored.
                 log.warning("unreadable entry in memory", configmap=config_map.name, entry=uid)
-                entries[uid] = _Entry(("", "", ""), "", self._clock.now().astimezone(UTC))
+                entries[uid] = _Entry(Key("", "", ""), "", self._clock.now().astimezone(UTC))
         return entries
 
 

@@ -154,7 +154,8 @@ class Operator:
             self._spawn_beginning()
         stopped = asyncio.create_task(stop.wait(), name="stop")
         try:
-            await asyncio.wait([stopped, self._ended], return_when=asyncio.FIRST_COMPLETED)
+            either: tuple[asyncio.Future[Any], ...] = (stopped, self._ended)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             code = self._ended.result() if self._ended.done() else ExitCode.STOPPED
             log.info("stopping", exit_code=int(code), why=code.name.lower())
             if code is ExitCode.STOPPED:

@@ -1,0 +1,18 @@
+"""What all tests share: the real control plane, and hypothesis settled so that a failure in CI can be repeated anywhere."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+pytest_plugins = ["tests.realcluster"]
+
+settings.register_profile(
+    "plimsoll",
+    deadline=None,  # the machines are shared and noisy: a slow example is no failure
+    derandomize=os.environ.get("CI", "").lower() == "true",
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    print_blob=True,
+)
+settings.load_profile("plimsoll")

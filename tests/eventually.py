@@ -1,0 +1,25 @@
+"""Waiting for conditions, never for time."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+# Far beyond what anything takes: the machines are shared and noisy, and a condition that holds is seen at once.
+PATIENCE_SECONDS = 60.0
+
+
+async def eventually(condition: Callable[[], Any], what: str = "", *, seconds: float = PATIENCE_SECONDS) -> Any:
+    """The first true value of `condition`, a function or a coroutine function; an AssertionError with `what` was awaited if it never comes."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    value: Any = None
+    while loop.time() < deadline:
+        found = condition()
+        value = await found if inspect.isawaitable(found) else found
+        if value:
+            return value
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"never came: {what or inspect.getsource(condition).strip()} (last seen: {value!r})")

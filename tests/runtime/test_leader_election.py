@@ -1,0 +1,210 @@
+"""Leader election on a real API server: one leader, by a clock that does not jump, with an epoch for every tenure."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from plimsoll.kube.client import Client
+from plimsoll.kube.errors import Unreachable
+from plimsoll.kube.lease import LeaderElection, LeaseTimes
+from plimsoll.kube.resources import LEASES
+from tests.clocks import PushedClock
+from tests.eventually import eventually
+
+TIMES = LeaseTimes(timedelta(seconds=15), timedelta(seconds=10), timedelta(seconds=2))
+
+
+class Candidate:
+    def __init__(self, client: Client, namespace: str, name: str, times: LeaseTimes = TIMES) -> None:
+        self.clock = PushedClock()
+        self.elected: list[str] = []
+        self.lost: list[str] = []
+        self.election = LeaderElection(
+            client, self.clock, namespace=namespace, name="leader", identity=name, times=times,
+            on_elected=self.elected.append, on_lost=self.lost.append,
+        )  # fmt: skip
+
+    @property
+    def leading(self) -> bool:
+        return self.election.epoch() is not None
+
+
+@asynccontextmanager
+async def campaigning(*candidates: Candidate) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(candidate.election.run()) for candidate in candidates]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@pytest.fixture
+def candidate(client: Client, namespace: str) -> Callable[[str], Candidate]:
+    return lambda name: Candidate(client, namespace, name)
+
+
+async def test_one_of_two_leads_and_the_other_follows_when_it_stops(candidate: Callable[[str], Candidate]):
+    first, second = candidate("first"), candidate("second")
+    async with campaigning(second):
+        async with campaigning(first):
+            await eventually(lambda: first.leading or second.leading)
+            leader, other = (first, second) if first.leading else (second, first)
+            await eventually(lambda: other.election.holder == ("first" if leader is first else "second"))
+            assert not other.leading
+            if leader is second:
+                return  # the other order of the same race: nothing is left to release
+        # Released on stopping: the follower needs no expiry, only its next try.
+        second.clock.push(TIMES.retry_period.total_seconds())
+        await eventually(lambda: second.leading)
+
+
+async def test_every_tenure_has_a_later_epoch(candidate: Callable[[str], Candidate]):
+    epochs = []
+    for name in ("a", "b", "a2"):
+        one = candidate(name)
+        async with campaigning(one):
+            await eventually(lambda: one.leading)  # noqa: B023
+            epochs.append(int(one.elected[0]))
+    assert epochs == sorted(set(epochs))
+
+
+async def test_a_lease_that_is_not_renewed_is_taken_after_its_duration_and_not_before(
+    candidate: Callable[[str], Candidate], client: Client, namespace: str
+):
+    gone, follower = candidate("gone"), candidate("follower")
+    task = asyncio.create_task(gone.election.run())
+    await eventually(lambda: gone.leading)
+    gone.election._release = _never  # type: ignore[method-assign]  # it crashes: nothing is given back
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    async with campaigning(follower):
+        await eventually(lambda: follower.election.holder == "gone")
+        follower.clock.push(TIMES.duration.total_seconds() - 5)
+        await asyncio.sleep(0.2)
+        assert not follower.leading
+        follower.clock.push(6)
+        await eventually(lambda: follower.leading)
+        lease = await client.get(LEASES, namespace, "leader")
+        assert lease.spec.lease_transitions == 1
+
+
+async def _never() -> None:
+    return
+
+
+async def test_a_leader_that_was_stopped_knows_that_its_time_ran_out_before_it_hears_anything(
+    candidate: Callable[[str], Candidate],
+):
+    leader = candidate("leader")
+    async with campaigning(leader):
+        await eventually(lambda: leader.leading)
+        leader.clock.monotonic_offset += TIMES.renew_deadline.total_seconds() + 1  # as after SIGSTOP and SIGCONT
+        assert not leader.leading
+
+
+async def test_the_wall_clock_may_jump_either_way(candidate: Callable[[str], Candidate]):
+    leader, follower = candidate("leader"), candidate("follower")
+    async with campaigning(leader):
+        await eventually(lambda: leader.leading)
+        async with campaigning(follower):
+            for hours in (1, -1):
+                leader.clock.wall_offset = timedelta(hours=hours)
+                follower.clock.wall_offset = timedelta(hours=-hours)
+                leader.clock.push(2)
+                follower.clock.push(2)
+                await asyncio.sleep(0.1)
+                assert leader.leading
+                assert not follower.leading
+
+
+async def test_a_deleted_lease_starts_a_new_tenure(
+    candidate: Callable[[str], Candidate], client: Client, namespace: str
+):
+    leader = candidate("leader")
+    async with campaigning(leader):
+        await eventually(lambda: leader.leading)
+        lease = await client.get(LEASES, namespace, "leader")
+        await client.delete(LEASES, namespace, "leader", uid=lease.uid)
+        leader.clock.push(2)
+        await eventually(lambda: len(leader.elected) == 2)
+        assert leader.lost == ["the lease was deleted"]
+        assert leader.elected[0] != leader.elected[1]
+
+
+async def test_a_lease_given_to_another_by_hand_is_lost_at_once(
+    candidate: Callable[[str], Candidate], client: Client, namespace: str
+):
+    leader = candidate("leader")
+    async with campaigning(leader):
+        await eventually(lambda: leader.leading)
+        await client.patch(LEASES, namespace, "leader", {"spec": {"holderIdentity": "intruder"}})
+        leader.clock.push(2)
+        await eventually(lambda: leader.lost)
+        assert "intruder" in leader.lost[0]
+        assert not leader.leading
+
+
+async def test_an_edit_that_leaves_the_holder_alone_costs_nothing(
+    candidate: Callable[[str], Candidate], client: Client, namespace: str
+):
+    leader = candidate("leader")
+    async with campaigning(leader):
+        await eventually(lambda: leader.leading)
+        edited = await client.patch(LEASES, namespace, "leader", {"metadata": {"annotations": {"note": "hello"}}})
+        leader.clock.push(2)
+
+        async def renewed() -> bool:
+            lease = await client.get(LEASES, namespace, "leader")
+            return lease.metadata.resource_version != edited.metadata.resource_version
+
+        await eventually(renewed)
+        assert leader.leading
+        assert not leader.lost
+
+
+async def test_a_lost_reply_to_the_acquiring_write_ends_in_one_tenure(client: Client, namespace: str):
+    one = Candidate(client, namespace, "one")
+    create = client.create
+    calls = 0
+
+    async def applied_but_unheard(*args, **kwargs):
+        nonlocal calls
+        calls += 1
+        await create(*args, **kwargs)
+        raise Unreachable("the reply was lost")
+
+    client.create = applied_but_unheard  # type: ignore[method-assign]
+    async with campaigning(one):
+        await eventually(lambda: calls == 1)
+        client.create = create  # type: ignore[method-assign]
+        one.clock.push(2)
+        await eventually(lambda: one.leading)
+        assert len(one.elected) == 1
+        lease = await client.get(LEASES, namespace, "leader")
+        assert lease.spec.holder_identity == "one"
+
+
+async def test_a_leader_that_cannot_renew_loses_in_time(client: Client, namespace: str):
+    one = Candidate(client, namespace, "one")
+    async with campaigning(one):
+        await eventually(lambda: one.leading)
+        patch = client.patch
+
+        async def unreachable(*_args, **_kwargs):
+            raise Unreachable("no route")
+
+        client.patch = unreachable  # type: ignore[method-assign]
+        one.clock.push(4)
+        await asyncio.sleep(0.1)
+        assert one.election.epoch()  # six of ten seconds are left
+        one.clock.push(7)
+        assert one.election.epoch() is None
+        await eventually(lambda: one.lost)
+        client.patch = patch  # type: ignore[method-assign]
