@@ -1,0 +1,1 @@
+"""The operator at work on a real control plane, told in a terminal."""
