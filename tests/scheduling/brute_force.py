@@ -1,0 +1,58 @@
+"""Every possibility, one after the other: what is not found here does not exist. For small cases only."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from plimsoll.kube.types import Pod
+from tests.scheduling.cases import Case, Plan
+from tests.scheduling.checker import Placement, Situation, after
+
+# Pods below it wait for room; nobody buys a node for them.
+LOWEST_PRIORITY_THAT_SCALES = -10
+
+
+def place_for(case: Case, plan: Plan, pod: Pod) -> str | None:
+    """Where a pod could still go once the plan is carried out: a node that is there, or one more that may be made."""
+    final = after(plan.before, plan.placements)
+    if pod.spec.scheduling_gates:
+        return None
+    here = next(iter(open_to(final, pod)), None)
+    if here is not None or pod.spec.priority < LOWEST_PRIORITY_THAT_SCALES:
+        return here
+    made = Counter(new.template for new in plan.packing.new_nodes)
+    sold = Counter((new.template, new.offering) for new in plan.packing.new_nodes)
+    for template in case.templates:
+        if template.max_nodes is not None and made[template.name] >= template.max_nodes:
+            continue
+        for offering in template.offerings:
+            if offering.available is not None and sold[template.name, offering.name] >= offering.available:
+                continue
+            larger = final.copy()
+            fresh = case.make_node(larger, "one-more", template, offering)
+            if not larger.ask(pod).refusals(fresh):
+                return f"a new node of {template.name} as {offering.name}"
+    return None
+
+
+def open_to(now: Situation, pod: Pod, *, but: Iterable[str] = ()) -> list[str]:
+    """The nodes that would have this pod now."""
+    asked, closed = now.ask(pod), set(but)
+    return [name for name, node in now.nodes.items() if name not in closed and not asked.refusals(node)]
+
+
+def way_to_place(now: Situation, pods: Sequence[Pod], *, but: Iterable[str] = ()) -> list[Placement] | None:
+    """An order and a place for each, so that all of them are accepted; None if there is no such order and places."""
+    if not pods:
+        return []
+    closed = set(but)
+    for pod in pods:
+        rest = [other for other in pods if other is not pod]
+        for name in open_to(now, pod, but=closed):
+            now.place(pod, name)
+            found = way_to_place(now, rest, but=closed)
+            now.take(pod, name)
+            if found is not None:
+                return [Placement(pod, name), *found]
+    return None
