@@ -1,0 +1,220 @@
+"""Everything that can be set, as one typed tree.
+
+The keys of the file, the environment variables, `plimsoll config show` and `docs/configuration.md` all follow from these
+types; nothing is named twice. A key stands here only if something reads it.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+ControllerName: TypeAlias = Literal["placement", "deletion-cost", "nodegroups", "allocation"]
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+LogFormat: TypeAlias = Literal["console", "json"]
+
+# The API server's own rules for these names (RFC 1123); `title` is what an error message says is expected.
+NamespaceName: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
+        title="the name of a namespace (lower-case letters, digits and -, at most 63)",
+    ),
+]
+ObjectName: TypeAlias = Annotated[
+    str,
+    Meta(
+        pattern=r"^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+        title="the name of an object (lower-case letters, digits, - and ., at most 253)",
+    ),
+]
+NonEmpty: TypeAlias = Annotated[str, Meta(min_length=1, title="a text that is not empty")]
+
+
+class Section(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A group of keys. Its docstring introduces it in the generated reference."""
+
+
+def about(text: str) -> Meta:
+    return Meta(description=text)
+
+
+def span(text: str, *, at_least: str, whole_seconds: bool = False) -> Meta:
+    """A duration; its lower bound is written like any other duration."""
+    return Meta(description=text, extra={"at_least": at_least, "whole_seconds": whole_seconds})
+
+
+class LeaderElection(Section, frozen=True):
+    """Of several replicas one acts. `leaseDuration` > `renewDeadline` > `retryPeriod`: a leader that cannot renew stops before
+    another may start."""
+
+    enabled: Annotated[
+        bool,
+        about("Hold an election. Switch it off only where exactly one process runs. In read-only mode none is held."),
+    ] = True
+    lease_name: Annotated[ObjectName, about("The Lease, in `operator.namespace`, that the leader holds.")] = (
+        "plimsoll-leader"
+    )
+    lease_duration: Annotated[
+        timedelta,
+        span(
+            "How long the others respect a lease that is no longer renewed. A Lease holds whole seconds.",
+            at_least="1s",
+            whole_seconds=True,
+        ),
+    ] = timedelta(seconds=15)
+    renew_deadline: Annotated[
+        timedelta, span("How long the leader goes on acting without having renewed its lease.", at_least="100ms")
+    ] = timedelta(seconds=10)
+    retry_period: Annotated[
+        timedelta, span("The pause between two attempts to take or renew the lease.", at_least="50ms")
+    ] = timedelta(seconds=2)
+
+
+class DisruptionLimits(Section, frozen=True):
+    """How many pods may be asked to leave within a rolling period, whatever budgets would allow. Pods that were lost without
+    our doing count, too."""
+
+    per_workload: Annotated[
+        int, Meta(ge=0, description="Disruptions of one workload (the topmost controller of its pods); 0 allows none.")
+    ] = 10
+    per_cluster: Annotated[int, Meta(ge=0, description="Disruptions in the whole cluster; 0 allows none.")] = 100
+    period: Annotated[
+        timedelta, span("The length of the rolling period that both limits count over.", at_least="1s")
+    ] = timedelta(hours=1)
+
+
+class Operator(Section, frozen=True):
+    """The operator as a whole."""
+
+    read_only_mode: Annotated[
+        bool,
+        about(
+            "Decide, log and show, but write nothing: no change, no eviction, no lease, no event. `--dry-run` sets it."
+        ),
+    ] = False
+    namespace: Annotated[
+        NamespaceName,
+        about(
+            "Where the operator keeps what is its own, such as its Lease. Unless set: `POD_NAMESPACE`, then the namespace of "
+            "the pod's service account, then the default."
+        ),
+    ] = "plimsoll-system"
+    watch_namespaces: Annotated[
+        tuple[NamespaceName, ...],
+        about(
+            "The namespaces whose objects are seen and managed; empty: all. Nodes and other cluster-wide kinds are always seen."
+        ),
+    ] = ()
+    audit_log: Annotated[
+        str,
+        about("Where one JSON line a write goes: a file's path, `-` for standard output, or empty for nowhere."),
+    ] = "-"
+    leader_election: LeaderElection = LeaderElection()
+    disruption_limits: DisruptionLimits = DisruptionLimits()
+
+
+class DeletionCost(Section, frozen=True):
+    """The controller that decides which replica leaves first."""
+
+    adopt_existing: Annotated[
+        bool,
+        about("Take over values near 2147483647 that another controller left on pods, so that their holes close, too."),
+    ] = False
+    ceiling: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=2_147_483_647,
+            description="The highest value that is written; the next pod of the zone gets one less. Lower it where Karpenter "
+            "reads the annotation as a disruption cost.",
+        ),
+    ] = 2_147_483_647
+    algorithms: Annotated[
+        tuple[NonEmpty, ...],
+        about("The algorithms (entry points of the group `plimsoll.deletion_cost`) that are active; empty: all."),
+    ] = ()
+    max_rewrites_per_minute: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="How many of its own values the controller may write anew in a minute to close holes; 0 closes none. "
+            "A pod's first value is not counted.",
+        ),
+    ] = 60
+
+
+class Controllers(Section, frozen=True):
+    """Which controllers run, and how hard they work."""
+
+    enabled: Annotated[
+        tuple[ControllerName, ...], about("The controllers that run; empty: all that exist. `--controllers` sets it.")
+    ] = ()
+    reconcile_interval: Annotated[
+        timedelta, span("Every key is looked at again at least this often, changed or not.", at_least="1s")
+    ] = timedelta(minutes=5)
+    max_concurrent_reconciles: Annotated[
+        int, Meta(ge=1, description="How many keys of one controller are worked on at a time.")
+    ] = 4
+    deletion_cost: DeletionCost = DeletionCost()
+
+
+class Kubernetes(Section, frozen=True):
+    """How the API server is talked to, and how old a view of the cluster may become."""
+
+    qps: Annotated[
+        int, Meta(ge=1, description="Requests a second, on average; watches and leases are not held back.")
+    ] = 50
+    burst: Annotated[int, Meta(ge=1, description="Requests that may be sent at once after a quiet spell.")] = 100
+    request_timeout: Annotated[timedelta, span("How long any call but a watch may take.", at_least="100ms")] = (
+        timedelta(seconds=30)
+    )
+    watch_idle_timeout: Annotated[
+        timedelta,
+        span(
+            "A watch that is silent for so long is taken for dead and opened anew. The API server sends a bookmark about "
+            "every minute.",
+            at_least="1s",
+        ),
+    ] = timedelta(seconds=150)
+    max_view_age: Annotated[
+        timedelta, span("A view of which nothing was heard for longer makes the process unready.", at_least="1s")
+    ] = timedelta(minutes=5)
+    exit_view_age: Annotated[
+        timedelta,
+        span("A view of which nothing was heard for longer ends the process, with exit code 5.", at_least="1s"),
+    ] = timedelta(minutes=15)
+
+
+class Web(Section, frozen=True):
+    """Where `/healthz`, `/readyz` and `/metrics` are served."""
+
+    host: Annotated[
+        NonEmpty,
+        about(
+            "The address to listen on; `*` is every address of the machine, IPv4 and IPv6, as probes in a cluster need it "
+            "(`plimsoll manifests` sets it)."
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535, description="The port to listen on; 0 takes any that is free.")] = 8080
+
+
+class Logging(Section, frozen=True):
+    """Log records go to standard error."""
+
+    level: Annotated[LogLevel, about("The least important records that are kept. `--log-level` sets it.")] = "info"
+    format: Annotated[
+        LogFormat, about("`console` for people, `json` for one JSON object a line. `--log-format` sets it.")
+    ] = "console"
+
+
+class Config(Section, frozen=True):
+    """The whole tree."""
+
+    operator: Operator = Operator()
+    controllers: Controllers = Controllers()
+    kubernetes: Kubernetes = Kubernetes()
+    web: Web = Web()
+    logging: Logging = Logging()

@@ -1,0 +1,151 @@
+"""Defaults < file < environment < flags: the effective configuration, and where each of its values comes from."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from plimsoll.config import Config
+from plimsoll.config.environment import read_environment
+from plimsoll.config.forms import as_word, shown
+from plimsoll.config.settings import SETTINGS, build_config, likely_meant
+from plimsoll.config.sources import ConfigurationError, Problem, Reading, Written
+from plimsoll.config.yaml_file import read_yaml
+
+DEFAULT = "default"
+SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_MOST_BYTES = 1 << 20  # a ConfigMap holds no more, and nobody writes that much
+
+# Values that are fine alone and wrong together: the longer one, the shorter one, and why.
+_LONGER_THAN = (
+    (
+        "operator.leaderElection.leaseDuration",
+        "operator.leaderElection.renewDeadline",
+        "a leader must stop before another may start",
+    ),
+    (
+        "operator.leaderElection.renewDeadline",
+        "operator.leaderElection.retryPeriod",
+        "a leader must have time for more than one attempt",
+    ),
+    ("kubernetes.exitViewAge", "kubernetes.maxViewAge", "a process is unready before it gives up"),
+    (
+        "kubernetes.maxViewAge",
+        "kubernetes.watchIdleTimeout",
+        "a dead watch must be opened anew before its view counts as stale",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A key that the command line sets, and how the option is called there."""
+
+    key: str
+    text: str
+    option: str
+
+
+@dataclass(frozen=True)
+class Loaded:
+    config: Config
+    origins: Mapping[str, str]  # by key
+
+
+def load(
+    file: Path | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    flags: Sequence[Flag] = (),
+    service_account_namespace: Path | None = None,
+) -> Loaded:
+    """The effective configuration, or ConfigurationError with everything that is wrong in any source.
+
+    Without an environment the result is the same wherever it is computed.
+    """
+    environ = environ or {}
+    defaults = {setting.key: Written(setting.default, DEFAULT) for setting in SETTINGS.values()}
+    readings = [
+        Reading(defaults),
+        _surroundings(environ, service_account_namespace),
+        _read_file(file) if file else Reading(),
+        read_environment(environ),
+        _read_flags(flags),
+    ]
+    written = {key: value for reading in readings for key, value in reading.values.items()}
+    problems = [problem for reading in readings for problem in reading.problems]
+    refused = {problem.key for problem in problems}
+    for longer, shorter, why in _LONGER_THAN:
+        if written[longer].value > written[shorter].value or refused & {longer, shorter}:
+            continue
+        # Whoever wrote one of the two is addressed by that one, not by a default that nobody wrote.
+        culprit, other, word = (
+            (shorter, longer, "shorter") if written[longer].origin == DEFAULT else (longer, shorter, "longer")
+        )
+        message = (
+            f"{_shown(written, culprit)} is not {word} than {other} ({_shown(written, other)}, {written[other].origin})"
+        )
+        problems.append(Problem(written[culprit].origin, culprit, f"{message}: {why}"))
+    if problems:
+        raise ConfigurationError(problems)
+    config = build_config({key: value.value for key, value in written.items()})
+    return Loaded(config, {key: value.origin for key, value in written.items()})
+
+
+def _shown(written: Mapping[str, Written], key: str) -> str:
+    return str(SETTINGS[key].form.plain(written[key].value))
+
+
+def _surroundings(environ: Mapping[str, str], service_account_namespace: Path | None) -> Reading:
+    """The namespace that a pod finds itself in. What it says is not the user's doing, so it is weaker than any source."""
+    reading = Reading()
+    namespace = SETTINGS["operator.namespace"]
+    if text := environ.get("POD_NAMESPACE", "").strip():
+        reading.take(namespace, text, "POD_NAMESPACE")
+    elif service_account_namespace and (text := _text_of(service_account_namespace)):
+        reading.take(namespace, text, str(service_account_namespace))
+    return reading
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text("utf-8").strip()
+    except OSError:
+        return ""  # not in a pod
+
+
+def _read_file(file: Path) -> Reading:
+    name = "standard input" if str(file) == "-" else str(file)
+    reading = Reading()
+    try:
+        if str(file) == "-":
+            data = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        else:
+            with file.open("rb") as stream:
+                data = stream.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            reading.refuse(name, "", "larger than 1 MiB; is this the right file?")
+            return reading
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        reading.refuse(f"{name}:{line}", "", f"not UTF-8 (byte {data[error.start]:#04x})")
+        return reading
+    except OSError as error:
+        reading.refuse(name, "", f"cannot be read: {error.strerror}")
+        return reading
+    return read_yaml(text, name)
+
+
+def _read_flags(flags: Sequence[Flag]) -> Reading:
+    reading = Reading()
+    for flag in flags:
+        if setting := SETTINGS.get(flag.key):
+            reading.take(setting, flag.text, flag.option)
+        else:
+            reading.refuse(
+                flag.option, as_word(flag.key), f"unknown key (value {shown(flag.text)}); {likely_meant(flag.key)}"
+            )
+    return reading

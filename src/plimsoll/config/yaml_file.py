@@ -1,0 +1,134 @@
+"""Configuration from a YAML file, read by node rather than by value, so that each error can name its line."""
+
+from __future__ import annotations
+
+import yaml
+
+from plimsoll.config.forms import Form, ListOf, Number, Span, Switch, as_word, shown
+from plimsoll.config.settings import TREE, Group, Setting, likely_meant
+from plimsoll.config.sources import Reading, Written
+
+_TAG = "tag:yaml.org,2002:"
+_NAMES = {"null": "nothing", "bool": "a boolean", "int": "a number", "float": "a number", "timestamp": "a date"}
+
+
+def read_yaml(text: str, name: str) -> Reading:
+    """What the text of a file says. `name` is how messages call the file."""
+    reading = Reading()
+    try:
+        documents = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        reading.refuse(_at(name, mark), "", f"not valid YAML: {error.problem or error.context}")
+    except yaml.YAMLError as error:
+        reading.refuse(name, "", f"not valid YAML: {' '.join(str(error).split())}")
+    except RecursionError:
+        reading.refuse(name, "", "not valid YAML: nested too deeply")
+    else:
+        if len(documents) > 1:
+            reading.refuse(_at(name, documents[1].start_mark), "", "a second document begins here; a file holds one")
+        elif documents:
+            _File(name, reading).section(documents[0], TREE)
+    return reading
+
+
+def _at(name: str, mark: yaml.Mark | None) -> str:
+    return f"{name}:{mark.line + 1}:{mark.column + 1}" if mark else name
+
+
+class _File:
+    """Walks nodes and sections side by side. It goes only as deep as the sections do, so an alias to itself ends, too."""
+
+    def __init__(self, name: str, reading: Reading) -> None:
+        self._name = name
+        self._reading = reading
+
+    def section(self, node: yaml.Node, group: Group) -> None:
+        if _is_null(node):  # a section whose every line is commented out
+            return
+        if not isinstance(node, yaml.MappingNode):
+            members = ", ".join(group.members)
+            self._refuse(node, group.key, f"{_described(node)} where a section with keys is expected ({members})")
+            return
+        seen: dict[str, yaml.Node] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._refuse(key_node, group.key, f"{_described(key_node)} where a key is expected")
+                continue
+            name = key_node.value
+            key = f"{group.key}.{as_word(name)}" if group.key else as_word(name)
+            if name in seen:
+                first = seen[name].start_mark.line + 1
+                self._refuse(key_node, key, f"given twice ({_found(value_node)} here); the first is in line {first}")
+                continue
+            seen[name] = key_node
+            match group.members.get(name):
+                case None:
+                    self._refuse(key_node, key, f"unknown key (value {_found(value_node)}); {likely_meant(key, group)}")
+                case Group() as inner:
+                    self.section(value_node, inner)
+                case setting:
+                    self._setting(value_node, setting)
+
+    def _setting(self, node: yaml.Node, setting: Setting) -> None:
+        form = setting.form
+        try:
+            if _is_null(node):
+                raise ValueError(f"no value; {form.expected} is expected (leave the key out for the default)")  # noqa: TRY301
+            value = self._list(node, setting, form) if isinstance(form, ListOf) else _scalar(node, form)
+        except ValueError as error:
+            self._refuse(node, setting.key, str(error))
+        else:
+            if value is not None:
+                self._reading.values[setting.key] = Written(value, self._where(node))
+
+    def _list(self, node: yaml.Node, setting: Setting, form: ListOf) -> tuple[object, ...] | None:
+        """The list, or None if items were refused, each at its own line."""
+        if not isinstance(node, yaml.SequenceNode):
+            hint = f"; write [{node.value}]" if isinstance(node, yaml.ScalarNode) else ""
+            raise ValueError(f"{_described(node)} where a list is expected{hint}")  # noqa: TRY004  (a person's slip)
+        items: list[object] = []
+        for item in node.value:
+            try:
+                items.append(_scalar(item, form.item))
+            except ValueError as error:
+                self._refuse(item, setting.key, str(error))
+        return form.of(items) if len(items) == len(node.value) else None
+
+    def _where(self, node: yaml.Node) -> str:
+        return _at(self._name, node.start_mark)
+
+    def _refuse(self, node: yaml.Node, key: str, message: str) -> None:
+        self._reading.refuse(self._where(node), key, message)
+
+
+def _scalar(node: yaml.Node, form: Form) -> object:
+    if not isinstance(node, yaml.ScalarNode):
+        raise ValueError(f"{_described(node)} where {form.expected} is expected")  # noqa: TRY004
+    tag = node.tag.removeprefix(_TAG)
+    if tag not in (*_NAMES, "str"):
+        raise ValueError(f"{shown(node.value)} is tagged {node.tag}; plain values alone are read")
+    if isinstance(form, Switch | Number):
+        if tag == "str" and node.style is not None:
+            raise ValueError(f"{shown(node.value)} is in quotes, which makes it a text; {form.expected} is expected")
+    elif tag != "str" and not isinstance(form, Span):
+        raise ValueError(f"{node.value} is {_NAMES[tag]} to YAML; {form.expected} is expected: put it in quotes")
+    return form.read(node.value)
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.tag == f"{_TAG}null"
+
+
+def _described(node: yaml.Node) -> str:
+    match node:
+        case yaml.ScalarNode():
+            return shown(node.value)
+        case yaml.SequenceNode():
+            return "a list"
+        case _:
+            return "a section with keys"
+
+
+def _found(node: yaml.Node) -> str:
+    return "none" if _is_null(node) else _described(node)
