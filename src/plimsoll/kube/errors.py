@@ -4,8 +4,6 @@ Three answers matter to whoever writes: it was refused (`ApiError`), it never go
 (`Ambiguous`). Only the last may have changed the cluster.
 """
 
-# ruff: noqa: N818  (these are the API's own words for its answers: "Conflict", not "ConflictError")
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -24,8 +22,16 @@ class Unreachable(KubeError):
     """
 
 
+class CredentialsError(Unreachable):
+    """We cannot say who we are, or where the server is: a kubeconfig, a token file, a plug-in. Nothing was sent."""
+
+
 class Ambiguous(KubeError):
     """A write may or may not have been applied: it was sent, and its answer is lost or says nothing certain."""
+
+
+class Garbled(KubeError):
+    """A reply to a read that is not what the API promises: not JSON, or JSON of another shape."""
 
 
 class ApiError(KubeError):
@@ -151,10 +157,15 @@ def api_error(code: int, body: bytes, *, retry_after: float | None = None, reque
     """The error that a reply stands for."""
     status = parse_status(body)
     if status is None:
-        shown = " ".join(body[:2000].decode("utf-8", "replace").split())[:300] or "an empty body"
-        message = f"the reply is not from the Kubernetes API (a proxy in between?): {shown}"
+        shown = excerpt(body)
+        message = f"the reply is no Kubernetes Status (no such API, or a proxy in between): {shown}"
         return _class_of(code, "")(code, "", message, retry_after=retry_after, request=request)
     return error_of_status(status, code, retry_after=retry_after, request=request)
+
+
+def excerpt(body: bytes) -> str:
+    """Enough of a strange reply to recognise who sent it."""
+    return " ".join(body[:2000].decode("utf-8", "replace").split())[:300] or "an empty body"
 
 
 def error_of_status(status: Status, code: int = 0, *, retry_after: float | None = None, request: str = "") -> ApiError:
