@@ -16,5 +16,5 @@ def pack(
     *,
     coming: Iterable[ComingNode] = (),
 ) -> Packing:
-    """Place `pods` on the snapshot's nodes, on `coming` ones and on new nodes of `templates`. The snapshot is left as it was."""
+    """Place `pods` on the snapshot's nodes, on `coming` ones and on new nodes of `templates`. The snapshot stays as it is."""
     raise NotImplementedError

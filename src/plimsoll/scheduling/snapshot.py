@@ -1,13 +1,38 @@
-"""The cluster as the packing engine sees it: nodes, the pods on them, and what volumes and namespaces say about both."""
+"""The cluster as the packing engine sees it: nodes, the pods on them, and what volumes and namespaces say about both.
+
+Nodes are rows and pods are slots of arrays; what a pod is, is two small numbers (its class and its shape). So a snapshot of
+5,000 nodes is built in one pass over the objects, follows the store change by change, and is handed to a worker process as a few
+arrays and short tables.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import NamedTuple
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
-from plimsoll.kube.types import KubeObject, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from plimsoll.kube.types import (
+    KubeObject,
+    Labels,
+    Namespace,
+    Node,
+    NodeSelector,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    Taint,
+)
+from plimsoll.scheduling.classes import Classes
+from plimsoll.scheduling.requests import allocatable
+
+Ints = NDArray[np.int64]
+Rows = NDArray[np.int32]
+
+_SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
 class Change(Struct, frozen=True):
@@ -17,7 +42,63 @@ class Change(Struct, frozen=True):
     after: KubeObject | None
 
 
+class NodeFacts(Struct, frozen=True):
+    """What rules look at on a node."""
+
+    name: str
+    labels: Labels
+    taints: tuple[Taint, ...]
+    unschedulable: bool
+    allocatable: Mapping[str, int]
+
+    @classmethod
+    def of(cls, node: Node) -> NodeFacts:
+        return cls(
+            node.name, node.labels, node.spec.taints, node.spec.unschedulable, allocatable(node.status.allocatable)
+        )
+
+
+class ClaimFacts(Struct, frozen=True):
+    volume: str  # "" while unbound
+    selected_node: str  # where an unbound claim's volume is about to be made
+    leaving: bool
+
+
+class VolumeFacts(Struct, frozen=True):
+    affinity: NodeSelector | None
+    labels: Labels
+
+
+class _Place(NamedTuple):
+    """A pod that names a node which is not (or no longer) there: the two may arrive in any order."""
+
+    class_index: int
+    shape_index: int
+
+
 class Snapshot:
+    def __init__(self) -> None:
+        self.classes = Classes()
+        self.nodes: list[NodeFacts | None] = []  # by row; None where a node has gone
+        self.rows: dict[str, int] = {}
+        self.pods_on: list[dict[int, None]] = []  # by row: the slots of its pods, in the order in which they came
+        self.capacity: Ints = np.zeros((0, 0), np.int64)  # resource × row
+        self.used: Ints = np.zeros((0, 0), np.int64)
+        self.uids: list[str] = []  # by slot; "" where a pod has gone
+        self.slots: dict[str, int] = {}
+        self.pod_rows: Rows = np.zeros(0, np.int32)  # -1 where a pod has gone
+        self.pod_classes: Rows = np.zeros(0, np.int32)
+        self.pod_shapes: Rows = np.zeros(0, np.int32)
+        self.namespaces: dict[str, Labels] = {}
+        self.claims: dict[tuple[str, str], ClaimFacts] | None = None  # None: claims are not watched
+        self.volumes: dict[str, VolumeFacts] | None = None
+        self.version = 0  # changes with every change: what was worked out before holds no longer
+        self._free_rows: list[int] = []
+        self._free_slots: list[int] = []
+        self._strays: dict[str, dict[str, _Place]] = {}  # node name → pod UID → what it is
+        self._stray_node: dict[str, str] = {}
+        self._undo: list[Callable[[], None]] | None = None
+
     @classmethod
     def build(
         cls,
@@ -25,25 +106,261 @@ class Snapshot:
         pods: Iterable[Pod],
         *,
         namespaces: Iterable[Namespace] = (),
-        claims: Iterable[PersistentVolumeClaim] = (),
-        volumes: Iterable[PersistentVolume] = (),
+        claims: Iterable[PersistentVolumeClaim] | None = None,
+        volumes: Iterable[PersistentVolume] | None = None,
     ) -> Snapshot:
-        """Pods that are bound to one of `nodes` and not finished take their place; others are passed over."""
-        raise NotImplementedError
+        """Pods that are bound and not finished take their place; others are passed over.
+
+        Where `claims` or `volumes` are left out nothing is known of them: no pod is held back by one, and plans say so.
+        """
+        self = cls()
+        for node in nodes:
+            self.rows[node.name] = len(self.nodes)
+            self.nodes.append(NodeFacts.of(node))
+            self.pods_on.append({})
+        self._enter_all(pods)
+        self.capacity = np.zeros((len(self.classes.resources), len(self.nodes)), np.int64)
+        self.used = np.zeros_like(self.capacity)
+        for row, facts in enumerate(self.nodes):
+            if facts is not None:
+                self._write_capacity(row, facts)
+        self._write_used()
+        self.namespaces = {namespace.name: namespace.labels for namespace in namespaces}
+        self.claims = None if claims is None else {(claim.namespace, claim.name): _claim(claim) for claim in claims}
+        self.volumes = None if volumes is None else {volume.name: _volume(volume) for volume in volumes}
+        return self
+
+    def _enter_all(self, pods: Iterable[Pod]) -> None:
+        of, rows, pods_on = self.classes.of, self.rows, self.pods_on
+        pod_rows, pod_classes, pod_shapes, uids = [], [], [], self.uids
+        for pod in pods:
+            name = pod.spec.node_name
+            if not name or pod.status.phase in ("Succeeded", "Failed"):
+                continue
+            class_index, shape_index = of(pod)
+            row = rows.get(name)
+            if row is None:
+                self._add_stray(pod.metadata.uid, name, _Place(class_index, shape_index))
+                continue
+            pods_on[row][len(uids)] = None
+            uids.append(pod.metadata.uid)
+            pod_rows.append(row)
+            pod_classes.append(class_index)
+            pod_shapes.append(shape_index)
+        self.slots = {uid: slot for slot, uid in enumerate(uids)}
+        self.pod_rows = np.array(pod_rows, np.int32)
+        self.pod_classes = np.array(pod_classes, np.int32)
+        self.pod_shapes = np.array(pod_shapes, np.int32)
+
+    # ── following the store ──────────────────────────────────────────────────────────────────────────────────────────
 
     def apply(self, changes: Iterable[Change]) -> None:
         """Follow the store: nodes, pods, namespaces, claims and volumes that came, changed or went."""
-        raise NotImplementedError
+        for change in changes:
+            before, after = change.before, change.after
+            match after if after is not None else before:
+                case Node():
+                    self._follow_node(before, after)
+                case Pod() as pod:
+                    if before is not None:
+                        self.remove(before.uid)
+                    if after is not None and pod.spec.node_name and not pod.finished:
+                        self.add(pod, pod.spec.node_name)
+                case Namespace() as namespace:
+                    if after is None:
+                        self.namespaces.pop(namespace.name, None)
+                    else:
+                        self.namespaces[namespace.name] = namespace.labels
+                case PersistentVolumeClaim() as claim:
+                    self.claims = {} if self.claims is None else self.claims
+                    if after is None:
+                        self.claims.pop((claim.namespace, claim.name), None)
+                    else:
+                        self.claims[claim.namespace, claim.name] = _claim(claim)
+                case PersistentVolume() as volume:
+                    self.volumes = {} if self.volumes is None else self.volumes
+                    if after is None:
+                        self.volumes.pop(volume.name, None)
+                    else:
+                        self.volumes[volume.name] = _volume(volume)
+            self.version += 1
+
+    def _follow_node(self, before: KubeObject | None, after: KubeObject | None) -> None:
+        if isinstance(after, Node):
+            facts = NodeFacts.of(after)
+            row = self.rows.get(after.name)
+            if row is None:
+                self.add_node(facts)
+            elif self.nodes[row] != facts:
+                self.nodes[row] = facts
+                self._write_capacity(row, facts)
+        elif before is not None:
+            self.remove_node(before.name)
+
+    # ── changing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, pod: Pod, node_name: str) -> None:
         """Put a pod on a node, whether or not any rule allows it."""
-        raise NotImplementedError
+        class_index, shape_index = self.classes.of(pod)
+        self._add(pod.uid, node_name, _Place(class_index, shape_index))
 
     def remove(self, uid: str) -> None:
-        """Take a pod off its node."""
-        raise NotImplementedError
+        """Take a pod off its node; one that is not here is passed over."""
+        self.version += 1
+        stray = self._stray_node.pop(uid, None)
+        if stray is not None:
+            place = self._strays[stray].pop(uid)
+            if self._undo is not None:
+                self._undo.append(lambda: self._add(uid, stray, place))
+            return
+        slot = self.slots.pop(uid, None)
+        if slot is None:
+            return
+        row = int(self.pod_rows[slot])
+        place = _Place(int(self.pod_classes[slot]), int(self.pod_shapes[slot]))
+        facts = self.nodes[row]
+        assert facts is not None, "a row with pods has a node"  # noqa: S101 - says what the arrays promise each other
+        for resource, amount in self.classes.shapes[place.shape_index]:
+            self.used[resource, row] -= amount
+        del self.pods_on[row][slot]
+        self.uids[slot] = ""
+        self.pod_rows[slot] = -1
+        self._free_slots.append(slot)
+        if self._undo is not None:
+            self._undo.append(lambda: self._add(uid, facts.name, place))
+
+    def add_node(self, facts: NodeFacts) -> None:
+        self.version += 1
+        if self._free_rows:
+            row = self._free_rows.pop()
+            self.nodes[row] = facts
+        else:
+            row = len(self.nodes)
+            self.nodes.append(facts)
+            self.pods_on.append({})
+            self._reserve_row(row)
+        self.rows[facts.name] = row
+        self.used[:, row] = 0
+        self._write_capacity(row, facts)
+        if self._undo is not None:
+            self._undo.append(lambda: self.remove_node(facts.name))
+        for uid, place in list(self._strays.get(facts.name, {}).items()):
+            self.remove(uid)
+            self._add(uid, facts.name, place)
+
+    def remove_node(self, name: str) -> None:
+        """Take a node away. Its pods wait, unseen, for it to come back or for their own removal."""
+        row = self.rows.get(name)
+        if row is None:
+            return
+        left = [(self.uids[slot], slot) for slot in self.pods_on[row]]
+        places = [_Place(int(self.pod_classes[slot]), int(self.pod_shapes[slot])) for _, slot in left]
+        for uid, _ in left:
+            self.remove(uid)
+        facts = self.nodes[row]
+        assert facts is not None, "a named row has a node"  # noqa: S101
+        del self.rows[name]
+        self.nodes[row] = None
+        self.capacity[:, row] = 0
+        self._free_rows.append(row)
+        self.version += 1
+        if self._undo is not None:
+            self._undo.append(lambda: self.add_node(facts))
+        for (uid, _), place in zip(left, places, strict=True):
+            self._add_stray(uid, name, place)
+            if self._undo is not None:
+                self._undo.append(lambda uid=uid: self.remove(uid))  # type: ignore[misc]
 
     @contextmanager
     def trial(self) -> Iterator[Snapshot]:
-        """What is changed inside the block is taken back at its end."""
-        yield self
+        """What `add`, `remove`, `add_node` and `remove_node` change inside the block is taken back at its end."""
+        outer, self._undo = self._undo, []
+        try:
+            yield self
+        finally:
+            steps, self._undo = self._undo, None
+            for step in reversed(steps):
+                step()
+            self._undo = outer
+
+    # ── arrays ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _add(self, uid: str, node_name: str, place: _Place) -> None:
+        self.version += 1
+        if self._undo is not None:
+            self._undo.append(lambda: self.remove(uid))
+        row = self.rows.get(node_name)
+        if row is None:
+            self._add_stray(uid, node_name, place)
+            return
+        slot = self._free_slots.pop() if self._free_slots else self._new_slot()
+        self.uids[slot] = uid
+        self.slots[uid] = slot
+        self.pod_rows[slot] = row
+        self.pod_classes[slot] = place.class_index
+        self.pod_shapes[slot] = place.shape_index
+        self.pods_on[row][slot] = None
+        self._reserve_resources()
+        for resource, amount in self.classes.shapes[place.shape_index]:
+            self.used[resource, row] += amount
+
+    def _add_stray(self, uid: str, node_name: str, place: _Place) -> None:
+        self._strays.setdefault(node_name, {})[uid] = place
+        self._stray_node[uid] = node_name
+
+    def _new_slot(self) -> int:
+        slot = len(self.uids)
+        self.uids.append("")
+        if slot >= len(self.pod_rows):
+            more = max(256, slot)
+            self.pod_rows = np.concatenate((self.pod_rows, np.full(more, -1, np.int32)))
+            self.pod_classes = np.concatenate((self.pod_classes, np.zeros(more, np.int32)))
+            self.pod_shapes = np.concatenate((self.pod_shapes, np.zeros(more, np.int32)))
+        return slot
+
+    def _reserve_row(self, row: int) -> None:
+        if row >= self.capacity.shape[1]:
+            more = np.zeros((self.capacity.shape[0], max(64, row)), np.int64)
+            self.capacity = np.concatenate((self.capacity, more), axis=1)
+            self.used = np.concatenate((self.used, more), axis=1)
+
+    def _reserve_resources(self) -> None:
+        missing = len(self.classes.resources) - self.capacity.shape[0]
+        if missing > 0:
+            more = np.zeros((missing, self.capacity.shape[1]), np.int64)
+            self.capacity = np.concatenate((self.capacity, more))
+            self.used = np.concatenate((self.used, more))
+
+    def _write_capacity(self, row: int, facts: NodeFacts) -> None:
+        indexes = [(self.classes.resource(name), amount) for name, amount in facts.allocatable.items()]
+        self._reserve_resources()
+        self.capacity[:, row] = 0
+        for resource, amount in indexes:
+            self.capacity[resource, row] = amount
+
+    def _write_used(self) -> None:
+        amounts = self.shape_amounts()
+        used = np.zeros_like(self.capacity)
+        for resource in range(used.shape[0]):
+            weights = amounts[resource][self.pod_shapes]
+            if weights.any():
+                # Sums in float64 are exact below 2^53, and every amount is capped at 2^52.
+                used[resource] = np.bincount(self.pod_rows, weights, minlength=used.shape[1]).astype(np.int64)
+        self.used = used
+
+    def shape_amounts(self) -> Ints:
+        """Resource × shape: how much each shape asks of each resource."""
+        table = np.zeros((len(self.classes.resources), max(1, len(self.classes.shapes))), np.int64)
+        for index, shape in enumerate(self.classes.shapes):
+            for resource, amount in shape:
+                table[resource, index] = amount
+        return table
+
+
+def _claim(claim: PersistentVolumeClaim) -> ClaimFacts:
+    return ClaimFacts(claim.spec.volume_name, claim.annotations.get(_SELECTED_NODE, ""), claim.terminating)
+
+
+def _volume(volume: PersistentVolume) -> VolumeFacts:
+    affinity = volume.spec.node_affinity
+    return VolumeFacts(affinity.required if affinity else None, volume.labels)

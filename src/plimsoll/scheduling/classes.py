@@ -1,0 +1,344 @@
+"""Pods that ask for the same are one class; pods of a class that also ask for as much are one group.
+
+A *class* is everything about a pod that decides where it may run or what it means to others, except amounts: namespace,
+labels, selectors, tolerations, affinities, spread, host ports, claims, gates, priority. A *shape* is the amounts. The two are
+kept apart because they vary independently: a hundred classes of thirty shapes are three thousand groups, and what is worked
+out once for a class serves all of its groups.
+
+Classes are found by the bytes of the pod's own fields, encoded by msgspec (under a microsecond a pod): no pod is compared with
+another, and nothing depends on whether equal parts happen to be the same object.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from plimsoll.kube.types import (
+    Affinity,
+    Container,
+    Labels,
+    NodeSelector,
+    Pod,
+    PodAffinityTerm,
+    PodSpec,
+    PreferredNodeTerm,
+    Toleration,
+)
+from plimsoll.scheduling.requests import PODS, effective_requests
+from plimsoll.scheduling.rules import Expressions, HostPort, expressions, narrowed, selects
+
+# Below this priority a pod triggers no new node: Cluster Autoscaler's convention for pods that only fill what is left over.
+LOWEST_PRIORITY_WORTH_A_NODE = -10
+
+MIRROR = "kubernetes.io/config.mirror"  # set by the kubelet on the shadows of its static pods
+
+Shape: TypeAlias = tuple[tuple[int, int], ...]  # (index of the resource, amount), ascending, amounts above zero
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Identity(NamedTuple):
+    """What selectors see of a pod."""
+
+    namespace: str
+    labels: Labels
+
+
+class Term(NamedTuple):
+    """One required or preferred term of pod affinity or anti-affinity."""
+
+    topology_key: str
+    namespaces: frozenset[str]
+    namespace_selector: Expressions | None  # None: only `namespaces`; empty: every namespace
+    selector: Expressions | None
+
+    def covers(self, identity: Identity, namespace_labels: Labels) -> bool:
+        """Whether the term speaks of pods like this one. A namespace whose labels nobody knows has none."""
+        return (
+            identity.namespace in self.namespaces or selects(self.namespace_selector, namespace_labels)
+        ) and selects(self.selector, identity.labels)
+
+
+class Spread(NamedTuple):
+    """One topology spread constraint; it looks at pods of the pod's own namespace only."""
+
+    topology_key: str
+    max_skew: int
+    min_domains: int
+    selector: Expressions | None
+    self_match: bool
+    honor_affinity: bool
+    honor_taints: bool
+
+    @property
+    def counts_pods(self) -> bool:
+        """An empty selector counts nobody, though it matches the pod itself: so kube-scheduler has it."""
+        return bool(self.selector)
+
+
+class Preference(NamedTuple):
+    """A preferred term of pod affinity (positive weight) or anti-affinity (negative weight)."""
+
+    weight: int
+    term: Term
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodClass:
+    """What all pods of a class have in common. Compared by identity: there is one object a class."""
+
+    index: int
+    identity_index: int
+    identity: Identity
+    node_selector: Labels
+    required: NodeSelector | None
+    preferred_nodes: tuple[PreferredNodeTerm, ...]
+    tolerations: tuple[Toleration, ...]
+    affinity: tuple[Term, ...]
+    anti_affinity: tuple[Term, ...]
+    preferences: tuple[Preference, ...]
+    spread: tuple[Spread, ...]  # DoNotSchedule
+    soft_spread: tuple[Spread, ...]  # ScheduleAnyway
+    ports: tuple[HostPort, ...]
+    claims: tuple[str, ...]
+    gates: tuple[str, ...]
+    priority: int
+    leaving: bool  # terminating: it holds its place, but a spread no longer counts it
+    stays: bool  # of a DaemonSet, or a mirror of a static pod: it goes with its node and is never moved
+
+    @property
+    def namespace(self) -> str:
+        return self.identity.namespace
+
+    @property
+    def indifferent(self) -> bool:
+        """No rule of its own beyond amounts, node labels and taints."""
+        return not (self.affinity or self.anti_affinity or self.spread or self.ports)
+
+    @property
+    def has_preferences(self) -> bool:
+        return bool(self.preferred_nodes or self.preferences or self.soft_spread)
+
+
+class _Wants(NamedTuple):
+    """The part of a class that comes from the spec alone: shared by classes that differ in labels only."""
+
+    required: NodeSelector | None
+    preferred_nodes: tuple[PreferredNodeTerm, ...]
+    affinity: tuple[PodAffinityTerm, ...]
+    anti_affinity: tuple[PodAffinityTerm, ...]
+    preferences: tuple[tuple[int, PodAffinityTerm], ...]
+
+
+_NO_WANTS = _Wants(None, (), (), (), ())
+
+
+def _wants(affinity: Affinity | None) -> _Wants:
+    if affinity is None:
+        return _NO_WANTS
+    node, pod, anti = affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity
+    preferences = [(p.weight, p.pod_affinity_term) for p in pod.preferred] if pod else []
+    preferences += [(-p.weight, p.pod_affinity_term) for p in anti.preferred] if anti else []
+    return _Wants(
+        node.required if node else None,
+        node.preferred if node else (),
+        pod.required if pod else (),
+        anti.required if anti else (),
+        tuple(preferences),
+    )
+
+
+_Amounts: TypeAlias = tuple[tuple[Container, ...], tuple[Container, ...], Any, Any]  # what shape and ports are made of
+
+
+class _Seen:
+    """The pod seen last under a key: its replicas have equal containers, so comparing finds their group without arithmetic."""
+
+    __slots__ = ("amounts", "class_index", "shape_index")
+
+    def __init__(self, amounts: _Amounts, class_index: int, shape_index: int) -> None:
+        self.amounts = amounts
+        self.class_index = class_index
+        self.shape_index = shape_index
+
+
+class Classes:
+    """All classes, identities, shapes and resource names met so far, each known by a small number."""
+
+    def __init__(self) -> None:
+        self.classes: list[PodClass] = []
+        self.identities: list[Identity] = []
+        self.shapes: list[Shape] = []
+        self.resources: list[str] = ["cpu", "memory", PODS]  # the first three are on every node
+        self._resource_index = {name: index for index, name in enumerate(self.resources)}
+        self._seen: dict[bytes, _Seen] = {}
+        self._class_index: dict[tuple[bytes, tuple[HostPort, ...]], int] = {}
+        self._identity_index: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
+        self._shape_index: dict[Shape, int] = {}
+        self._shape_of_requests: dict[Any, int] = {}
+
+    def of(self, pod: Pod) -> tuple[int, int]:
+        """The index of the pod's class and of its shape."""
+        meta, spec = pod.metadata, pod.spec
+        affinity = spec.affinity
+        stays = MIRROR in meta.annotations
+        for owner in meta.owner_references:
+            if owner.controller and owner.kind == "DaemonSet":
+                stays = True
+                if spec.node_name and affinity is not None:
+                    # Each pod of a DaemonSet names its own node. Once bound it never moves: what it means to others remains.
+                    affinity = Affinity(pod_anti_affinity=affinity.pod_anti_affinity)
+        claims = None
+        for volume in spec.volumes:
+            if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
+                claims = _claims(pod)
+                break
+        key = _encode(
+            (
+                meta.namespace,
+                meta.labels,
+                spec.node_selector,
+                affinity,
+                spec.tolerations,
+                spec.topology_spread_constraints,
+                spec.priority,
+                spec.scheduling_gates,
+                claims,
+                stays,
+                meta.deletion_timestamp is not None,
+            )
+        )
+        amounts = (spec.containers, spec.init_containers, spec.overhead, spec.resources)
+        seen = self._seen.get(key)
+        if seen is not None and seen.amounts == amounts:
+            return seen.class_index, seen.shape_index
+        shape_index = self._shape(spec)
+        ports = _host_ports(spec)
+        class_index = self._class_index.get((key, ports))
+        if class_index is None:
+            class_index = self._class_index[key, ports] = len(self.classes)
+            self.classes.append(self._make(pod, class_index, affinity, ports, claims or (), stays=stays))
+        self._seen[key] = _Seen(amounts, class_index, shape_index)
+        return class_index, shape_index
+
+    def resource(self, name: str) -> int:
+        """The number of a resource; a new name gets the next one."""
+        index = self._resource_index.get(name)
+        if index is None:
+            index = self._resource_index[name] = len(self.resources)
+            self.resources.append(name)
+        return index
+
+    def _shape(self, spec: PodSpec) -> int:
+        containers = spec.containers
+        simple = len(containers) == 1 and not spec.init_containers and not spec.overhead and spec.resources is None
+        requests = tuple(containers[0].resources.requests.items()) if simple else None
+        if requests is not None and (known := self._shape_of_requests.get(requests)) is not None:
+            return known
+        shape = tuple(sorted((self.resource(name), amount) for name, amount in effective_requests(spec).items()))
+        index = self._shape_index.setdefault(shape, len(self.shapes))
+        if index == len(self.shapes):
+            self.shapes.append(shape)
+        if requests is not None:
+            self._shape_of_requests[requests] = index
+        return index
+
+    def _identity(self, namespace: str, labels: Labels) -> int:
+        key = (namespace, tuple(sorted(labels.items())))
+        index = self._identity_index.setdefault(key, len(self.identities))
+        if index == len(self.identities):
+            self.identities.append(Identity(namespace, labels))
+        return index
+
+    def _make(
+        self,
+        pod: Pod,
+        index: int,
+        affinity: Affinity | None,
+        ports: tuple[HostPort, ...],
+        claims: tuple[str, ...],
+        *,
+        stays: bool,
+    ) -> PodClass:
+        meta, spec = pod.metadata, pod.spec
+        wants = _wants(affinity)
+        identity = self._identity(meta.namespace, meta.labels)
+
+        def term(given: PodAffinityTerm) -> Term:
+            own = not given.namespaces and given.namespace_selector is None
+            return Term(
+                given.topology_key,
+                frozenset((meta.namespace,) if own else given.namespaces),
+                expressions(given.namespace_selector),
+                narrowed(
+                    expressions(given.label_selector),
+                    meta.labels,
+                    given.match_label_keys,
+                    given.mismatch_label_keys,
+                ),
+            )
+
+        def spreads(when: str) -> tuple[Spread, ...]:
+            found = []
+            for given in spec.topology_spread_constraints:
+                if given.when_unsatisfiable != when:
+                    continue
+                selector = narrowed(expressions(given.label_selector), meta.labels, given.match_label_keys)
+                found.append(
+                    Spread(
+                        given.topology_key,
+                        given.max_skew,
+                        given.min_domains or 1,
+                        selector,
+                        selects(selector, meta.labels),
+                        given.node_affinity_policy != "Ignore",
+                        given.node_taints_policy == "Honor",
+                    )
+                )
+            return tuple(found)
+
+        return PodClass(
+            index=index,
+            identity_index=identity,
+            identity=self.identities[identity],
+            node_selector=spec.node_selector,
+            required=wants.required,
+            preferred_nodes=wants.preferred_nodes,
+            tolerations=spec.tolerations,
+            affinity=tuple(term(t) for t in wants.affinity),
+            anti_affinity=tuple(term(t) for t in wants.anti_affinity),
+            preferences=tuple(Preference(weight, term(t)) for weight, t in wants.preferences),
+            spread=spreads("DoNotSchedule"),
+            soft_spread=spreads("ScheduleAnyway"),
+            ports=ports,
+            claims=claims,
+            gates=tuple(gate.name for gate in spec.scheduling_gates),
+            priority=spec.priority,
+            leaving=meta.deletion_timestamp is not None,
+            stays=stays,
+        )
+
+
+def _claims(pod: Pod) -> tuple[str, ...]:
+    """The names of the claims that the pod mounts; those of ephemeral volumes are made from its own name."""
+    names = []
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            names.append(volume.persistent_volume_claim.claim_name)
+        elif volume.ephemeral is not None:
+            names.append(f"{pod.name}-{volume.name}")
+    return tuple(names)
+
+
+def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
+    """Ports of the node that the pod holds for as long as it runs; sidecars count, other init containers do not."""
+    found = {
+        HostPort(port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)  # noqa: S104 - a wildcard in data
+        for container in (*spec.containers, *(c for c in spec.init_containers if c.restart_policy == "Always"))
+        for port in container.ports
+        if port.host_port > 0
+    }
+    return tuple(sorted(found))

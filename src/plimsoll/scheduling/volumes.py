@@ -1,0 +1,80 @@
+"""Where the volumes of a pod let it run."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from plimsoll.kube.types import Labels, NodeSelector
+from plimsoll.scheduling.classes import PodClass
+from plimsoll.scheduling.rules import required_affinity_matches
+from plimsoll.scheduling.snapshot import Snapshot
+
+_GA = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+_ZONE_LABELS = (*_GA, *_GA.values())
+
+
+class VolumeRules(NamedTuple):
+    """What all claims of a pod together ask of its node."""
+
+    affinities: tuple[NodeSelector, ...] = ()
+    zones: tuple[tuple[str, frozenset[str]], ...] = ()  # label of the volume, and the values that it allows
+    selected_nodes: tuple[str, ...] = ()
+    problem: str = ""  # no node will do, and why
+    unknown: str = ""  # what could not be known; the pod is placed all the same
+
+    def allow(self, labels: Labels, name: str) -> bool:
+        if self.problem:
+            return False
+        if any(name != node for node in self.selected_nodes):
+            return False
+        if not all(required_affinity_matches(affinity, labels, name) for affinity in self.affinities):
+            return False
+        if not self.zones or not any(label in labels for label in _ZONE_LABELS):
+            return True  # a cluster without zones: its volumes may carry labels all the same
+        return all(labels.get(key, labels.get(_GA.get(key, key))) in values for key, values in self.zones)
+
+    @property
+    def label_keys(self) -> set[str]:
+        """The labels of a node that the answer depends on."""
+        keys = {e.key for a in self.affinities for t in a.node_selector_terms for e in t.match_expressions}
+        return keys | set(_ZONE_LABELS) if self.zones else keys
+
+    @property
+    def names_node(self) -> bool:
+        return bool(self.selected_nodes) or any(t.match_fields for a in self.affinities for t in a.node_selector_terms)
+
+
+NO_VOLUMES = VolumeRules()
+
+
+def volume_rules(snapshot: Snapshot, pod_class: PodClass) -> VolumeRules:
+    """Bound claims keep the pod where their volumes are. Unbound ones hold nothing back, for where a volume will be made is the
+    provisioner's choice; the plan says that it could not know.
+    """
+    if not pod_class.claims:
+        return NO_VOLUMES
+    affinities, zones, selected, unknown = [], [], [], []
+    for name in pod_class.claims:
+        claim = None if snapshot.claims is None else snapshot.claims.get((pod_class.namespace, name))
+        if snapshot.claims is None:
+            unknown.append(f"claim {name} is not watched")
+        elif claim is None:
+            return VolumeRules(problem=f"claim {pod_class.namespace}/{name} does not exist")
+        elif claim.leaving:
+            return VolumeRules(problem=f"claim {pod_class.namespace}/{name} is being deleted")
+        elif not claim.volume:
+            if claim.selected_node:
+                selected.append(claim.selected_node)
+            unknown.append(f"claim {name} is not bound yet")
+        elif snapshot.volumes is None:
+            unknown.append(f"volume {claim.volume} is not watched")
+        elif (volume := snapshot.volumes.get(claim.volume)) is None:
+            return VolumeRules(problem=f"claim {pod_class.namespace}/{name} is bound to {claim.volume}, which is gone")
+        else:
+            if volume.affinity is not None:
+                affinities.append(volume.affinity)
+            zones += [(k, frozenset(volume.labels[k].split("__"))) for k in _ZONE_LABELS if k in volume.labels]
+    return VolumeRules(tuple(affinities), tuple(zones), tuple(selected), "", "; ".join(unknown))
