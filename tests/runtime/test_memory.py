@@ -14,7 +14,9 @@ HOUR = timedelta(hours=1)
 
 
 def disruption(number: int, clock: PushedClock, workload: str = "web") -> Disruption:
-    return Disruption(Key("Deployment", "default", workload), f"default/web-{number}", f"uid-{number}", clock.monotonic())
+    return Disruption(
+        Key("Deployment", "default", workload), f"default/web-{number}", f"uid-{number}", clock.monotonic()
+    )
 
 
 async def test_what_was_written_down_is_recalled_by_another_process(client: Client, namespace: str):

@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from plimsoll.kube import types
 
-T = TypeVar("T", bound=types.KubeObject)
+T_co = TypeVar("T_co", bound=types.KubeObject, covariant=True)
 
 
 class Key(NamedTuple):
@@ -31,14 +31,14 @@ class Index:
 
 
 @dataclass(frozen=True)
-class Resource(Generic[T]):
+class Resource(Generic[T_co]):
     """A kind as the API server serves it, and as we decode it."""
 
     group: str
     version: str
     plural: str
     kind: str
-    type: type[T]
+    type: type[T_co]
     namespaced: bool = True
     indexes: tuple[Index, ...] = field(default=(), compare=False)
 
