@@ -1,0 +1,90 @@
+"""`plimsoll manifests`: what to apply to a cluster that has no Helm."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from plimsoll import __version__
+from plimsoll.cli.configuration import as_written, config_option, controllers_option, set_option
+from plimsoll.config.load import DEFAULT, Flag, Loaded
+from plimsoll.config.settings import SETTINGS
+from plimsoll.manifests import as_yaml
+from plimsoll.manifests import manifests as all_manifests
+
+# What differs between a terminal and a cluster; a file or an option that says otherwise is followed.
+IN_A_CLUSTER = {"web.host": "*", "logging.format": "json"}
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  plimsoll manifests | kubectl apply -f -
+  plimsoll manifests --read-only | kubectl apply -f -            look first: without any right to write
+  plimsoll manifests --namespace capacity --config plimsoll.yaml -o json
+"""
+)
+@config_option
+@set_option
+@controllers_option
+@click.option("--namespace", metavar="NAME", help="Where the operator runs. [default: plimsoll-system]")
+@click.option("--image", metavar="IMAGE", default=f"plimsoll:{__version__}", show_default=True)
+@click.option("--read-only", is_flag=True, help="Only watch: readOnlyMode, and no right to write anything.")
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
+def manifests(
+    *,
+    file: Path | None,
+    settings: Sequence[Flag],
+    controllers: str | None,
+    namespace: str | None,
+    image: str,
+    read_only: bool,
+    output: str,
+) -> None:
+    """Print the objects that install the operator, with exactly the rights that its controllers use.
+
+    The file and the options become the operator's own configuration in the cluster; the environment is not looked at.
+    """
+    named = [
+        Flag("operator.namespace", namespace, "--namespace") if namespace is not None else None,
+        Flag("controllers.enabled", controllers, "--controllers") if controllers is not None else None,
+        Flag("operator.readOnlyMode", "true", "--read-only") if read_only else None,
+    ]
+    flags = [*settings, *(flag for flag in named if flag)]
+    loaded = as_written(file, flags)
+    if loaded.config.web.port == 0:
+        raise click.UsageError(
+            "web.port: 0 takes any port, but in a cluster probes must know it; set one from 1 to 65535"
+        )
+    operator = importlib.import_module("plimsoll.operator")
+    running = operator.controllers(loaded.config)
+    found = all_manifests(
+        loaded.config, running, seen=operator.watched_by(running), settings=_written(loaded), image=image
+    )
+    if output == "json":
+        everything = {"apiVersion": "v1", "kind": "List", "items": found}
+        click.echo(msgspec.json.format(msgspec.json.encode(everything), indent=2).decode())
+    else:
+        click.echo("---\n".join(as_yaml(manifest) for manifest in found), nl=False)
+
+
+def _written(loaded: Loaded) -> dict[str, Any]:
+    """What was set, and nothing that is a default: a later version's defaults then take effect by themselves."""
+    said = {
+        key: SETTINGS[key].form.plain(SETTINGS[key].value_in(loaded.config))
+        for key, origin in loaded.origins.items()
+        if origin != DEFAULT
+    }
+    tree: dict[str, Any] = {}
+    for key, value in (IN_A_CLUSTER | said).items():
+        *sections, name = key.split(".")
+        section = tree
+        for part in sections:
+            section = section.setdefault(part, {})
+        section[name] = value
+    return tree

@@ -1,0 +1,1 @@
+"""What the operator serves over HTTP: whether it is well, and what it has counted."""
