@@ -7,6 +7,7 @@ with an exit code that says whether the promise was kept.
 from __future__ import annotations
 
 import argparse
+import itertools
 import subprocess
 import sys
 import time
@@ -126,7 +127,7 @@ def _pods(cluster: ControlPlane, namespace: str) -> list[dict[str, Any]]:
 
 
 def _settled(cluster: ControlPlane, namespace: str, replicas: int, *, managed: bool) -> bool:
-    """So many ready replicas; and where Plimsoll manages them, each has its place in the order, none of a zone the same."""
+    """So many ready replicas; and where Plimsoll manages them, each has its place in the order."""
     pods = _pods(cluster, namespace)
     ready = [
         pod
@@ -140,10 +141,10 @@ def _settled(cluster: ControlPlane, namespace: str, replicas: int, *, managed: b
     places = [(_zone(pod), pod["metadata"].get("annotations", {}).get(COST)) for pod in pods]
     if any(cost is None for _, cost in places):
         return False
-    # Evened out: the k-th pod of every zone stands on the same step, so the fullest zone always gives first.
-    steps = {zone: sorted(int(cost) for of, cost in places if of == zone and cost) for zone in ZONES}
-    ceiling = 2**31 - 1
-    return all(of_zone == list(range(ceiling - len(of_zone) + 1, ceiling + 1)) for of_zone in steps.values())
+    # Evened out: every zone's k-th pod from the top is worth more than any zone's (k+1)-th, so the fullest gives first.
+    columns = [sorted((int(cost) for of, cost in places if of == zone and cost), reverse=True) for zone in ZONES]
+    levels = [[column[k] for column in columns if len(column) > k] for k in range(max(map(len, columns)))]
+    return all(min(upper) > max(lower) for upper, lower in itertools.pairwise(levels))
 
 
 def _zone(pod: dict[str, Any]) -> str:
