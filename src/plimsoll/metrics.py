@@ -44,6 +44,7 @@ class Metrics:
         )
         self._measured: dict[str, Gauge] = {}
         self._series: dict[tuple[str, Key], dict[tuple[str, tuple[str, ...]], None]] = {}
+        self._relisted: dict[str, int] = {}
         self._blocking: dict[tuple[str, Key], tuple[str, ...]] = {}
 
     def publish(self, controller: str, key: Key, measures: Iterable[Measure]) -> None:
@@ -64,6 +65,12 @@ class Metrics:
                 self._measured[name].remove(*values)
         if published:
             self._series[controller, key] = published
+
+    def publish_relists(self, resource: str, total: int) -> None:
+        """Count up to what a reflector has counted itself."""
+        counter = self.relists.labels(resource)
+        counter.inc(total - self._relisted.get(resource, 0))
+        self._relisted[resource] = total
 
     def publish_blockers(self, controller: str, key: Key, codes: Iterable[str]) -> None:
         now = tuple(sorted(set(codes)))

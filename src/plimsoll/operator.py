@@ -225,14 +225,25 @@ class Operator:
 
     async def _watch_over_views(self) -> None:
         limit = self._config.kubernetes.exit_view_age.total_seconds()
+        live_at = dict.fromkeys(self._reflectors, self._clock.monotonic())
         while True:
+            now = self._clock.monotonic()
             for resource, reflector in self._reflectors.items():
-                age, store = reflector.age_seconds(), self._stores[resource]
-                self.metrics.view_age_seconds.labels(resource.plural).set(age)
+                heard, store = reflector.age_seconds(), self._stores[resource]
+                self.metrics.view_age_seconds.labels(resource.plural).set(heard)
                 self.metrics.view_synced.labels(resource.plural).set(store.synced)
                 self.metrics.view_objects.labels(resource.plural).set(len(store))
-                if age > limit:
-                    log.error("the view is too old to go on", resource=resource.plural, age_seconds=round(age))
+                self.metrics.publish_relists(resource.plural, reflector.relists.total())
+                if store.synced:
+                    live_at[resource] = now
+                # A server can be heard and still not be followed: one restored from a backup, or that refuses us.
+                if (age := max(heard, now - live_at[resource])) > limit:
+                    log.error(
+                        "the view is too old to go on",
+                        resource=resource.plural,
+                        age_seconds=round(age),
+                        trouble=reflector.trouble,
+                    )
                     self._end(ExitCode.VIEW_TOO_OLD)
             await self._clock.sleep(WATCHDOG_SECONDS)
 
