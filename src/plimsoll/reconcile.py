@@ -16,7 +16,7 @@ import structlog
 
 from plimsoll.act import Door, Outcome
 from plimsoll.clock import Clock
-from plimsoll.decision import Controller, Decision, Note, Problem
+from plimsoll.decision import Controller, Decision, Note
 from plimsoll.freshness import OwnWrites
 from plimsoll.kube.lease import Leadership
 from plimsoll.kube.queue import Queue, ShutDown
@@ -64,8 +64,7 @@ class Reconciler:
         self._rng = rng or Random()  # noqa: S311 - jitter, not a secret
         depth = metrics.queue_depth.labels(controller.name)
         self.queue: Queue[Key] = Queue(rng=self._rng, on_depth=depth.set)
-        self._reported: dict[Key, frozenset[Problem]] = {}
-        self._told: dict[Key, frozenset[Note]] = {}
+        self._said: dict[Key, frozenset[tuple[str, str, str]]] = {}  # problems and notes: about whom, code, message
         self._last_reason: dict[Key, str] = {}
 
     def changed(self, resource: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:
@@ -144,18 +143,23 @@ class Reconciler:
                 "decided", controller=name, key=str(key), reason=str(decision.reason), actions=len(decision.actions)
             )
         # Problems and notes are told once, and again only after they were gone or said something else.
-        problems = frozenset(decision.problems)
+        before, said = self._said.get(key, frozenset()), set()
         for problem in decision.problems:
-            if problem not in self._reported.get(key, ()):
+            identity = (problem.regarding.uid, problem.code, problem.message)
+            said.add(identity)
+            if identity not in before:
                 self._metrics.problems.labels(name, problem.code).inc()
                 log.error(problem.message, controller=name, key=str(key), code=problem.code)
                 self._door.tell(Note(problem.regarding, problem.code, problem.message, "Warning"))
-        notes = frozenset(decision.notes)
         for note in decision.notes:
-            if note not in self._told.get(key, ()):
+            identity = (note.regarding.uid, note.reason, note.message)
+            said.add(identity)
+            if identity not in before:
                 self._door.tell(note)
-        _keep(self._reported, key, problems)
-        _keep(self._told, key, notes)
+        if said:
+            self._said[key] = frozenset(said)
+        else:
+            self._said.pop(key, None)
 
     def _come_back(self, key: Key, decision: Decision, outcome: Outcome) -> None:
         if outcome.failed:
@@ -170,10 +174,3 @@ class Reconciler:
             self.queue.add_after(key, decision.look_again.total_seconds())
         # A key is looked at again even if nothing is heard of it; spread, so that they do not all come at once.
         self.queue.add_after(key, self._interval.total_seconds() * self._rng.uniform(0.8, 1.0))
-
-
-def _keep(memory: dict[Key, frozenset[Any]], key: Key, said: frozenset[Any]) -> None:
-    if said:
-        memory[key] = said
-    else:
-        memory.pop(key, None)

@@ -1,0 +1,53 @@
+"""Gauges of decisions come and go with their keys; blockers are counted by what blocks."""
+
+from __future__ import annotations
+
+from prometheus_client import generate_latest
+
+from plimsoll.decision import Measure
+from plimsoll.kube.resources import Key
+from plimsoll.metrics import Metrics
+
+WEB, API = Key("Deployment", "default", "web"), Key("Deployment", "default", "api")
+
+
+def skew(workload: str, value: float) -> Measure:
+    return Measure("plimsoll_test_skew", value, {"workload": workload})
+
+
+def test_a_gauge_disappears_with_the_decision_that_named_it():
+    metrics = Metrics()
+    value = metrics.registry.get_sample_value
+    metrics.publish("test", WEB, [skew("web", 2)])
+    metrics.publish("test", API, [skew("api", 1)])
+    assert value("plimsoll_test_skew", {"workload": "web"}) == 2
+    metrics.publish("test", WEB, [skew("web", 0)])
+    assert value("plimsoll_test_skew", {"workload": "web"}) == 0
+    metrics.publish("test", WEB, [])
+    assert value("plimsoll_test_skew", {"workload": "web"}) is None
+    assert value("plimsoll_test_skew", {"workload": "api"}) == 1
+
+
+def test_blockers_count_keys_and_let_go():
+    metrics = Metrics()
+    value = metrics.registry.get_sample_value
+    labels = {"controller": "test", "code": "NotEnoughPdb"}
+    metrics.publish_blockers("test", WEB, ["NotEnoughPdb", "NotEnoughPdb"])
+    metrics.publish_blockers("test", API, ["NotEnoughPdb"])
+    assert value("plimsoll_blocked", labels) == 2
+    metrics.publish_blockers("test", WEB, [])
+    assert value("plimsoll_blocked", labels) == 1
+
+
+def test_relists_are_counted_up_to_what_the_reflector_counted():
+    metrics = Metrics()
+    for total in (1, 1, 3):
+        metrics.publish_relists("pods", total)
+    assert metrics.registry.get_sample_value("plimsoll_view_relists_total", {"resource": "pods"}) == 3
+
+
+def test_no_created_series_double_the_scrape():
+    metrics = Metrics()
+    metrics.events.labels("created").inc()
+    assert b"plimsoll_events_created{" not in generate_latest(metrics.registry)
+    assert b"_created " not in generate_latest(metrics.registry).replace(b'result="created"', b"")
