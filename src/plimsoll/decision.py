@@ -139,6 +139,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     in_order: bool = True  # False: the actions are independent and may be under way together
     blockers: tuple[Blocker, ...] = ()
     look_again: timedelta | None = None
+    forget: bool = False  # the key's object is gone: nothing is remembered of it, and nobody looks again by himself
     notes: tuple[Note, ...] = ()
     problems: tuple[Problem, ...] = ()
     measures: tuple[Measure, ...] = ()

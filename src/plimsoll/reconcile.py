@@ -170,6 +170,9 @@ class Reconciler:
             self.queue.add_after(key, VIEW_POLL_SECONDS / 10)
         elif outcome.blockers:
             self.queue.add_after(key, BLOCKED_RETRY_SECONDS * self._rng.uniform(0.8, 1.2))
+        if decision.forget and not outcome.results:
+            self._last_reason.pop(key, None)
+            return
         if decision.look_again is not None:
             self.queue.add_after(key, decision.look_again.total_seconds())
         # A key is looked at again even if nothing is heard of it; spread, so that they do not all come at once.

@@ -163,6 +163,18 @@ async def test_a_key_is_looked_at_again_when_it_asks_and_after_the_interval():
         assert asked < len(controller.asked) <= asked + 2
 
 
+async def test_a_key_whose_object_is_gone_is_not_looked_at_for_ever():
+    controller = Scripted(lambda _: Decision(reason=IDLE.reason, forget=True))
+    loop = Loop(controller)
+    async with loop.running():
+        loop.view[DEPLOYMENTS].put(build.deployment("web"))
+        await asyncio.sleep(5 * 3600)
+        assert controller.asked == [WEB]
+        loop.view[DEPLOYMENTS].remove("default", "web")  # a change of it still leads to a look
+        await loop.quiet()
+        assert controller.asked == [WEB, WEB]
+
+
 async def test_a_decision_that_raises_is_tried_again_later_and_stops_nobody_else():
     def answer(key: Key) -> Decision:
         if key.name == "bad":
