@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import select
@@ -83,21 +84,22 @@ def _message_of(text: bytes) -> str:
         return text.decode(errors="replace")[:500]
 
 
-def answers(url: str, *, timeout: float = 2.0) -> bool:
-    """Whether a health endpoint answers with success. Its certificate is not checked: nothing secret is sent."""
+def answers(url: str, ca_file: Path, *, timeout: float = 2.0) -> bool:
+    """Whether a health endpoint answers with success.
+
+    Over HTTPS it must prove to be of this cluster: a stranger that took the port must not pass for our component.
+    """
     address = urllib.parse.urlsplit(url)
     connection: http.client.HTTPConnection
-    if address.scheme == "https":
-        unchecked = ssl.create_default_context()
-        unchecked.check_hostname = False
-        unchecked.verify_mode = ssl.CERT_NONE
-        connection = http.client.HTTPSConnection(address.netloc, timeout=timeout, context=unchecked)
-    else:
-        connection = http.client.HTTPConnection(address.netloc, timeout=timeout)
     try:
-        connection.request("GET", address.path + (f"?{address.query}" if address.query else ""))
-        return connection.getresponse().status == 200
+        if address.scheme == "https":
+            tls = ssl.create_default_context(cafile=str(ca_file))
+            connection = http.client.HTTPSConnection(address.netloc, timeout=timeout, context=tls)
+        else:
+            connection = http.client.HTTPConnection(address.netloc, timeout=timeout)
+        with contextlib.closing(connection):
+            connection.request("GET", address.path + (f"?{address.query}" if address.query else ""))
+            return connection.getresponse().status == 200
+    # Among them: the certificate is not made yet.
     except (OSError, http.client.HTTPException):
         return False
-    finally:
-        connection.close()

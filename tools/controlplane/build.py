@@ -44,8 +44,8 @@ def build(versions: Versions) -> Path:
         started = time.monotonic()
         sources = directory / ".modules"
         sources.mkdir()
+        print(f"building a control plane ({versions}), once; this takes some minutes", file=sys.stderr, flush=True)
         programs = _programs(versions, sources)
-        print(f"building a control plane ({versions}): {len(programs)} programs, once", file=sys.stderr)
         for number, program in enumerate(programs, 1):
             label = f"[{number}/{len(programs)}] {program.name}"
             go_build(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import itertools
 import os
 import re
@@ -21,7 +22,7 @@ from tools.controlplane.binaries import Binaries, find_binaries
 from tools.controlplane.components import COMPONENTS, Layout, Ports
 from tools.controlplane.leftovers import keep, new_directory, remove_leftovers
 from tools.controlplane.nodes import parse_node_line
-from tools.controlplane.ports import free_ports
+from tools.controlplane.ports import ReservedPorts
 from tools.controlplane.process import ComponentFailedError, Process
 
 _ATTEMPTS = 3
@@ -51,6 +52,7 @@ class ControlPlane:
         self._etcd_directory = new_directory("etcd", in_memory=True)
         self._numbers = itertools.count(1)
         self._stopped = False
+        self._ports: ReservedPorts | None = None
         self._api: Api | None = None
         self._layout: Layout | None = None
 
@@ -100,7 +102,8 @@ class ControlPlane:
 
     def _start(self) -> None:
         self.logs.mkdir(parents=True, exist_ok=True)
-        ports = Ports(*free_ports(7))
+        self._ports = ReservedPorts(len(dataclasses.fields(Ports)))
+        ports = Ports(*self._ports.numbers)
         access = Access(self.directory / "access")
         access.write(ports.tokens)
         kubeconfigs = {user: access.directory / f"{user}.kubeconfig" for user in BUILT_IN_USERS}
@@ -132,6 +135,8 @@ class ControlPlane:
             process.stop()
         if self._api is not None:
             self._api.close()
+        if self._ports is not None:
+            self._ports.release()
         shutil.rmtree(self._etcd_directory, ignore_errors=True)
         if keep_logs:
             keep(self.directory)
@@ -336,7 +341,8 @@ class ControlPlane:
     def _wait_ready(self, component: str) -> None:
         url = self._running_layout.health_url(component)
         try:
-            self.wait_for(lambda: answers(url), f"{component} to become ready")
+            self.wait_for(lambda: answers(url, self.ca_file), f"{component} to become ready")
+            self._processes[component].check()
         except TimeoutError as error:
             raise ComponentFailedError(f"{error}\n{self._processes[component].last_words()}") from error
 

@@ -1,4 +1,4 @@
-"""Free ports on the loopback interface."""
+"""Ports on the loopback interface that stay ours for as long as a cluster lives."""
 
 from __future__ import annotations
 
@@ -10,22 +10,37 @@ import socket
 _LOWEST, _HIGHEST = 20_000, 32_000
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens on at this moment, all different.
+class ReservedPorts:
+    """TCP ports that nothing listens on, and that no other cluster on this machine is given meanwhile.
 
-    Another process may still take one before its component does; the component then ends with "address already in
-    use", and the start is tried again with others.
+    The reservation is a UDP socket on the same number, which nothing else here uses: it costs nothing, holds across
+    processes and ends with ours. Without it a cluster could take another's etcd, on a port just chosen by both, for
+    its own. A program that knows nothing of it may still take a port; the start is then tried again with others.
     """
-    found: list[int] = []
-    for port in random.sample(range(_LOWEST, _HIGHEST), _HIGHEST - _LOWEST):
-        if len(found) == count:
-            break
-        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-            try:
+
+    def __init__(self, count: int) -> None:
+        self.numbers: list[int] = []
+        self._reservations: list[socket.socket] = []
+        for port in random.sample(range(_LOWEST, _HIGHEST), _HIGHEST - _LOWEST):
+            if len(self.numbers) == count:
+                return
+            self._try(port)
+        self.release()
+        raise RuntimeError(f"there are no {count} free ports between {_LOWEST} and {_HIGHEST}")
+
+    def release(self) -> None:
+        """Let others have them."""
+        for reservation in self._reservations:
+            reservation.close()
+
+    def _try(self, port: int) -> None:
+        reservation = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            reservation.bind(("127.0.0.1", port))
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
                 probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-    if len(found) < count:
-        raise RuntimeError(f"only {len(found)} of {count} ports between {_LOWEST} and {_HIGHEST} are free")
-    return found
+        except OSError:
+            reservation.close()
+        else:
+            self._reservations.append(reservation)
+            self.numbers.append(port)
