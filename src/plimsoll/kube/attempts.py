@@ -68,10 +68,10 @@ class Attempts:
         failure: KubeError
         doubt: KubeError | None = None  # an attempt that may have been applied
         renewed = False
-        for attempt in range(ATTEMPTS):
+        for attempt in range(1, ATTEMPTS + 1):
             left = whole - (self._clock.monotonic() - started)
-            if attempt and (left < whole * _SHORTEST_ATTEMPT or (destructive and whole - left > _DESTRUCTIVE_SECONDS)):
-                break
+            if attempt > 1 and left < whole * _SHORTEST_ATTEMPT:
+                break  # the rate limit took the time
             try:
                 return await self._transport.send(call, min(longest, left))
             except KubeError as error:
@@ -81,7 +81,10 @@ class Attempts:
             wait = seconds_before_repeat(failure, repeat, delays, self._rng)
             if isinstance(failure, Unauthorized) and not renewed and self._credentials.refused():
                 renewed, wait = True, 0.0
-            if wait is None or wait >= left:
+            if wait is None or attempt == ATTEMPTS:
+                break
+            next_at = self._clock.monotonic() - started + wait
+            if next_at > whole * (1 - _SHORTEST_ATTEMPT) or (destructive and next_at > _DESTRUCTIVE_SECONDS):
                 break
             await self._clock.sleep(wait)
             await self._limit.take(urgent=ahead)
