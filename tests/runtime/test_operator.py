@@ -167,7 +167,7 @@ async def test_a_part_that_fails_ends_the_process_with_its_error(control_plane: 
     async with alive(control_plane, config(namespace), "one") as life:
         await eventually(life.leading)
         (reconciler,) = life.operator.reconcilers
-        reconciler.queue.done = _broken  # type: ignore[method-assign]
+        reconciler.queue.done = _broken  # type: ignore[method-assign, assignment]
         reconciler.queue.add(Key("Deployment", namespace, "any"))
         assert await asyncio.wait_for(life.task, 30) == ExitCode.UNEXPECTED_ERROR
 
