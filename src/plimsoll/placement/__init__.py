@@ -1,0 +1,1 @@
+"""Where does each replica run, spot or on-demand?"""
