@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,12 @@ import click
 import msgspec
 
 from plimsoll import __version__
-from plimsoll.cli.configuration import as_written, config_option, controllers_option, set_option
+from plimsoll.cli.configuration import as_written, config_option, controllers_for, controllers_option, set_option
 from plimsoll.config.load import DEFAULT, Flag, Loaded
 from plimsoll.config.settings import SETTINGS
 from plimsoll.manifests import as_yaml
 from plimsoll.manifests import manifests as all_manifests
+from plimsoll.operator import watched_by
 
 # What differs between a terminal and a cluster; a file or an option that says otherwise is followed.
 IN_A_CLUSTER = {"web.host": "*", "logging.format": "json"}
@@ -61,11 +61,8 @@ def manifests(
         raise click.UsageError(
             "web.port: 0 takes any port, but in a cluster probes must know it; set one from 1 to 65535"
         )
-    operator = importlib.import_module("plimsoll.operator")
-    running = operator.controllers(loaded.config)
-    found = all_manifests(
-        loaded.config, running, seen=operator.watched_by(running), settings=_written(loaded), image=image
-    )
+    running = controllers_for(loaded.config)
+    found = all_manifests(loaded.config, running, seen=watched_by(running), settings=_written(loaded), image=image)
     if output == "json":
         everything = {"apiVersion": "v1", "kind": "List", "items": found}
         click.echo(msgspec.json.format(msgspec.json.encode(everything), indent=2).decode())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,18 @@ import click
 import structlog
 
 from plimsoll import __version__
-from plimsoll.cli.configuration import effective, settings_options
+from plimsoll.cli.configuration import controllers_for, effective, settings_options
 from plimsoll.cli.stopping import stop_on_signals
+from plimsoll.clock import RealClock
 from plimsoll.config import Config
+from plimsoll.decision import Controller
 from plimsoll.exit_codes import ExitCode
+from plimsoll.kube.client import Client
+from plimsoll.kube.errors import Forbidden, KubeError
 from plimsoll.logs import set_up_logging
-from plimsoll.web.server import CannotListenError
+from plimsoll.metrics import Metrics
+from plimsoll.operator import Operator, connect, identity
+from plimsoll.web.server import CannotListenError, WebServer
 
 log = structlog.get_logger()
 
@@ -52,24 +58,63 @@ A first SIGTERM or SIGINT stops within 10 s (else exit code 1); a second one end
 def run(*, kubeconfig: Path | None, context: str | None, **options: Any) -> None:
     """Run the operator until it is told to stop."""
     config = effective(**options).config
+    controllers = controllers_for(config)
     set_up_logging(config.logging.level, config.logging.format)
     stop = asyncio.Event()
     runner = asyncio.Runner()
     # The loop is closed inside the block: what its threads still do must end in time, too.
     with stop_on_signals(runner.get_loop(), stop), runner:
-        code = runner.run(_run(config, kubeconfig=kubeconfig, context=context, stop=stop))
+        code = runner.run(_run(config, controllers, kubeconfig=kubeconfig, context=context, stop=stop))
     sys.exit(code)
 
 
-async def _run(config: Config, *, kubeconfig: Path | None, context: str | None, stop: asyncio.Event) -> int:
-    log.info("starting", version=__version__, read_only=config.operator.read_only_mode)
+async def _run(
+    config: Config,
+    controllers: Sequence[Controller],
+    *,
+    kubeconfig: Path | None,
+    context: str | None,
+    stop: asyncio.Event,
+) -> ExitCode:
+    names = [controller.name for controller in controllers]
+    log.info("starting", version=__version__, controllers=names, read_only=config.operator.read_only_mode)
+    metrics = Metrics()
     try:
-        operator = importlib.import_module("plimsoll.operator")
-        code: int = await operator.run(config, kubeconfig=kubeconfig, context=context, stop=stop)
+        async with connect(config, metrics, kubeconfig=kubeconfig, context=context) as client:
+            if not await _answers(client, stop):
+                return ExitCode.STOPPED
+            try:
+                operator = Operator(config, client, controllers, clock=RealClock(), metrics=metrics, name=identity())
+            except OSError as error:
+                log.error("operator.auditLog cannot be written", file=error.filename, error=error.strerror)  # noqa: TRY400
+                return ExitCode.BAD_CONFIGURATION
+            async with WebServer(config.web.host, config.web.port, operator, metrics.registry) as server:
+                log.info("serving health and metrics", host=config.web.host, port=server.port)
+                return await operator.run(stop)
+    except KubeError as error:
+        log.error("the cluster cannot be used", error=str(error))  # noqa: TRY400  (the message says what to do)
+        return ExitCode.CLUSTER_REFUSED
     except CannotListenError as error:
-        log.error(str(error))  # noqa: TRY400  (the message says it all, a traceback would bury it)
+        log.error(str(error))  # noqa: TRY400
         return ExitCode.BAD_CONFIGURATION
     except Exception:
         log.exception("unexpected error")
         return ExitCode.UNEXPECTED_ERROR
-    return code
+
+
+async def _answers(client: Client, stop: asyncio.Event) -> bool:
+    """Whether the API server answers and knows us; an error says why not, and False that we were told to stop meanwhile."""
+    asked = asyncio.ensure_future(client.read("/version"))
+    stopped = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((asked, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not asked.done():
+            return False
+        asked.result()
+    except Forbidden:
+        log.debug("not allowed to read the version, which is no matter: we are known")
+    finally:
+        asked.cancel()
+        stopped.cancel()
+        await asyncio.gather(asked, stopped, return_exceptions=True)
+    return True
