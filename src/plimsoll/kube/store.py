@@ -16,6 +16,17 @@ T = TypeVar("T", bound=KubeObject)
 Name = tuple[str, str]  # namespace ("" for cluster-wide kinds) and name
 Listener = Callable[[Resource[Any], KubeObject | None, KubeObject | None], None]  # kind, before, after
 
+_NOTHING: Mapping[str, Any] = {}
+
+
+def is_older(resource_version: str, than: str) -> bool:
+    """Whether one version is known to come before another.
+
+    The API server's versions are decimal numbers that grow over all objects of a kind, and clients may compare them
+    (KEP-5504). Of versions in another form, as an aggregated API may have them, nothing is known but whether they differ.
+    """
+    return resource_version.isdecimal() and than.isdecimal() and int(resource_version) < int(than)
+
 
 class Store(Generic[T]):
     """All objects of one kind, as the API server had them at `resource_version`."""
@@ -43,6 +54,20 @@ class Store(Generic[T]):
     def __len__(self) -> int:
         return len(self._objects)
 
+    def values(self, index: Index) -> tuple[str, ...]:
+        """Every value that some object carries."""
+        return tuple(self._indexes[index])
+
+    def ends(self, index: Index, value: str) -> tuple[T, ...]:
+        """The first seen and the last seen of those that carry `value`, found without walking the others."""
+        holders = self._indexes.get(index, _NOTHING).get(value)
+        if not holders:
+            return ()
+        return next(iter(holders.values())), next(reversed(holders.values()))
+
+    def names(self) -> set[Name]:
+        return set(self._objects)
+
     # ── writing: for reflectors ──────────────────────────────────────────────────────────────────────────────────────
 
     def listen(self, listener: Listener) -> None:
@@ -58,18 +83,30 @@ class Store(Generic[T]):
             self._enter(index, name, obj)
 
     def put(self, obj: T) -> None:
+        """Hold this state of an object, whatever was held of it before.
+
+        A new UID under a known name is another object: listeners hear that the first one went, then that this one came.
+        """
         name = (obj.metadata.namespace, obj.metadata.name)
         before = self._objects.get(name)
+        if before is not None and before.metadata.uid != obj.metadata.uid:
+            self.remove(*name)
+            before = None
         self._objects[name] = obj
         for index, entries in self._indexes.items():
-            old = tuple(index.values(before)) if before is not None else ()
             new = tuple(index.values(obj))
-            for value in old:
-                if value not in new:
-                    self._leave(entries, value, name)
+            if before is not None:
+                for value in index.values(before):
+                    if value not in new:
+                        self._leave(entries, value, name)
             for value in new:
-                entries.setdefault(value, {})[name] = obj
-        self._tell(before, obj)
+                holders = entries.get(value)
+                if holders is None:
+                    entries[value] = {name: obj}
+                else:
+                    holders[name] = obj
+        for listener in self._listeners:
+            listener(self.resource, before, obj)
 
     def remove(self, namespace: str, name: str) -> None:
         before = self._objects.pop((namespace, name), None)
@@ -78,10 +115,27 @@ class Store(Generic[T]):
         for index, entries in self._indexes.items():
             for value in index.values(before):
                 self._leave(entries, value, (namespace, name))
-        self._tell(before, None)
+        for listener in self._listeners:
+            listener(self.resource, before, None)
 
-    def names(self) -> set[Name]:
-        return set(self._objects)
+    def is_news(self, obj: T) -> bool:
+        """Whether neither this state of the object nor a newer one is held."""
+        offered = obj.metadata
+        held = self._objects.get((offered.namespace, offered.name))
+        if held is None:
+            return True
+        known = held.metadata
+        if known.resource_version and offered.resource_version == known.resource_version:
+            return offered.uid != known.uid
+        return not is_older(offered.resource_version, known.resource_version)
+
+    def withdraw(self, namespace: str, name: str, as_of: str) -> bool:
+        """`remove`, unless what is held is newer than `as_of`, the resourceVersion at which it was gone."""
+        held = self._objects.get((namespace, name))
+        if held is None or is_older(as_of, held.metadata.resource_version):
+            return False
+        self.remove(namespace, name)
+        return True
 
     def _enter(self, index: Index, name: Name, obj: T) -> None:
         for value in index.values(obj):
@@ -94,10 +148,6 @@ class Store(Generic[T]):
             holders.pop(name, None)
             if not holders:
                 del entries[value]
-
-    def _tell(self, before: T | None, after: T | None) -> None:
-        for listener in self._listeners:
-            listener(self.resource, before, after)
 
 
 class View:

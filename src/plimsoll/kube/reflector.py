@@ -1,0 +1,374 @@
+"""List, then watch: keeps a store equal to the API server, and says when it is not.
+
+A list is read as of one moment, its resourceVersion; the watch goes on from exactly there. When the server no longer has
+the history to go on from (410), the list is read again and compared with what the store holds, so that listeners hear
+of every object that changed or went in between.
+
+Three rules hold whatever the server does:
+
+- The view never goes backwards: a state, an event or a list older than what the store has reached is not applied.
+- Part of a list removes nothing: what a list does not name is gone only once the list has come to its end.
+- `store.synced` means live now. It is false until the first list is complete, while a list is read again, at once when
+  the server refuses us or a watch falls silent, and when a broken watch is not open again within `grace_seconds`. After
+  such a break it is true again once the new watch has delivered what was missed: when it pauses, or sends a bookmark.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Generic, Protocol, TypeVar
+
+import structlog
+
+from plimsoll.clock import Clock
+from plimsoll.kube.backoff import Backoff
+from plimsoll.kube.errors import ApiError, Forbidden, Gone, KubeError, NotFound, Unauthorized, Unreachable
+from plimsoll.kube.sharing import share_with_relatives
+from plimsoll.kube.store import Name, Store, is_older
+from plimsoll.kube.types import KubeObject
+from plimsoll.kube.watch import DELETED, Bookmark, Event, EventDecoder, Lines, Undecodable, decode_object, decode_page
+
+log = structlog.get_logger()
+
+T = TypeVar("T", bound=KubeObject)
+
+# The server ends a watch after so long; spread, so that the watches of many kinds and clients do not come back together.
+_WATCH_SECONDS = (300, 600)
+_BACKOFF_SECONDS = (1.0, 30.0)
+# A watch that lasted this long was no refusal in disguise: the next failure starts with a short delay again.
+_HEALTHY_SECONDS = 10.0
+# What only a person can mend (RBAC, a CRD that is not installed, an object beyond our types) is not asked for often.
+_REFUSED_SECONDS = 30.0
+# Missed events come in one go when a watch opens again; such a pause in the stream means that there are no more.
+_CAUGHT_UP_SECONDS = 0.5
+# How long events are applied before other tasks get their turn; several reflectors may take theirs one after another.
+_TURN_SECONDS = 0.005
+# A page is scanned in one go, about a millisecond a megabyte: objects far above the usual size come in smaller pages.
+_PAGE_BYTES = 8 * 2**20
+# A list that did not come to its end this often in a row is asked for in a way that does: expired pages as one answer, cut
+# streams as pages.
+_BROKEN_LISTS = 2
+
+
+class Source(Protocol):
+    """What a reflector needs of a client."""
+
+    async def read(self, path: str, params: Mapping[str, str]) -> bytes: ...
+
+    def watch(
+        self, path: str, params: Mapping[str, str], *, idle_seconds: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]: ...
+
+
+class StaleList(KubeError):
+    """The server answered with a list older than what it has already shown us."""
+
+
+class Reflector(Generic[T]):
+    """Keeps one store equal to the server's objects of one kind, in one namespace or in all."""
+
+    def __init__(
+        self,
+        client: Source,
+        store: Store[T],
+        clock: Clock,
+        *,
+        namespace: str = "",
+        page_size: int = 500,
+        streaming: bool = False,
+        idle_seconds: float = 150.0,
+        grace_seconds: float = 10.0,
+        rng: random.Random | None = None,
+    ) -> None:
+        """Nothing is asked of the server before `run`.
+
+        page_size: at most so many objects a request, so that neither side ever holds the whole list as text.
+        streaming: read lists as the first events of a watch where the server can (docs/decisions/002 says why not).
+        idle_seconds: a watch without a byte for so long is dead; the server sends a bookmark about every minute.
+        grace_seconds: how long a broken watch may take to open again before the view counts as not live.
+        """
+        self.store = store
+        self.relists: Counter[str] = Counter()  # lists begun, by cause: start, gone, expired, stale, undecodable, retry
+        self.events = 0  # received since the start, bookmarks too
+        self.trouble = ""  # why the view is not live, or may soon not be; empty when all is well
+        self._client = client
+        self._clock = clock
+        self._path = store.resource.path(namespace)
+        self._page_size = page_size
+        self._streaming = streaming
+        self._idle_seconds = idle_seconds
+        self._grace_seconds = grace_seconds
+        self._rng = rng or random.Random()  # noqa: S311 (spreads load, hides nothing)
+        self._backoff = Backoff(*_BACKOFF_SECONDS, self._rng)
+        self._decoder = EventDecoder(store.resource)
+        self._complete = False  # the store holds a whole list, and every event since
+        self._cause = "start"  # of the next list
+        self._broken_lists = 0  # in a row, by an expired continue token or a stream that was cut
+        self._newest_list = ""  # the resourceVersion of the newest list that was begun
+        self._heard = clock.monotonic()
+        self._turn_ends = 0.0
+        self._timer: asyncio.Task[None] | None = None  # makes the store synced, or not synced, when its time comes
+
+    def age_seconds(self) -> float:
+        """How long ago the server was last heard: a page, an event or a bookmark."""
+        return self._clock.monotonic() - self._heard
+
+    async def run(self) -> None:
+        """Follow the server until cancelled."""
+        try:
+            while True:
+                try:
+                    await self._follow()
+                except KubeError as error:
+                    await self._recover(error)
+        finally:
+            self._lose_sync()
+
+    async def _follow(self) -> None:
+        """One list, if one is due, and one watch, until the server ends it as agreed."""
+        if not self._complete:
+            self.relists[self._cause] += 1
+            self._cause = "retry"
+            if self._streaming:
+                try:
+                    await self._watch(_Relist(self.store.names()))
+                except ApiError as error:
+                    # How a server says that it has no streaming lists: 422 where the feature is off, others 400 or 403.
+                    if self._complete or error.status not in (400, 403, 422):
+                        raise
+                    self._streaming = False
+                else:
+                    return
+            await self._list(_Relist(self.store.names()))
+        await self._watch(None)
+
+    # ── lists ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _list(self, relist: _Relist) -> None:
+        """Read a list page by page into the store.
+
+        The first page is asked for without a resourceVersion, so it comes from a quorum; the following ones show the same
+        moment, because their continue token says so.
+        """
+        params = {"limit": str(self._page_size)} if self._broken_lists < _BROKEN_LISTS else {}
+        while True:
+            body = await self._client.read(self._path, params)
+            self._heard = self._clock.monotonic()
+            page = decode_page(body, self.store.resource)
+            if not relist.resource_version:
+                relist.resource_version = page.metadata.resource_version
+                self._refuse_stale(relist.resource_version)
+            for raw in page.items or ():
+                self._admit(decode_object(raw, self.store.resource), relist)
+                if time.perf_counter() >= self._turn_ends:
+                    await self._give_way()
+            if not page.metadata.continue_:
+                break
+            params["continue"] = page.metadata.continue_
+            if "limit" in params:
+                params["limit"] = str(min(self._page_size, 1 + len(page.items or ()) * _PAGE_BYTES // len(body)))
+        await self._finish(relist)
+        self._start_grace()
+
+    def _refuse_stale(self, resource_version: str) -> None:
+        for reached in (self._newest_list, self.store.resource_version):
+            if is_older(resource_version, reached):
+                raise StaleList(
+                    f"the server lists as of {resource_version}, but has shown us {reached} before: it lags behind, or its "
+                    "data was restored from a backup, and then this process must be restarted"
+                )
+        self._newest_list = resource_version
+
+    def _admit(self, obj: T, relist: _Relist) -> None:
+        relist.missing.discard((obj.metadata.namespace, obj.metadata.name))
+        if self.store.is_news(obj):
+            share_with_relatives(obj, self.store)
+            self.store.put(obj)
+
+    async def _finish(self, relist: _Relist) -> None:
+        """The list has come to its end, so what it did not name is gone."""
+        for namespace, name in relist.missing:
+            self.store.withdraw(namespace, name, relist.resource_version)
+            if time.perf_counter() >= self._turn_ends:
+                await self._give_way()
+        self.store.resource_version = relist.resource_version
+        self._complete = True
+        self._broken_lists = 0
+        self._gain_sync()
+        log.debug("listed", resource=self.store.resource.plural, objects=len(self.store))
+
+    # ── watches ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _watch(self, relist: _Relist | None) -> None:
+        """Apply events until the stream ends; with `relist`, its first events are the list."""
+        seconds = self._rng.randint(*_WATCH_SECONDS)
+        params = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
+        if relist is None:
+            params["resourceVersion"] = self.store.resource_version
+        else:
+            params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "resourceVersion": ""}
+        lines = Lines()
+        async with self._client.watch(self._path, params, idle_seconds=self._idle_seconds) as chunks:
+            opened = self._clock.monotonic()
+            self._watch_opened()
+            try:
+                async for chunk in chunks:
+                    self._heard = self._clock.monotonic()
+                    for line in lines.feed(chunk):
+                        event = self._decoder.decode(line)
+                        self.events += 1
+                        if relist is None:
+                            self._apply(event)
+                        elif await self._apply_initial(event, relist):
+                            relist = None
+                        if time.perf_counter() >= self._turn_ends:
+                            await self._give_way()
+            finally:
+                self._start_grace()
+                if self._clock.monotonic() - opened >= _HEALTHY_SECONDS:
+                    self._backoff.reset()
+        if relist is not None:
+            self._list_broke()
+            raise Unreachable("the stream ended before the list in it did")
+        if self._clock.monotonic() - opened < _HEALTHY_SECONDS:
+            await self._pause(free=True)
+
+    def _apply(self, event: Event[T] | Bookmark) -> None:
+        """Bring the store up to an event of the watch."""
+        if isinstance(event, Bookmark):
+            if not self._is_past(event.resource_version):
+                self.store.resource_version = event.resource_version
+            self._gain_sync()
+            return
+        obj = event.object
+        if self._is_past(obj.metadata.resource_version):
+            return
+        if event.type == DELETED:
+            self.store.remove(obj.metadata.namespace, obj.metadata.name)
+        else:
+            share_with_relatives(obj, self.store)
+            self.store.put(obj)
+        self.store.resource_version = obj.metadata.resource_version
+
+    async def _apply_initial(self, event: Event[T] | Bookmark, relist: _Relist) -> bool:
+        """Take an event that is part of a list; whether it was the last one."""
+        if isinstance(event, Bookmark):
+            if event.ends_initial_events:
+                relist.resource_version = event.resource_version
+                self._refuse_stale(relist.resource_version)
+                await self._finish(relist)
+            return event.ends_initial_events
+        metadata = event.object.metadata
+        if event.type == DELETED:
+            self.store.withdraw(metadata.namespace, metadata.name, metadata.resource_version)
+        else:
+            self._admit(event.object, relist)
+        return False
+
+    def _is_past(self, resource_version: str) -> bool:
+        reached = self.store.resource_version
+        return resource_version == reached or is_older(resource_version, reached)
+
+    # ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _recover(self, error: KubeError) -> None:
+        """Say what is wrong, decide whether the list must be read again, and wait."""
+        plural = self.store.resource.plural
+        self.trouble = f"{plural}: {error}"
+        log.warning("watch broken", resource=plural, complete=self._complete, error=str(error))
+        if isinstance(error, Gone):
+            if not self._complete:
+                self._list_broke()
+            self._relist("gone" if self._complete else "expired")
+            await self._pause(free=True)
+        elif isinstance(error, StaleList):
+            self._relist("stale")
+            await self._pause()
+        elif isinstance(error, Undecodable):
+            self._relist("undecodable")
+            await self._clock.sleep(_REFUSED_SECONDS * self._rng.uniform(0.5, 1.0))
+        elif isinstance(error, Unauthorized | Forbidden | NotFound):
+            self._lose_sync()
+            await self._clock.sleep(_REFUSED_SECONDS * self._rng.uniform(0.5, 1.0))
+        else:
+            if self.age_seconds() >= self._idle_seconds:
+                self._lose_sync()
+            retry_after = error.retry_after if isinstance(error, ApiError) else None
+            await self._pause(at_least=retry_after or 0.0)
+
+    def _list_broke(self) -> None:
+        self._broken_lists += 1
+        if self._streaming and self._broken_lists >= _BROKEN_LISTS:
+            self._streaming = False
+            self._broken_lists = 0
+
+    def _relist(self, cause: str) -> None:
+        self._complete = False
+        self._cause = cause
+        self._lose_sync()
+
+    async def _pause(self, *, at_least: float = 0.0, free: bool = False) -> None:
+        """Wait before the next attempt; with `free`, not for the first of a row: what happens once is no failure."""
+        seconds = max(self._backoff.next(), at_least)
+        if not free or self._backoff.failures > 1:
+            await self._clock.sleep(seconds)
+
+    # ── live or not ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _gain_sync(self) -> None:
+        if not self.store.synced:
+            self._set_timer(None)
+            self.store.synced = True
+            self.trouble = ""
+
+    def _lose_sync(self) -> None:
+        self._set_timer(None)
+        self.store.synced = False
+
+    def _watch_opened(self) -> None:
+        self._heard = self._clock.monotonic()
+        if self.store.synced:
+            self._set_timer(None)
+            self.trouble = ""
+        elif self._complete:
+            self._set_timer(self._gain_sync_once_quiet())
+
+    def _start_grace(self) -> None:
+        """No watch is open. Attempts that fail do not start the time anew."""
+        if not self.store.synced:
+            self._set_timer(None)
+        elif self._timer is None:
+            self._set_timer(self._lose_sync_after_grace())
+
+    async def _gain_sync_once_quiet(self) -> None:
+        while (remaining := _CAUGHT_UP_SECONDS - self.age_seconds()) > 0:
+            await self._clock.sleep(remaining)
+        self._timer = None
+        self._gain_sync()
+
+    async def _lose_sync_after_grace(self) -> None:
+        await self._clock.sleep(self._grace_seconds)
+        self._timer = None
+        self._lose_sync()
+
+    def _set_timer(self, coming: Coroutine[None, None, None] | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.create_task(coming) if coming is not None else None
+
+    async def _give_way(self) -> None:
+        await asyncio.sleep(0)
+        self._turn_ends = time.perf_counter() + _TURN_SECONDS
+
+
+class _Relist:
+    """A list under way."""
+
+    def __init__(self, held: set[Name]) -> None:
+        self.resource_version = ""
+        self.missing = held  # what the store holds and the list has not named yet

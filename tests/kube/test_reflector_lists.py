@@ -1,0 +1,167 @@
+"""A list is read as of one moment, page by page, and what comes of it is the difference to what was known."""
+
+from __future__ import annotations
+
+from plimsoll.kube.resources import NODES, PODS
+from tests.kube.followed import Followed
+from tests.kube.watch_server import Answer, WatchServer
+
+
+async def test_all_pages_make_up_the_store():
+    async with WatchServer(PODS) as server:
+        for number in range(7):
+            server.create(PODS, "default", f"p{number}")
+        async with Followed(server, PODS, page_size=3) as followed:
+            await followed.until_live()
+            assert followed.equals_server()
+            first, second, third = server[PODS].lists()
+            assert "resourceVersion" not in first, "without a version the first page comes from a quorum"
+            assert first["limit"] == second["limit"] == "3"
+            assert second["continue"] != third["continue"]
+            assert server[PODS].watches()[0]["resourceVersion"] == server.version
+
+
+async def test_an_empty_list_is_a_list():
+    async with WatchServer(PODS) as server, Followed(server, PODS) as followed:
+        await followed.until_live()
+        assert not followed.names()
+        assert followed.store.resource_version == server.version
+
+
+async def test_one_namespace():
+    async with WatchServer(PODS) as server:
+        server.create(PODS, "ours", "a")
+        server.create(PODS, "theirs", "b")
+        async with Followed(server, PODS, namespace="ours") as followed:
+            await followed.until_live()
+            server.create(PODS, "theirs", "c")
+            server.create(PODS, "ours", "d")
+            await followed.until(lambda: followed.names() == {"a", "d"})
+
+
+async def test_a_relist_is_applied_as_its_difference():
+    async with WatchServer(NODES) as server:
+        for name in ("same", "changed", "gone", "reborn"):
+            server.create(NODES, "", name)
+        async with Followed(server, NODES) as followed:
+            await followed.until_live()
+            same, before = followed.store.get("", "same"), {obj.name: obj.uid for obj in followed.store}
+            followed.heard.clear()
+            server.hold(NODES)
+            server.update(NODES, "", "changed", metadata={"labels": {"a": "b"}})
+            server.delete(NODES, "", "gone")
+            server.delete(NODES, "", "reborn")
+            server.create(NODES, "", "reborn")
+            server.create(NODES, "", "new")
+            server.compact()
+            server.hold(NODES, held=False)
+            await followed.until(followed.equals_server, pushing=1.0)
+            await followed.until_live()
+
+            assert followed.reflector.relists == {"start": 1, "gone": 1}
+            assert followed.store.get("", "same") is same
+            told = {(old and old.uid, new and new.uid) for old, new in followed.heard}
+            after = {obj.name: obj.uid for obj in followed.store}
+            assert told == {
+                (before["changed"], after["changed"]),
+                (before["gone"], None),
+                (before["reborn"], None),
+                (None, after["reborn"]),
+                (None, after["new"]),
+            }
+            assert len(followed.heard) == 5, "each change is heard once"
+
+
+async def test_half_a_list_removes_nothing():
+    async with WatchServer(PODS) as server:
+        for number in range(6):
+            server.create(PODS, "default", f"p{number}")
+        async with Followed(server, PODS, page_size=2) as followed:
+            await followed.until_live()
+            server.hold(PODS)
+            server.delete(PODS, "default", "p5")
+            server.create(PODS, "default", "p6")
+            server.compact()
+            # Each list gets as far as its second page and then waits there, refused.
+            server.answer(PODS, "page", *[Answer(503)] * 50)
+            server.hold(PODS, held=False)
+            await followed.until(lambda: len(server[PODS].lists()) > 10, pushing=1.0)
+            assert followed.names() >= {f"p{number}" for number in range(6)}
+            assert not followed.store.synced
+            assert "503" in followed.reflector.trouble
+
+            await followed.until(followed.equals_server, pushing=5.0)
+            await followed.until_live()
+            assert followed.reflector.trouble == ""
+
+
+async def test_an_expired_continue_token_starts_the_list_anew():
+    async with WatchServer(PODS) as server:
+        for number in range(6):
+            server.create(PODS, "default", f"p{number}")
+        server.answer(PODS, "page", Answer(410, "Expired"))
+        async with Followed(server, PODS, page_size=2) as followed:
+            await followed.until_live()
+            assert followed.equals_server()
+            assert followed.reflector.relists == {"start": 1, "expired": 1}
+
+
+async def test_tokens_that_always_expire_end_in_a_list_without_pages():
+    async with WatchServer(PODS) as server:
+        for number in range(6):
+            server.create(PODS, "default", f"p{number}")
+        server.answer(PODS, "page", *[Answer(410, "Expired")] * 1000)
+        async with Followed(server, PODS, page_size=2) as followed:
+            await followed.until_live()
+            assert followed.equals_server()
+            assert "limit" not in server[PODS].lists()[-1]
+
+
+async def test_a_list_older_than_what_was_seen_is_refused():
+    async with WatchServer(PODS) as server:
+        server.create(PODS, "default", "a")
+        async with Followed(server, PODS) as followed:
+            await followed.until_live()
+            server.lag(PODS)  # from here on, lists show a pod that …
+            server.delete(PODS, "default", "a")  # … is gone, and do not show one that …
+            server.create(PODS, "default", "b")  # … is there
+            await followed.until(lambda: followed.names() == {"b"})
+            server.hold(PODS)
+            server.compact()
+            server.cut_watches(PODS)
+            server.hold(PODS, held=False)
+            await followed.until(lambda: followed.reflector.relists["stale"] >= 3, pushing=5.0)
+            assert followed.names() == {"b"}
+            assert not followed.store.synced
+            assert "shown us" in followed.reflector.trouble
+
+            server.lag(PODS, lagging=False)
+            await followed.until_live()
+            assert followed.names() == {"b"}
+
+
+async def test_an_object_that_cannot_be_read_is_named_and_not_passed_over():
+    async with WatchServer(NODES) as server:
+        server.create(NODES, "", "good")
+        server.create(NODES, "", "odd", status={"allocatable": {"cpu": "many"}})
+        async with Followed(server, NODES) as followed:
+            await followed.until(lambda: followed.reflector.trouble)
+            assert "Node odd cannot be read" in followed.reflector.trouble
+            assert "'many' is not a quantity" in followed.reflector.trouble
+            assert not followed.store.synced
+
+            server.update(NODES, "", "odd", status={"allocatable": {"cpu": "8"}})
+            await followed.until_live(pushing=10.0)
+            assert followed.equals_server()
+
+
+async def test_objects_far_above_the_usual_size_come_in_smaller_pages():
+    async with WatchServer(NODES) as server:
+        for number in range(40):
+            server.create(NODES, "", f"n{number:02}", metadata={"annotations": {"big": "x" * 500_000}})
+        async with Followed(server, NODES, page_size=20) as followed:
+            await followed.until_live()
+            assert followed.equals_server()
+            limits = [int(params["limit"]) for params in server[NODES].lists()]
+            assert limits[0] == 20
+            assert limits[1] < 20, "ten megabytes are more than a page should be"

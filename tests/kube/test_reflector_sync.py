@@ -1,0 +1,136 @@
+"""`synced` means live now: when it is true, when it is not, and what the reflector says about it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from plimsoll.kube.resources import NODES, PODS
+from tests.kube.followed import Followed
+from tests.kube.watch_server import Answer, WatchServer
+
+
+async def test_not_before_the_whole_list_is_there():
+    async with WatchServer(PODS) as server:
+        for number in range(4):
+            server.create(PODS, "default", f"p{number}")
+        server.answer(PODS, "page", *[Answer(500)] * 1000)
+        async with Followed(server, PODS, page_size=2) as followed:
+            await followed.until(lambda: len(server[PODS].lists()) > 10, pushing=1.0)
+            assert followed.names() == {"p0", "p1"}
+            assert not followed.store.synced
+            assert "500" in followed.reflector.trouble
+
+
+async def test_a_brief_reconnect_does_not_show():
+    async with WatchServer(PODS) as server, Followed(server, PODS, grace_seconds=1000.0) as followed:
+        await followed.until_live()
+        server.answer(PODS, "watch", Answer(500), Answer(503), Answer(429))
+        server.cut_watches(PODS)
+        while len(server[PODS].watches()) < 5:
+            assert followed.store.synced
+            followed.clock.push(0.5)
+            await asyncio.sleep(0.005)
+        await followed.until_live()
+        assert followed.reflector.trouble == ""
+
+
+async def test_a_watch_that_does_not_come_back_ends_it_and_one_that_does_restores_it():
+    options = {"grace_seconds": 1000.0, "idle_seconds": 1e6}
+    async with WatchServer(PODS) as server, Followed(server, PODS, **options) as followed:
+        await followed.until_live()
+        server.answer(PODS, "watch", *[Answer(500)] * 100_000)
+        server.cut_watches(PODS)
+        await followed.until(lambda: "500" in followed.reflector.trouble)
+        assert followed.store.synced
+        for _ in range(40):
+            followed.clock.push(24.0)
+            await followed.settle()
+        assert followed.store.synced, "960 seconds are less than the grace, however many attempts there were"
+        await followed.until(lambda: not followed.store.synced, pushing=24.0)
+
+        server.create(PODS, "default", "missed")
+        server.answer_truly()
+        await followed.until(lambda: followed.store.synced, pushing=5.0)
+        assert followed.names() == {"missed"}, "live means that what was missed has arrived"
+        assert followed.reflector.trouble == ""
+        assert followed.reflector.relists == {"start": 1}
+
+
+async def test_after_a_break_a_bookmark_proves_that_nothing_is_missing():
+    async with WatchServer(PODS) as server, Followed(server, PODS, grace_seconds=1.0) as followed:
+        await followed.until_live()
+        server.answer(PODS, "watch", Answer(500))
+        server.cut_watches(PODS)
+        await followed.until(lambda: "500" in followed.reflector.trouble, pushing=0.1)
+        followed.clock.push(1.0)
+        await followed.until(lambda: not followed.store.synced)
+        await followed.until(lambda: server[PODS].streams)
+        server.bookmark(PODS)
+        await followed.until(lambda: followed.store.synced)
+
+
+async def test_a_silent_watch_is_taken_for_dead():
+    async with WatchServer(PODS) as server, Followed(server, PODS, idle_seconds=1.0, grace_seconds=1e6) as followed:
+        await followed.until_live(pushing=0.0)
+        server.silence_watches(PODS)
+        server.create(PODS, "default", "a")
+        server.answer(PODS, "watch", *[Answer(500)] * 3)
+        await followed.until(lambda: not followed.store.synced)
+        assert "no answer in time" in followed.reflector.trouble or "500" in followed.reflector.trouble
+        await followed.until(followed.equals_server, pushing=1.0)
+        await followed.until(lambda: followed.store.synced)
+
+
+@pytest.mark.parametrize(("status", "reason"), [(401, "Unauthorized"), (403, "Forbidden"), (404, "NotFound")])
+@pytest.mark.parametrize("verb", ["list", "watch"])
+async def test_a_refusal_ends_it_at_once_and_is_not_repeated_often(status, reason, verb):
+    async with WatchServer(NODES) as server:
+        server.create(NODES, "", "n1")
+        if verb == "list":
+            server.answer(NODES, "list", Answer(status, reason))
+        async with Followed(server, NODES, grace_seconds=1e6) as followed:
+            if verb == "watch":
+                await followed.until_live()
+                server.answer(NODES, "watch", Answer(status, reason))
+                server.end_watches(NODES)
+            await followed.until(lambda: str(status) in followed.reflector.trouble)
+            assert not followed.store.synced
+            assert "nodes" in followed.reflector.trouble
+            assert reason in followed.reflector.trouble
+            asked = len(server[NODES].requests)
+            followed.clock.push(14.0)
+            await followed.settle()
+            assert len(server[NODES].requests) == asked
+            await followed.until_live(pushing=5.0)
+            assert followed.names() == {"n1"}
+            assert followed.reflector.trouble == ""
+
+
+async def test_not_while_a_list_is_read_again_but_the_old_data_stays():
+    async with WatchServer(PODS) as server:
+        server.create(PODS, "default", "a")
+        async with Followed(server, PODS) as followed:
+            await followed.until_live()
+            server.answer(PODS, "list", *[Answer(500)] * 1000)
+            server.fail_watches(PODS, 410, "Expired")
+            await followed.until(lambda: not followed.store.synced)
+            assert followed.names() == {"a"}
+
+
+async def test_the_age_is_that_of_the_last_byte():
+    async with WatchServer(PODS) as server, Followed(server, PODS) as followed:
+        await followed.until_live()
+        followed.clock.push(40.0)
+        assert followed.reflector.age_seconds() >= 40.0
+        server.bookmark(PODS)
+        await followed.until(lambda: followed.reflector.age_seconds() < 40.0)
+        assert followed.store.synced
+
+
+async def test_not_after_the_reflector_was_stopped():
+    async with WatchServer(PODS) as server:
+        async with Followed(server, PODS) as followed:
+            await followed.until_live()
+        assert not followed.store.synced
