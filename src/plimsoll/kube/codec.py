@@ -52,5 +52,5 @@ def encode(value: Any) -> bytes:
 
 
 def builtins(value: Any) -> Any:
-    """Plain dicts and lists, for YAML or a patch."""
-    return msgspec.to_builtins(value, enc_hook=_encode_special)
+    """Plain dicts and lists as JSON has them, for YAML or a patch."""
+    return msgspec.json.decode(_encoder.encode(value))

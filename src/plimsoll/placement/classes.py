@@ -1,0 +1,102 @@
+"""Spot or on-demand: which labels tell, what a pod asks for to get the one or the other, and what it asked for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Any
+
+from msgspec import Struct
+
+from plimsoll.kube.codec import builtins
+from plimsoll.kube.types import Labels, Node, NodeSelectorTerm, PodSpec, Requirement, Toleration
+from plimsoll.placement.distribution import CapacityClass
+
+
+class ClassRule(Struct, frozen=True):
+    """One provider's way to label its nodes. A node is spot if any rule's spot value matches; else it is on-demand."""
+
+    label: str
+    spot: tuple[str, ...]
+    on_demand: tuple[str, ...] = ()
+    taint: bool = False  # its spot nodes carry a NoSchedule taint of the same key and value
+
+
+DEFAULT_RULES = (
+    ClassRule("karpenter.sh/capacity-type", ("spot",), ("on-demand", "reserved")),
+    ClassRule("eks.amazonaws.com/capacityType", ("SPOT",), ("ON_DEMAND", "CAPACITY_BLOCK")),
+    ClassRule("cloud.google.com/gke-spot", ("true",)),
+    ClassRule("cloud.google.com/gke-preemptible", ("true",)),
+    ClassRule("kubernetes.azure.com/scalesetpriority", ("spot",), ("regular",), taint=True),
+    ClassRule("spotinst.io/node-lifecycle", ("spot",), ("od",)),
+)
+
+
+class ClassRules(Struct, frozen=True):
+    """All rules that are in force."""
+
+    rules: tuple[ClassRule, ...] = DEFAULT_RULES
+
+    def of_labels(self, labels: Labels) -> CapacityClass:
+        spot = any(labels.get(rule.label) in rule.spot for rule in self.rules)
+        return CapacityClass.SPOT if spot else CapacityClass.ON_DEMAND
+
+    def in_use(self, nodes: Iterable[Node]) -> ClassRules:
+        """The rules that a node of this cluster follows; all of them where none is seen yet.
+
+        Affinity terms are ORed and multiply with those that a pod has already: rules of other clouds would only swell it.
+        """
+        keys = {label for node in nodes for label in node.labels}
+        used = tuple(rule for rule in self.rules if rule.label in keys)
+        return ClassRules(used or self.rules)
+
+    def requirements(self, wanted: CapacityClass) -> tuple[tuple[Requirement, ...], ...]:
+        """What a node must fulfil, as alternatives of requirements that hold together.
+
+        On-demand is told by what is *not* there, so that unlabelled nodes count.
+        """
+        if wanted is CapacityClass.SPOT:
+            return tuple((Requirement(rule.label, "In", rule.spot),) for rule in self.rules)
+        return (tuple(Requirement(rule.label, "NotIn", rule.spot) for rule in self.rules),)
+
+    def tolerations(self, wanted: CapacityClass) -> tuple[Toleration, ...]:
+        if wanted is CapacityClass.ON_DEMAND:
+            return ()
+        return tuple(
+            Toleration(rule.label, "Equal", value, "NoSchedule")
+            for rule in self.rules
+            if rule.taint
+            for value in rule.spot
+        )
+
+    def chosen_by(self, spec: PodSpec) -> str | None:
+        """The label by which a pod template chooses its class itself, or None."""
+        keys = {rule.label for rule in self.rules}
+        for label in spec.node_selector:
+            if label in keys:
+                return label
+        affinity = spec.affinity.node_affinity if spec.affinity else None
+        terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
+        for term in terms:
+            for requirement in term.match_expressions:
+                if requirement.key in keys:
+                    return requirement.key
+        return None
+
+
+def with_class(
+    terms: Sequence[NodeSelectorTerm], alternatives: Sequence[tuple[Requirement, ...]]
+) -> list[dict[str, Any]]:
+    """The pod's own node selector terms, each ANDed with each alternative, as plain data for a patch.
+
+    Terms are ORed, requirements within one ANDed: several of both make their product. An empty term matches no node; extended
+    it would suddenly match, so it is dropped. No term at all means any node. Where every term was empty the pod cannot run
+    anywhere, and that stays so: the caller must not call this.
+    """
+    usable = [term for term in terms if term.match_expressions or term.match_fields]
+    if terms and not usable:
+        raise ValueError("every node selector term is empty: the pod matches no node, and must go on doing so")
+    return [
+        builtins(NodeSelectorTerm((*term.match_expressions, *alternative), term.match_fields))
+        for term, alternative in product(usable or [NodeSelectorTerm()], alternatives)
+    ]
