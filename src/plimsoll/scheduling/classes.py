@@ -79,6 +79,11 @@ class Spread(NamedTuple):
         return bool(self.selector)
 
 
+class Claim(NamedTuple):
+    name: str
+    ephemeral: bool  # made for this pod by a controller, which may not have come to it yet
+
+
 class Preference(NamedTuple):
     """A preferred term of pod affinity (positive weight) or anti-affinity (negative weight)."""
 
@@ -103,7 +108,7 @@ class PodClass:
     spread: tuple[Spread, ...]  # DoNotSchedule
     soft_spread: tuple[Spread, ...]  # ScheduleAnyway
     ports: tuple[HostPort, ...]
-    claims: tuple[str, ...]
+    claims: tuple[Claim, ...]
     gates: tuple[str, ...]
     priority: int
     leaving: bool  # terminating: it holds its place, but a spread no longer counts it
@@ -259,7 +264,7 @@ class Classes:
         index: int,
         affinity: Affinity | None,
         ports: tuple[HostPort, ...],
-        claims: tuple[str, ...],
+        claims: tuple[Claim, ...],
         *,
         stays: bool,
     ) -> PodClass:
@@ -322,14 +327,14 @@ class Classes:
         )
 
 
-def _claims(pod: Pod) -> tuple[str, ...]:
-    """The names of the claims that the pod mounts; those of ephemeral volumes are made from its own name."""
+def _claims(pod: Pod) -> tuple[Claim, ...]:
+    """The claims that the pod mounts; the names of ephemeral ones are made from its own."""
     names = []
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
-            names.append(volume.persistent_volume_claim.claim_name)
+            names.append(Claim(volume.persistent_volume_claim.claim_name, ephemeral=False))
         elif volume.ephemeral is not None:
-            names.append(f"{pod.name}-{volume.name}")
+            names.append(Claim(f"{pod.name}-{volume.name}", ephemeral=True))
     return tuple(names)
 
 

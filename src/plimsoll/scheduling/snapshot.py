@@ -1,8 +1,8 @@
 """The cluster as the packing engine sees it: nodes, the pods on them, and what volumes and namespaces say about both.
 
 Nodes are rows and pods are slots of arrays; what a pod is, is two small numbers (its class and its shape). So a snapshot of
-5,000 nodes is built in one pass over the objects, follows the store change by change, and is handed to a worker process as a few
-arrays and short tables.
+5,000 nodes is built in one pass over the objects, follows the store change by change, and is handed to a worker process as a
+few arrays and short tables.
 """
 
 from __future__ import annotations

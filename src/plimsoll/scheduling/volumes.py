@@ -57,10 +57,12 @@ def volume_rules(snapshot: Snapshot, pod_class: PodClass) -> VolumeRules:
     if not pod_class.claims:
         return NO_VOLUMES
     affinities, zones, selected, unknown = [], [], [], []
-    for name in pod_class.claims:
+    for name, ephemeral in pod_class.claims:
         claim = None if snapshot.claims is None else snapshot.claims.get((pod_class.namespace, name))
         if snapshot.claims is None:
             unknown.append(f"claim {name} is not watched")
+        elif claim is None and ephemeral:
+            unknown.append(f"claim {name} has not been made yet")
         elif claim is None:
             return VolumeRules(problem=f"claim {pod_class.namespace}/{name} does not exist")
         elif claim.leaving:

@@ -1,0 +1,133 @@
+"""How large new nodes are: what to open them as, and when to take them for something larger.
+
+A new node starts as the cheapest offering that holds its first pods. When nothing fits any more, the nodes that would cost least
+after it are taken for the next larger offering, all of them at once; what turns out not to be needed is given back at the end, when
+each node becomes the cheapest offering that holds its pods. So nodes grow evenly, and nobody has to guess sizes beforehand.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plimsoll.scheduling.board import Board, Ints, RowIndex
+from plimsoll.scheduling.classes import Shape
+from plimsoll.scheduling.offerings import Lane, cheapest
+from plimsoll.scheduling.views import View
+
+
+class Ladder:
+    """Offerings of a lane, each at least as large in every resource as the one before it and dearer."""
+
+    def __init__(self, lane: Lane, members: int) -> None:
+        rungs: list[int] = []
+        for member in range(len(lane.members)):
+            if members >> member & 1 and (not rungs or self._larger(lane, rungs[-1], member)):
+                rungs.append(member)
+        self.members = np.array(rungs)
+        self.caps: Ints = np.ascontiguousarray(lane.caps[:, rungs])
+        self.prices: NDArray[np.float64] = lane.prices[rungs]
+
+    @staticmethod
+    def _larger(lane: Lane, one: int, other: int) -> bool:
+        a, b = lane.caps[:, one], lane.caps[:, other]
+        return bool((b >= a).all() and (b > a).any())
+
+    def rung_for(self, amounts: Ints) -> NDArray[np.intp]:
+        """By column of `amounts` (resource × node): the lowest rung that holds it; the number of rungs if none does."""
+        needed = np.zeros(amounts.shape[1], np.intp)
+        for resource in range(amounts.shape[0]):
+            wanted = amounts[resource]
+            if wanted.any():
+                rung = np.searchsorted(self.caps[resource], wanted)
+                np.maximum(needed, np.where(wanted > 0, rung, 0), out=needed)
+        return needed
+
+
+class Grower:
+    def __init__(self, board: Board, *, first_fit: bool) -> None:
+        self.board = board
+        self.first_fit = first_fit
+        self._ladders: dict[tuple[int, int], Ladder] = {}
+
+    def _ladder(self, lane: int, members: int) -> Ladder:
+        key = (lane, members)
+        if key not in self._ladders:
+            self._ladders[key] = Ladder(self.board.offerings.lanes[lane], members)
+        return self._ladders[key]
+
+    def opening(self, view: View, lane_index: int, shape: Shape, pods: int) -> tuple[int, int] | None:
+        """What to open in a lane for `pods` pods: a member, and how many of them it holds. None if it holds not even one."""
+        lane = self.board.offerings.lanes[lane_index]
+        members = lane.holding(shape, view.lane_sets[lane_index])
+        if not members:
+            return None
+        if pods == 1 and not self.first_fit:
+            return cheapest(members), 1
+        holds = np.full(len(lane.members), 2**31)
+        for resource, amount in shape:
+            np.minimum(holds, lane.caps[resource] // amount, out=holds)
+        if members != lane.everything:
+            holds[[i for i in range(len(holds)) if not members >> i & 1]] = 0
+        if self.first_fit:  # as large as can be: what is not needed is given back at the end
+            most = int(self._ladder(lane_index, members).members[-1])
+            return most, min(pods, int(holds[most]))
+        enough = np.flatnonzero(holds >= pods)
+        member = int(enough[0]) if len(enough) else int(holds.argmax())
+        return member, min(pods, int(holds[member]))
+
+    def grow(self, view: View, shape: Shape) -> bool:
+        """Take some new nodes for larger offerings, so that at least one of them can take one more pod."""
+        board = self.board
+        if board.size == board.first_new:
+            return False
+        allowed = view.growable()
+        rows = np.flatnonzero(allowed) + board.first_new
+        if not len(rows):
+            return False
+        return self._climb(view, shape, rows) or self._grow_one(view, shape, rows)
+
+    def _climb(self, view: View, shape: Shape, rows: RowIndex) -> bool:
+        """Raise the nodes that would cost least afterwards to the rung that they need."""
+        board = self.board
+        target = np.full(len(rows), -1)
+        price = np.full(len(rows), np.inf)
+        sets = board.set_of[rows]
+        for index in np.unique(sets).tolist():
+            lane, members = board.sets[index]
+            ladder = self._ladder(lane, members & view.lane_sets[lane])
+            at = np.flatnonzero(sets == index)
+            wanted = board.held[:, rows[at]]
+            for resource, amount in shape:
+                wanted[resource] += amount
+            rung = ladder.rung_for(wanted)
+            fits = rung < len(ladder.members)
+            at, rung = at[fits], rung[fits]
+            target[at] = board.offerings.lanes[lane].members[ladder.members[rung]]
+            price[at] = ladder.prices[rung]
+        lowest = price.min(initial=np.inf)
+        if lowest == np.inf:
+            return False
+        chosen = price <= lowest
+        board.resize(rows[chosen], target[chosen])
+        return True
+
+    def _grow_one(self, view: View, shape: Shape, rows: RowIndex) -> bool:
+        """Where sizes are no ladder: the one node whose next offering costs the least more."""
+        board = self.board
+        best: tuple[float, int, int] | None = None
+        for row in rows.tolist():
+            lane = board.lane_at(row)
+            members = board.holding(row, shape) & view.lane_sets[board.sets[board.set_of[row]][0]]
+            if not members:
+                continue
+            member = cheapest(members)
+            dearer = float(lane.prices[member]) - board.offerings.prices[int(board.offering[row])]
+            if best is None or dearer < best[0]:
+                best = (dearer, row, int(lane.members[member]))
+            if self.first_fit:
+                break
+        if best is None:
+            return False
+        board.resize(np.array([best[1]]), best[2])
+        return True

@@ -1,0 +1,162 @@
+"""What can be bought: the offerings of all templates, in lanes and in price order.
+
+A *lane* is the offerings of one template whose nodes would be in the same domain of every topology key that matters: a new node is
+opened in a lane, so rules about zones can be answered before its instance type is known. Within its lane a new node keeps the set
+of offerings that still admit all of its pods (a bit set); the cheapest that is large enough is chosen at the end.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plimsoll.kube.types import Labels, Taint
+from plimsoll.scheduling.model import Offering, Template
+from plimsoll.scheduling.requests import allocatable
+
+Ints = NDArray[np.int64]
+
+
+class Sold(NamedTuple):
+    """One offering as a node of its template would have it."""
+
+    template: int
+    offering: Offering
+    labels: Labels
+    taints: tuple[Taint, ...]
+
+
+class Lane:
+    """Offerings of one template that look alike to every topology rule, cheapest first."""
+
+    def __init__(
+        self, template: int, domains: dict[str, str | None], members: list[int], caps: Ints, prices: Sequence[float]
+    ) -> None:
+        self.template = template
+        self.domains = domains  # topology key → value
+        self.members = np.array(members)  # indexes of offerings, in price order; bit i of a set is member i
+        self.caps = np.ascontiguousarray(caps[:, self.members])  # resource × member, daemons taken off
+        self.prices = np.array([prices[member] for member in members])
+        self.remaining: int | None = None  # how many nodes can still be had; known for a single, limited offering only
+        self.everything = (1 << len(members)) - 1
+        self.nodes_opened = 0
+        self._steps: dict[int, tuple[list[int], list[int]]] = {}
+
+    def holding(self, amounts: Sequence[tuple[int, int]], among: int) -> int:
+        """The members of `among` that hold these amounts of each resource."""
+        for resource, amount in amounts:
+            if amount <= 0:
+                continue
+            sizes, sets = self._steps.get(resource) or self._make_steps(resource)
+            position = bisect_left(sizes, amount)
+            among &= sets[position] if position < len(sets) else 0
+            if not among:
+                return 0
+        return among
+
+    def _make_steps(self, resource: int) -> tuple[list[int], list[int]]:
+        """For each size that occurs, the set of members at least as large."""
+        caps = self.caps[resource].tolist()
+        sizes = sorted(set(caps))
+        sets, larger = [], 0
+        members = sorted(range(len(caps)), key=caps.__getitem__, reverse=True)
+        position = 0
+        for size in reversed(sizes):
+            while position < len(members) and caps[members[position]] >= size:
+                larger |= 1 << members[position]
+                position += 1
+            sets.append(larger)
+        self._steps[resource] = steps = (sizes, sets[::-1])
+        return steps
+
+
+def cheapest(members: int) -> int:
+    """The first member of a set: members are numbered in price order."""
+    return (members & -members).bit_length() - 1
+
+
+def listed(members: int) -> list[int]:
+    found = []
+    while members:
+        low = members & -members
+        found.append(low.bit_length() - 1)
+        members ^= low
+    return found
+
+
+class Offerings:
+    """All offerings, the lanes they form, and how many nodes each template may still make."""
+
+    def __init__(
+        self,
+        templates: Sequence[Template],
+        lane_keys: Sequence[str],
+        resource: Callable[[str], int],
+    ) -> None:
+        self.templates = templates
+        self.nodes_left = [template.max_nodes for template in templates]
+        self.sold: list[Sold] = []
+        self.lanes: list[Lane] = []
+        self.lane_of: list[int] = []  # by offering
+        self.member_of: list[int] = []  # by offering: its bit in its lane
+        self._lane_keys = tuple(lane_keys)
+        for index, template in enumerate(templates):
+            for offering in template.offerings:
+                labels = {**template.labels, **offering.labels}
+                self.sold.append(Sold(index, offering, labels, template.taints))
+        sizes = [
+            [(resource(name), amount) for name, amount in allocatable(s.offering.allocatable).items()]
+            for s in self.sold
+        ]
+        self.prices = [s.offering.price for s in self.sold]
+        rows = 1 + max((r for size in sizes for r, _ in size), default=-1)
+        self.caps: Ints = np.zeros((rows, len(self.sold)), np.int64)
+        for column, size in enumerate(sizes):
+            for r, amount in size:
+                self.caps[r, column] = amount
+
+    def make_lanes(self) -> None:
+        """Called once daemons have been taken off `caps` and every resource has its row."""
+        groups: dict[tuple[object, ...], list[int]] = {}
+        for index, sold in enumerate(self.sold):
+            if sold.offering.available == 0:
+                continue
+            # What is limited is bought by the piece: a node in such a lane is that offering and no other.
+            piece = None if sold.offering.available is None else index
+            key: tuple[object, ...] = (sold.template, piece, *(sold.labels.get(name) for name in self._lane_keys))
+            groups.setdefault(key, []).append(index)
+        self.lane_of = [-1] * len(self.sold)
+        self.member_of = [-1] * len(self.sold)
+        sums = self.caps.sum(axis=0)
+        for key, members in groups.items():
+            members.sort(key=lambda m: (self.prices[m], -int(sums[m]), m))  # more for the same money first
+            lane = Lane(
+                self.sold[members[0]].template,
+                dict(zip(self._lane_keys, key[2:], strict=True)),  # type: ignore[arg-type]
+                members,
+                self.caps,
+                self.prices,
+            )
+            lane.remaining = self.sold[members[0]].offering.available
+            for position, member in enumerate(members):
+                self.lane_of[member] = len(self.lanes)
+                self.member_of[member] = position
+            self.lanes.append(lane)
+
+    def can_open(self, lane: Lane) -> int:
+        """How many more nodes may be made in a lane."""
+        left = self.nodes_left[lane.template]
+        limits = [limit for limit in (left, lane.remaining) if limit is not None]
+        return min(limits) if limits else 2**31
+
+    def opened(self, lane: Lane, nodes: int) -> None:
+        left = self.nodes_left[lane.template]
+        if left is not None:
+            self.nodes_left[lane.template] = left - nodes
+        if lane.remaining is not None:
+            lane.remaining -= nodes
+        lane.nodes_opened += nodes

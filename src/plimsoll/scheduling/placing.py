@@ -1,0 +1,218 @@
+"""Placing a group of equal pods: on nodes at hand, on new nodes as they are, on new nodes made larger, on further new nodes.
+
+The loop in `Placer._place_all` is the whole algorithm. Each turn works out what every rule allows at that moment and then places
+as many pods at once as is certain to be right: all of them where the pods do not get in each other's way, one a node for
+anti-affinity, level by level over zones for a spread, a single one where rules interlock or preferences must be weighed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plimsoll.scheduling.board import Board, Ints, RowIndex
+from plimsoll.scheduling.classes import PodClass, Shape
+from plimsoll.scheduling.growing import Grower
+from plimsoll.scheduling.levels import levelled
+from plimsoll.scheduling.topology import Mask
+from plimsoll.scheduling.views import PLENTY, Levelled, Rule, View
+
+
+class Placer:
+    def __init__(self, board: Board, *, first_fit: bool = False) -> None:
+        self.board = board
+        self.first_fit = first_fit  # take the first node that will do, not the one that fits best
+        self.grower = Grower(board, first_fit=first_fit)
+        self._views: dict[int, View] = {}
+
+    def view(self, pod_class: PodClass) -> View:
+        view = self._views.get(pod_class.index)
+        if view is None:
+            view = self._views[pod_class.index] = View(self.board, pod_class)
+        return view
+
+    def place(self, pod_class: PodClass, shape: Shape, count: int, *, may_open: bool = True) -> list[int]:
+        """Place up to `count` pods; the row of each, in an order that every rule agrees with."""
+        view = self.view(pod_class)
+        if view.openable_is_partial:
+            view.recheck_openable()
+        placed: list[int] = []
+        self._place_all(view, shape, count, placed, may_open=may_open)
+        if len(placed) < count and view.protects_others:
+            view.protecting = False
+            self._place_all(view, shape, count, placed, may_open=may_open)
+            view.protecting = True
+        return placed
+
+    def _place_all(self, view: View, shape: Shape, count: int, placed: list[int], *, may_open: bool) -> None:
+        closed: set[int] = set()  # lanes that were tried in vain
+        opened_in: int | None = None
+        while len(placed) < count:
+            before = len(placed)
+            left = count - before
+            if self._fill(view, shape, left, placed):
+                opened_in = None
+                continue
+            if opened_in is not None:  # not even a fresh node will do: something on it (a daemon, a port) is in the way
+                closed.add(opened_in)
+                opened_in = None
+            if self.grower.grow(view, shape):
+                continue
+            if may_open:
+                opened_in = self._open(view, shape, left, closed)
+                if opened_in is not None:
+                    continue
+            if not view.forget_domains_that_cannot_open(closed, may_open=may_open):
+                return
+
+    # ── on open nodes ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _fill(self, view: View, shape: Shape, left: int, placed: list[int]) -> bool:
+        """Place what fits now, on existing and coming nodes first; False if nothing does."""
+        board = self.board
+        mask = view.mask()
+        crowding = view.crowding()
+        zonal = [rule for rule in crowding if not self._on_hosts(rule)]
+        if len(zonal) == 1 and left > 1 and isinstance(zonal[0], Levelled) and not view.has_preferences:
+            if self._fill_levels(view, shape, left, zonal[0], placed):
+                return True
+        single = left == 1 or bool(zonal) or view.has_preferences or (view.together is not None and view.together.first)
+        for start, stop in ((0, board.first_new), (board.first_new, board.size)):
+            rows = self._fitting(shape, mask, start, stop)
+            if not len(rows):
+                continue
+            if single:
+                row = self._best(view, rows)
+                self._put(view, shape, np.array([row]), np.ones(1, np.int64))
+                placed.append(row)
+            else:
+                rows, counts = self._choose(rows, self._capacity(shape, rows, crowding), left)
+                self._put(view, shape, rows, counts)
+                placed += np.repeat(rows, counts).tolist()
+            return True
+        return False
+
+    def _on_hosts(self, rule: Rule) -> bool:
+        return rule.topology.of_hosts and rule.topology.private_rows >= self.board.size
+
+    def _fitting(self, shape: Shape, mask: Mask, start: int, stop: int) -> RowIndex:
+        if start == stop:
+            return np.zeros(0, np.intp)
+        fits = mask[start:stop]
+        free = self.board.free
+        for resource, amount in shape:
+            fits = fits & (free[resource, start:stop] >= amount)
+        rows: RowIndex = fits.nonzero()[0]
+        return rows + start
+
+    def _best(self, view: View, rows: RowIndex) -> int:
+        if view.has_preferences:
+            liking = view.liking()[rows]
+            rows = rows[liking == liking.max()]
+        if view.together is not None and view.together.first:
+            rows = self._roomiest_domain(view, rows)
+        return int(rows[0] if self.first_fit else rows[self.board.slack[rows].argmin()])
+
+    def _roomiest_domain(self, view: View, rows: RowIndex) -> RowIndex:
+        """The first of a group that stays together decides for all: let it be where most room is."""
+        assert view.together is not None  # noqa: S101
+        domains = view.together.counters[0].topology.domain[rows]
+        return rows[domains == np.bincount(domains, np.maximum(self.board.slack[rows], 0) + 1e-12).argmax()]
+
+    def _capacity(self, shape: Shape, rows: RowIndex, crowding: list[Rule]) -> Ints:
+        """How many pods each row takes: by amounts, and by rules of the pods' own that say how many may be on a host."""
+        free = self.board.free
+        capacity = np.full(len(rows), PLENTY)
+        for resource, amount in shape:
+            np.minimum(capacity, free[resource, rows] // amount, out=capacity)
+        for rule in crowding:
+            np.minimum(capacity, rule.room_by_row(self.board.size)[rows], out=capacity)
+        return capacity
+
+    def _choose(self, rows: RowIndex, capacity: Ints, left: int) -> tuple[RowIndex, Ints]:
+        """Fill the tightest row first, each to the brim, until `left` pods have a place."""
+        if not self.first_fit and len(rows) > 1:
+            order = np.argsort(self.board.slack[rows], kind="stable")
+            rows, capacity = rows[order], capacity[order]
+        before = np.cumsum(capacity) - capacity
+        counts = np.clip(left - before, 0, capacity)
+        used = int(np.searchsorted(before, left))
+        return rows[:used], counts[:used]
+
+    def _put(self, view: View, shape: Shape, rows: RowIndex, counts: Ints) -> None:
+        if len(rows) <= 3:
+            for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+                self.board.place_one(view.pod_class, shape, row, count)
+        else:
+            self.board.place(view.pod_class, shape, rows, counts)
+        if not view.uniform:
+            new = rows[rows >= self.board.first_new]
+            if len(new):
+                self.board.narrow(new, view.lane_sets)
+
+    def _fill_levels(self, view: View, shape: Shape, left: int, rule: Levelled, placed: list[int]) -> bool:
+        """Spread over zones by counting: all domains with room rise together, none further above the lowest than allowed."""
+        board = self.board
+        rows = self._fitting(shape, view.mask(), 0, board.size)
+        if not len(rows):
+            return False
+        hosts = [other for other in view.crowding() if other is not rule]
+        capacity = self._capacity(shape, rows, hosts)
+        domains = rule.topology.domain[rows]
+        counts = rule.counter.by_domain()
+        room = np.bincount(domains, capacity, minlength=len(counts)).astype(np.int64)
+        shares = levelled(counts.tolist(), room.tolist(), left, rule.level_limit(room > 0))
+        by_level: list[tuple[int, int, int]] = []
+        for domain, share in enumerate(shares):
+            if not share:
+                continue
+            inside = domains == domain
+            for part in (inside & (rows < board.first_new), inside & (rows >= board.first_new)):
+                if share and part.any():
+                    chosen, numbers = self._choose(rows[part], capacity[part], share)
+                    level = int(counts[domain])
+                    self._put(view, shape, chosen, numbers)
+                    expanded = np.repeat(chosen, numbers).tolist()
+                    by_level += [(level + i, domain, row) for i, row in enumerate(expanded)]
+                    share -= len(expanded)
+        by_level.sort(key=lambda entry: entry[:2])
+        placed += [row for _, _, row in by_level]
+        return bool(by_level)
+
+    # ── on further nodes ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _open(self, view: View, shape: Shape, left: int, closed: set[int]) -> int | None:
+        """Open nodes for up to `left` pods in the lane that needs the fewest and then the cheapest; None if there is none."""
+        board = self.board
+        lanes = board.offerings.lanes
+        crowding = view.crowding()
+        a_node = min((rule.room_on_new_host() for rule in crowding), default=PLENTY)
+        best: tuple[float, ...] | None = None
+        ties: list[int] = []
+        for index, lane in enumerate(lanes):
+            if index in closed or not view.allows_lane(index):
+                continue
+            choice = self.grower.opening(view, index, shape, min(left, a_node))
+            if choice is None:
+                continue
+            member, holds = choice
+            offering = int(lane.members[member])
+            liked = 0 if view.offerings_liked is None else int(view.offerings_liked[offering])
+            rank = (-board.offerings.templates[lane.template].priority, -liked, -holds, float(lane.prices[member]))
+            if best is None or rank < best:
+                best, ties = rank, [index]
+            elif rank == best:
+                ties.append(index)
+        if best is None:
+            return None
+        index = min(ties, key=lambda i: (lanes[i].nodes_opened, i))
+        choice = self.grower.opening(view, index, shape, min(left, a_node))
+        assert choice is not None  # noqa: S101
+        member, holds = choice
+        nodes = -(-left // holds)
+        if any(not self._on_hosts(rule) for rule in crowding):
+            nodes = 1  # the next node may be wanted in another zone
+        elif len(ties) > 1:
+            nodes = -(-nodes // len(ties))
+        nodes = min(nodes, board.offerings.can_open(lanes[index]))
+        board.open(index, view.lane_sets[index], int(lanes[index].members[member]), nodes)
+        return index

@@ -1,0 +1,188 @@
+"""One attempt at a packing: all groups in an order, placed one after the other on a board."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from plimsoll.kube.quantity import Quantity
+from plimsoll.kube.types import Resources
+from plimsoll.scheduling.board import Board
+from plimsoll.scheduling.classes import LOWEST_PRIORITY_WORTH_A_NODE, PodClass, Shape
+from plimsoll.scheduling.model import EXISTING, HOSTNAME, ComingNode, NewNode, Packing, Refusal, Rule, Template
+from plimsoll.scheduling.offerings import cheapest, listed
+from plimsoll.scheduling.placing import Placer
+from plimsoll.scheduling.reasons import refused_by_existing, refused_by_template
+from plimsoll.scheduling.requests import CPU
+from plimsoll.scheduling.snapshot import Snapshot
+
+
+class Group:
+    """Pods that ask for the same and for as much."""
+
+    __slots__ = ("pod_class", "pods", "shape")
+
+    def __init__(self, pod_class: PodClass, shape: Shape) -> None:
+        self.pod_class = pod_class
+        self.shape = shape
+        self.pods: list[str] = []  # UIDs
+
+
+class Plan:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        groups: Sequence[Group],
+        templates: tuple[Template, ...],
+        coming: tuple[ComingNode, ...],
+        *,
+        first_fit: bool = False,
+    ) -> None:
+        in_play = {group.pod_class.index: group.pod_class for group in groups}
+        self.board = Board(snapshot, in_play.values(), templates, coming)
+        self.placer = Placer(self.board, first_fit=first_fit)
+        self.groups = sorted(groups, key=self._by_size if first_fit else self._hardest_first)
+        self.placed: list[tuple[Group, list[int], list[int]]] = []  # group, positions of its pods, rows; in order
+        self.left: dict[int, list[int]] = {}  # index of the group → positions of its unplaced pods
+
+    def run(self) -> None:
+        for index, group in enumerate(self.groups):
+            self.left[index] = list(range(len(group.pods)))
+        self._place_what_is_left()
+        if self._mend_spreads():
+            self._place_what_is_left()
+
+    def _place_what_is_left(self) -> None:
+        """Again and again until nothing more is placed: what one group places may be the company that another waits for."""
+        progress = True
+        while progress:
+            progress = False
+            for index, group in enumerate(self.groups):
+                waiting = self.left[index]
+                if not waiting or group.pod_class.gates:
+                    continue
+                may_open = group.pod_class.priority >= LOWEST_PRIORITY_WORTH_A_NODE
+                rows = self.placer.place(group.pod_class, group.shape, len(waiting), may_open=may_open)
+                if rows:
+                    progress = True
+                    self.placed.append((group, waiting[: len(rows)], rows))
+                    self.left[index] = waiting[len(rows) :]
+            if not any(self.left.values()):
+                return
+
+    def _hardest_first(self, group: Group) -> tuple[float, ...]:
+        """Pods that need nodes of their own open them; those with rules of their own follow; what fits anywhere fills up."""
+        me = group.pod_class
+        on_hosts = bool(me.ports) or any(term.topology_key == HOSTNAME for term in me.anti_affinity)
+        rank = 0 if on_hosts else 1 if me.spread else 2 if me.affinity or me.anti_affinity else 3
+        return (-me.priority, rank, -self._size(group), me.index)
+
+    def _by_size(self, group: Group) -> tuple[float, ...]:
+        return (-group.pod_class.priority, -self._size(group), group.pod_class.index)
+
+    def _size(self, group: Group) -> float:
+        return sum(float(self.board.weights[resource]) * amount for resource, amount in group.shape)
+
+    def _mend_spreads(self) -> bool:
+        """Nodes opened late are empty domains, below which pods spread over hosts may now stand too high: place those anew."""
+        board = self.board
+        high: set[int] = set()
+        for counter, kept, max_skew, min_domains in board.kept_spreads:
+            if not counter.topology.of_hosts or not kept.total:
+                continue
+            limit = max_skew + counter.minimum(min_domains)
+            domains = np.flatnonzero((counter.by_domain() > limit) & (kept.by_domain() > 0))
+            high |= set(np.flatnonzero(np.isin(counter.topology.domain[: board.size], domains)).tolist())
+        if not high:
+            return False
+        mended = []
+        for group, positions, rows in self.placed:
+            if not any(s.topology_key == HOSTNAME for s in group.pod_class.spread) or high.isdisjoint(rows):
+                mended.append((group, positions, rows))
+                continue
+            stay = [(position, row) for position, row in zip(positions, rows, strict=True) if row not in high]
+            for position, row in zip(positions, rows, strict=True):
+                if row in high:
+                    board.place_one(group.pod_class, group.shape, row, -1)
+                    self.left[self.groups.index(group)].append(position)
+            mended.append((group, [p for p, _ in stay], [r for _, r in stay]))
+        self.placed = mended
+        return True
+
+    # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def unplaced(self) -> int:
+        return sum(len(positions) for positions in self.left.values())
+
+    def result(self) -> Packing:
+        board = self.board
+        placements: dict[str, str] = {}
+        on_new: dict[int, list[str]] = {}
+        notes: dict[str, str] = {}
+        for group, positions, rows in self.placed:
+            unknown = board.volume_rules[group.pod_class.index].unknown
+            for position, row in zip(positions, rows, strict=True):
+                uid = group.pods[position]
+                placements[uid] = board.names[row]
+                if row >= board.first_new:
+                    on_new.setdefault(row, []).append(uid)
+                if unknown:
+                    notes[uid] = unknown
+        unplaced: dict[str, dict[str, Refusal]] = {}
+        for index, positions in self.left.items():
+            if positions:
+                why = self._why(self.groups[index])
+                unplaced.update((self.groups[index].pods[position], why) for position in positions)
+        nodes = _NewNodes(board)
+        return Packing(placements, tuple(nodes.make(row, on_new[row]) for row in sorted(on_new)), unplaced, notes)
+
+    def _why(self, group: Group) -> dict[str, Refusal]:
+        me, templates = group.pod_class, self.board.offerings.templates
+        keys = [EXISTING, *(template.name for template in templates)]
+        if me.gates:
+            refusal = Refusal(Rule.GATED, f"the pod waits for its scheduling gates: {', '.join(me.gates)}")
+            return dict.fromkeys(keys, refusal)
+        view = self.placer.view(me)
+        why = {EXISTING: refused_by_existing(view, group.shape)}
+        for index, template in enumerate(templates):
+            if me.priority < LOWEST_PRIORITY_WORTH_A_NODE:
+                words = f"priority {me.priority} is below {LOWEST_PRIORITY_WORTH_A_NODE}: the pod only uses what is left over"
+                why[template.name] = Refusal(Rule.PRIORITY, words)
+            else:
+                why[template.name] = refused_by_template(view, group.shape, index)
+        return why
+
+
+class _NewNodes:
+    """Rows of the board as nodes to make. Many have the same candidates: they are listed once."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+        self._names: dict[tuple[int, int], tuple[str, ...]] = {}
+
+    def make(self, row: int, pods: list[str]) -> NewNode:
+        board = self._board
+        lane, members = board.lane_at(row), board.holding(row)
+        key = (int(lane.members[0]), members)
+        sold = board.offerings.sold
+        if key not in self._names:
+            self._names[key] = tuple(sold[lane.members[m]].offering.name for m in listed(members))
+        offering = int(lane.members[cheapest(members)])
+        return NewNode(
+            name=board.names[row],
+            template=board.offerings.templates[lane.template].name,
+            offering=sold[offering].offering.name,
+            candidates=self._names[key],
+            pods=tuple(pods),
+            requested=self._requested(row),
+            price=sold[offering].offering.price,
+        )
+
+    def _requested(self, row: int) -> Resources:
+        held = self._board.held[:, row].tolist()
+        names = self._board.classes.resources
+        return {
+            n: Quantity(a if n == CPU else a * 1000) for n, a in zip(names, held, strict=False) if a and n != "pods"
+        }

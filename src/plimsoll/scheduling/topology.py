@@ -1,0 +1,144 @@
+"""Domains of topology keys, and how many pods of a kind are in each.
+
+Every rule that looks at other pods (affinity, anti-affinity, spread, host ports) comes down to one question: how many pods that
+match X are in the domain of this node? A `Counter` holds the answer for one X and one key and is kept up to date with each pod
+placed, so that no rule ever walks over pods.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plimsoll.scheduling.model import HOSTNAME
+
+Mask = NDArray[np.bool_]
+Counts = NDArray[np.int64]
+Domains = NDArray[np.int32]
+
+NOWHERE = -1  # the domain of a node that lacks the label
+
+
+class Topology:
+    """Which domain of one key each node is in."""
+
+    def __init__(self, key: str, capacity: int) -> None:
+        self.key = key
+        self.of_hosts = key == HOSTNAME
+        self.values: list[str] = []
+        self.domain: Domains = np.full(capacity, NOWHERE, np.int32)  # by row
+        self.private_rows = 0  # so many rows, from the first, are a domain of their own under the row's number
+        self._index: dict[str, int] = {}
+
+    def enter(self, value: str) -> int:
+        index = self._index.get(value)
+        if index is None:
+            index = self._index[value] = len(self.values)
+            self.values.append(value)
+        return index
+
+    def put(self, row: int, value: str | None) -> None:
+        self.domain[row] = NOWHERE if value is None else self.enter(value)
+        if self.private_rows == row == self.domain[row]:
+            self.private_rows += 1
+
+    def put_new(self, rows: slice, names: list[str], value: str | None) -> None:
+        """Domains of nodes just opened: each its own host, all of one zone."""
+        if self.of_hosts:
+            self.domain[rows] = [self.enter(name) for name in names]
+            if self.private_rows == rows.start and int(self.domain[rows.start]) == rows.start:
+                self.private_rows = rows.stop
+        else:
+            self.domain[rows] = NOWHERE if value is None else self.enter(value)
+
+    def reserve(self, capacity: int) -> None:
+        more = capacity - len(self.domain)
+        self.domain = np.concatenate((self.domain, np.full(more, NOWHERE, np.int32)))
+
+
+class Counter:
+    """How many pods of a kind are in each domain of a key.
+
+    With `eligible`, only pods on those nodes count and only their domains exist: how topology spread sees the cluster.
+    """
+
+    def __init__(self, topology: Topology, key: tuple[object, ...] = (), eligible: Mask | None = None) -> None:
+        self.topology = topology
+        self.key = key  # what is counted
+        self.eligible = eligible
+        self.count: Counts = np.zeros(max(8, len(topology.values)), np.int64)
+        self.total = 0
+        self.nodes: Counts = np.zeros(0, np.int64)  # by domain: how many eligible nodes; spread only
+        self.counted_offerings: Mask | None = None  # spread only: whether a new node of each offering is eligible
+        self.version = 0
+        self._minimum = 0
+        self._minimum_at: tuple[int, int, int] = (-1, 0, 0)
+        if eligible is not None:
+            self.nodes_changed()
+
+    def nodes_changed(self) -> None:
+        """Count eligible nodes anew after some appeared or went."""
+        if self.eligible is not None:
+            domains = self.topology.domain[self.eligible]
+            self.nodes = np.bincount(domains[domains >= 0], minlength=len(self.topology.values))
+            self._fit()
+            self.version += 1
+
+    def _fit(self) -> None:
+        """Have a count for every domain that is known by now."""
+        known = len(self.topology.values)
+        if known > len(self.count):
+            self.count = np.concatenate(
+                (self.count, np.zeros(max(known, 2 * len(self.count)) - len(self.count), np.int64))
+            )
+        if self.eligible is not None and known > len(self.nodes):
+            self.nodes = np.concatenate((self.nodes, np.zeros(known - len(self.nodes), np.int64)))
+
+    def add(self, rows: NDArray[np.intp], amounts: Counts | int) -> None:
+        """Pods of the counted kind arrive on (or, negative, leave) rows; a row may occur twice."""
+        if self.eligible is not None:
+            keep = self.eligible[rows]
+            if not keep.all():
+                rows = rows[keep]
+                amounts = amounts if isinstance(amounts, int) else amounts[keep]
+        domains = self.topology.domain[rows]
+        if (domains < 0).any():
+            keep = domains >= 0
+            domains = domains[keep]
+            amounts = amounts if isinstance(amounts, int) else amounts[keep]
+        if not len(domains):
+            return
+        self._fit()
+        np.add.at(self.count, domains, amounts)
+        self.total += amounts * len(domains) if isinstance(amounts, int) else int(amounts.sum())
+        self.version += 1
+
+    def add_one(self, row: int, amount: int = 1) -> None:
+        domain = self.topology.domain[row]
+        if domain < 0 or (self.eligible is not None and not self.eligible[row]):
+            return
+        if domain >= len(self.count):
+            self._fit()
+        self.count[domain] += amount
+        self.total += amount
+        self.version += 1
+
+    def by_domain(self) -> Counts:
+        known = len(self.topology.values)
+        if known > len(self.count):
+            self._fit()
+        return self.count[:known]
+
+    def minimum(self, min_domains: int, openable: Mask | None = None) -> int:
+        """The fewest in any domain that there is, or that could be opened; zero while there are too few of them."""
+        at = (self.version, min_domains, id(openable))
+        if self._minimum_at != at:
+            there = self.there(openable)
+            self._minimum = int(self.by_domain()[there].min()) if int(there.sum()) >= min_domains else 0
+            self._minimum_at = at
+        return self._minimum
+
+    def there(self, openable: Mask | None = None) -> Mask:
+        """The domains that a spread sees, or soon could."""
+        self._fit()
+        return self.nodes > 0 if openable is None else (self.nodes > 0) | openable
