@@ -44,15 +44,25 @@ def open_to(now: Situation, pod: Pod, *, but: Iterable[str] = ()) -> list[str]:
 
 def way_to_place(now: Situation, pods: Sequence[Pod], *, but: Iterable[str] = ()) -> list[Placement] | None:
     """An order and a place for each, so that all of them are accepted; None if there is no such order and places."""
-    if not pods:
+    return _way(now.copy(), list(pods), set(but), dead_ends=set())
+
+
+def _way(
+    now: Situation, waiting: list[Pod], closed: set[str], dead_ends: set[frozenset[tuple[int, str]]]
+) -> list[Placement] | None:
+    if not waiting:
         return []
-    closed = set(but)
-    for pod in pods:
-        rest = [other for other in pods if other is not pod]
+    # Who stands where decides what can follow, not the order in which they came.
+    standing = frozenset((id(pod), name) for name, pods in now.pods_on.items() for pod in pods)
+    if standing in dead_ends:
+        return None
+    for pod in waiting:
+        rest = [other for other in waiting if other is not pod]
         for name in open_to(now, pod, but=closed):
             now.place(pod, name)
-            found = way_to_place(now, rest, but=closed)
+            found = _way(now, rest, closed, dead_ends)
             now.take(pod, name)
             if found is not None:
                 return [Placement(pod, name), *found]
+    dead_ends.add(standing)
     return None

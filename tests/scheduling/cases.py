@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from plimsoll.kube.codec import convert
+from plimsoll.kube.codec import builtins, convert
 from plimsoll.kube.types import (
     Labels,
     Metadata,
@@ -65,8 +66,8 @@ CLAIMS = tuple(convert(_claim(c, ns), PersistentVolumeClaim) for ns in menus.NAM
 # ── objects ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def pod(name: str, *fragments: Mapping[str, Any], namespace: str = "blue", node: str = "") -> Pod:
-    identity: dict[str, Any] = {"metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}"}}
+def pod(name: str, *fragments: Mapping[str, Any], namespace: str = "blue", node: str = "", uid: str = "") -> Pod:
+    identity: dict[str, Any] = {"metadata": {"name": name, "namespace": namespace, "uid": uid or f"uid-{name}"}}
     if node:
         identity["spec"] = {"nodeName": node}
     return convert(menus.merge(*fragments, identity), Pod)
@@ -97,7 +98,7 @@ def offering(name: str, capacity: Mapping[str, Any], price: float, **more: Any) 
 # ── a question and its answer ────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Case:
     nodes: tuple[Node, ...] = ()
     bound: tuple[Pod, ...] = ()
@@ -108,14 +109,22 @@ class Case:
     claims: tuple[PersistentVolumeClaim, ...] = CLAIMS
     volumes: tuple[PersistentVolume, ...] = VOLUMES
 
+    def __repr__(self) -> str:
+        """What a failure shows: the case as JSON, without what every case has."""
+        parts = {name: builtins(getattr(self, name)) for name in ("nodes", "bound", "pending", "templates", "coming")}
+        return "Case " + json.dumps({name: part for name, part in parts.items() if part}, indent=1)
+
     def snapshot(self) -> Snapshot:
         return Snapshot.build(
             self.nodes, self.bound, namespaces=self.namespaces, claims=self.claims, volumes=self.volumes
         )
 
+    def at_hand(self) -> Situation:
+        return Situation(self.nodes, self.bound, namespaces=self.namespaces, claims=self.claims, volumes=self.volumes)
+
     def situation(self) -> Situation:
         """The nodes at hand and those that are coming, as they will be."""
-        now = Situation(self.nodes, self.bound, namespaces=self.namespaces, claims=self.claims, volumes=self.volumes)
+        now = self.at_hand()
         for ordered in self.coming:
             labels = {menus.HOSTNAME: ordered.name, **ordered.labels}
             made = _made(ordered.name, labels, ordered.allocatable, ordered.taints)

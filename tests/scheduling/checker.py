@@ -142,7 +142,7 @@ class Asked:
         self.unwelcome_in: set[tuple[str, str]] = set()  # … a pod whose own anti-affinity covers this pod
         for name, others in self.situation.pods_on.items():
             labels = self.situation.nodes[name].labels
-            for other in others:
+            for other in others if affinity or anti_affinity else ():
                 if affinity and all(term_covers(term, pod, other, namespaces) for term in affinity):
                     self.drawn_to |= {
                         (t.topology_key, labels[t.topology_key]) for t in affinity if t.topology_key in labels
@@ -150,6 +150,7 @@ class Asked:
                 for term in anti_affinity:
                     if term.topology_key in labels and term_covers(term, pod, other, namespaces):
                         self.kept_from.add((term.topology_key, labels[term.topology_key]))
+            for other in others:
                 for term in required_anti_affinity(other):
                     if term.topology_key in labels and term_covers(term, other, pod, namespaces):
                         self.unwelcome_in.add((term.topology_key, labels[term.topology_key]))

@@ -114,9 +114,11 @@ class _Packer:
         return sum(1 for node in self.answer.new_nodes if node.template is template)
 
     def _sold_out(self, template: Template, offering: Offering) -> bool:
+        if offering.available is None:
+            return False
         # Any node that may still become this offering counts against what is left of it.
         claimed = sum(1 for node in self.answer.new_nodes if node.template is template and offering in node.candidates)
-        return offering.available is not None and claimed >= offering.available
+        return claimed >= offering.available
 
     def _still_fit(self, offerings: list[Offering], name: str, pod: Pod) -> list[Offering]:
         used = Counter(self.now.used_on[name])
@@ -131,10 +133,11 @@ class _Packer:
 
 
 def _holds(allocatable: Mapping[str, int], used: Counter[str]) -> bool:
-    return all(
-        (allocatable.get(name, 0) if name == "cpu" else -(-allocatable.get(name, 0) // 1000)) >= amount
-        for name, amount in used.items()
-    )
+    for name, amount in used.items():
+        there = allocatable.get(name, 0)
+        if amount > (there if name == "cpu" else -(-there // 1000)):
+            return False
+    return True
 
 
 def _alike(offerings: tuple[Offering, ...]) -> list[list[Offering]]:

@@ -6,7 +6,7 @@ concerns another. Every entry is something that the API server accepts: the same
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 Fragment = Mapping[str, Any]
@@ -29,6 +29,31 @@ def merge(*fragments: Fragment) -> dict[str, Any]:
             else:
                 result[key] = value
     return result
+
+
+def without_repeats(fragments: Iterable[Fragment]) -> list[Fragment]:
+    """At most one fragment of a kind: two of one menu can be more than the API server accepts in one pod."""
+    seen: set[str] = set()
+    kept = []
+    for fragment in fragments:
+        kinds = _paths(fragment)
+        if not kinds & seen:
+            seen |= kinds
+            kept.append(fragment)
+    return kept
+
+
+def _paths(fragment: Fragment, prefix: str = "") -> set[str]:
+    found = set()
+    for key, value in fragment.items():
+        path = f"{prefix}.{key}"
+        if path == ".spec.containers":
+            found |= {f"{path}.{item['name']}" for item in value}  # containers add up, unless two have the same name
+        elif path in (".spec", ".metadata", ".spec.affinity", ".spec.affinity.nodeAffinity"):
+            found |= _paths(value, path)
+        else:
+            found.add(path)
+    return found
 
 
 # ── resources ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -268,6 +293,23 @@ WISHES: tuple[Fragment, ...] = (
         }
     },
 )
+
+
+POD_LABELS: tuple[Fragment, ...] = tuple(
+    {"metadata": {"labels": {"app": app, **tier}}} for app in "abc" for tier in ({}, {"tier": "x"}, {"tier": "y"})
+)
+
+# What decides where a pod may go whoever else is there, and what depends on the others.
+ALONE: tuple[Sequence[Fragment], ...] = (
+    INIT,
+    OTHER_RESOURCES,
+    (POD_LEVEL, OVERHEAD),
+    NODE_RULES,
+    TOLERATIONS,
+    VOLUMES,
+    WISHES,
+)
+WITH_OTHERS: tuple[Sequence[Fragment], ...] = (HOST_PORTS, AFFINITY, ANTI_AFFINITY, SPREAD)
 
 
 # ── nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────────

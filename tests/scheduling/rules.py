@@ -50,9 +50,11 @@ def _is_integer(text: str) -> bool:
     return digits.isascii() and digits.isdigit() and -(2**63) <= int(text) < 2**63
 
 
-def _requirements(selector: LabelSelector) -> list[Requirement]:
-    equalities = [Requirement(key=key, operator="In", values=(value,)) for key, value in selector.match_labels.items()]
-    return [*equalities, *selector.match_expressions]
+def selector_covers(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
+    for key, value in selector.match_labels.items():
+        if labels.get(key) != value:
+            return False
+    return all(requirement_holds(requirement, labels) for requirement in selector.match_expressions)
 
 
 def node_selector_matches(selector: NodeSelector, node: Node, *, with_fields: bool = True) -> bool:
@@ -156,8 +158,7 @@ def term_covers(term: PodAffinityTerm, owner: Pod, other: Pod, namespaces: Mappi
     else:
         in_scope = other.namespace in term.namespaces
         if not in_scope and term.namespace_selector is not None and other.namespace in namespaces:
-            labels = namespaces[other.namespace].labels
-            in_scope = all(requirement_holds(r, labels) for r in _requirements(term.namespace_selector))
+            in_scope = selector_covers(term.namespace_selector, namespaces[other.namespace].labels)
     if not in_scope or term.label_selector is None:
         return False
     for key in term.match_label_keys:
@@ -166,7 +167,7 @@ def term_covers(term: PodAffinityTerm, owner: Pod, other: Pod, namespaces: Mappi
     for key in term.mismatch_label_keys:
         if key in owner.labels and other.labels.get(key) == owner.labels[key]:
             return False
-    return all(requirement_holds(requirement, other.labels) for requirement in _requirements(term.label_selector))
+    return selector_covers(term.label_selector, other.labels)
 
 
 # ── topology spread ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -185,4 +186,6 @@ def spread_requirements(constraint: TopologySpreadConstraint, owner: Pod) -> lis
         for key in constraint.match_label_keys
         if key in owner.labels
     ]
-    return [*by_key, *_requirements(constraint.label_selector)]
+    equalities = constraint.label_selector.match_labels.items()
+    by_value = [Requirement(key=key, operator="In", values=(value,)) for key, value in equalities]
+    return [*by_key, *by_value, *constraint.label_selector.match_expressions]

@@ -36,12 +36,13 @@ def campaign(count: int) -> settings:
 
 TERMINATING: Fragment = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
 FINISHED: Fragment = {"status": {"phase": "Succeeded"}}
+# Pods that nobody moves elsewhere when their node goes.
+OF_A_DAEMONSET: Fragment = {
+    "metadata": {"ownerReferences": [{"kind": "DaemonSet", "name": "d", "uid": "uid-d", "controller": True}]}
+}
+MIRROR: Fragment = {"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}}
 GATED: Fragment = {"spec": {"schedulingGates": [{"name": "example.com/hold"}]}}
 NOT_WORTH_A_NODE: Fragment = {"spec": {"priority": -20}}
-
-_LABELS: tuple[Fragment, ...] = tuple(
-    {"metadata": {"labels": {"app": app, **tier}}} for app in "abc" for tier in ({}, {"tier": "x"}, {"tier": "y"})
-)
 
 
 def _evenly_from(*menus_: Sequence[Fragment]) -> st.SearchStrategy[Fragment]:
@@ -58,20 +59,10 @@ _counts = {most: _up_to(most) for most in range(12)}
 _coin, _one_in_ten, _one_in_twenty = st.booleans(), st.integers(0, 9), st.integers(0, 19)
 _sizes, _pod_labels, _namespaces = (
     st.sampled_from(menus.SIZES),
-    st.sampled_from(_LABELS),
+    st.sampled_from(menus.POD_LABELS),
     st.sampled_from(tuple(menus.NAMESPACES)),
 )
-# What decides where a pod may go whoever else is there, and what depends on the others.
-_alone = _evenly_from(
-    menus.INIT,
-    menus.OTHER_RESOURCES,
-    (menus.POD_LEVEL, menus.OVERHEAD),
-    menus.NODE_RULES,
-    menus.TOLERATIONS,
-    menus.VOLUMES,
-    menus.WISHES,
-)
-_with_others = _evenly_from(menus.HOST_PORTS, menus.AFFINITY, menus.ANTI_AFFINITY, menus.SPREAD)
+_alone, _with_others = _evenly_from(*menus.ALONE), _evenly_from(*menus.WITH_OTHERS)
 _tolerations = st.sampled_from(menus.TOLERATIONS)
 
 
@@ -87,32 +78,7 @@ def pod_fragments(draw: st.DrawFn) -> dict[str, Any]:
     if draw(_coin):
         chosen.append(draw(_tolerations))
     chosen += [draw(_with_others) for _ in range(draw(_counts[2]))]
-    return menus.merge(*without_repeats(chosen))
-
-
-def without_repeats(fragments: Sequence[Fragment]) -> list[Fragment]:
-    """At most one fragment of a kind: two of one menu can be more than the API server accepts in one pod."""
-    seen: set[str] = set()
-    kept = []
-    for fragment in fragments:
-        kinds = _paths(fragment)
-        if not kinds & seen:
-            seen |= kinds
-            kept.append(fragment)
-    return kept
-
-
-def _paths(fragment: Fragment, prefix: str = "") -> set[str]:
-    found = set()
-    for key, value in fragment.items():
-        path = f"{prefix}.{key}"
-        if path == ".spec.containers":
-            found |= {f"{path}.{item['name']}" for item in value}  # containers add up, unless two have the same name
-        elif path in (".spec", ".metadata", ".spec.affinity", ".spec.affinity.nodeAffinity"):
-            found |= _paths(value, path)
-        else:
-            found.add(path)
-    return found
+    return menus.merge(*menus.without_repeats(chosen))
 
 
 _fragments = pod_fragments()
@@ -134,11 +100,11 @@ def pending_pods(draw: st.DrawFn, *, max_size: int) -> tuple[Pod, ...]:
     return tuple(pods[:max_size])
 
 
-_states = st.sampled_from(({}, {}, {}, {}, TERMINATING, FINISHED))
+_states = st.sampled_from(({}, {}, {}, {}, {}, {}, TERMINATING, FINISHED, OF_A_DAEMONSET, MIRROR))
 
 
 @st.composite
-def bound_pods(draw: st.DrawFn, node_names: Sequence[str], *, max_size: int) -> tuple[Pod, ...]:
+def bound_pods(draw: st.DrawFn, node_names: Sequence[str], *, max_size: int, born: str = "first") -> tuple[Pod, ...]:
     """What is there already, lawful or not: rules may have been broken by hand, or changed since."""
     if not node_names:
         return ()
@@ -146,7 +112,8 @@ def bound_pods(draw: st.DrawFn, node_names: Sequence[str], *, max_size: int) -> 
     for number in range(draw(_counts[max_size])):
         fragment = menus.merge(draw(_fragments), draw(_states))
         node_name = node_names[draw(_counts[len(node_names) - 1])]
-        pods.append(cases.pod(f"bound-{number}", fragment, namespace=draw(_namespaces), node=node_name))
+        name, uid = f"bound-{number}", f"uid-{born}-{number}"
+        pods.append(cases.pod(name, fragment, namespace=draw(_namespaces), node=node_name, uid=uid))
     return tuple(pods)
 
 

@@ -1,0 +1,143 @@
+"""kube-scheduler is asked the same questions: it puts a pod on a node exactly where we say that it can be put.
+
+Each pod is submitted with one node preferred, to a profile that runs every filter and heeds nothing but that wish (see `real`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plimsoll.kube.codec import convert
+from plimsoll.kube.types import Pod
+from plimsoll.scheduling.fits import fits
+from plimsoll.scheduling.model import EXISTING, Rule
+from tests.realcluster import StartControlPlane
+from tests.scheduling import menus
+from tests.scheduling.cases import Case, plan_of
+from tests.scheduling.checker import Situation
+from tests.scheduling.crowds import Crowd
+from tests.scheduling.real import Outcome, RealScheduler, scheduler_arguments
+from tests.scheduling.rules import untolerated_taints
+from tests.scheduling.strategies import GATED
+from tests.scheduling.words import ENGINE, rules_in
+
+
+@pytest.fixture
+def real(new_control_plane: StartControlPlane, tmp_path: Path) -> RealScheduler:
+    place = tmp_path / "cluster"
+    return RealScheduler(new_control_plane(directory=place, extra_args={"scheduler": scheduler_arguments(place)}))
+
+
+def populated(real: RealScheduler, crowd: Crowd, *, nodes: int, bound: int) -> Case:
+    """A cluster with pods that were put there without asking anybody, as static pods and old ones are."""
+    at_hand = tuple(crowd.node(f"node-{number}") for number in range(nodes))
+    real.add_nodes(at_hand)
+    there = []
+    for number in range(bound):
+        manifest, place = crowd.pod(f"bound-{number}"), crowd.random.choice(at_hand)
+        if not untolerated_taints(convert(manifest, Pod), place):  # those that cannot stay would be evicted
+            there.append(real.bind(manifest, place.name))
+    return Case(nodes=at_hand, bound=tuple(there))
+
+
+def as_pod(manifest: dict[str, Any]) -> Pod:
+    identity = {**manifest["metadata"], "uid": f"uid-{manifest['metadata']['name']}"}
+    return convert({**manifest, "metadata": identity}, Pod)
+
+
+def a_telling_node(crowd: Crowd, refusals: dict[str, list[str]]) -> str:
+    """A node that would have the pod, or one that a single rule forbids: the answers that are easiest to get wrong."""
+    open_to_it = [name for name, rules in refusals.items() if not rules]
+    nearly = [name for name, rules in refusals.items() if len(rules) == 1]
+    first, second = (open_to_it, nearly) if crowd.random.random() < 0.5 else (nearly, open_to_it)
+    return crowd.random.choice(first or second or list(refusals))
+
+
+def ask_one_by_one(real: RealScheduler, crowd: Crowd, case: Case, count: int) -> None:
+    snapshot, now = case.snapshot(), case.situation()
+    for number in range(count):
+        manifest = crowd.pod(f"pod-{number}")
+        pod = as_pod(manifest)
+        refusals = {name: now.ask(pod).refusals(node) for name, node in now.nodes.items()}
+        target = a_telling_node(crowd, refusals)
+        ours = fits(snapshot, pod, target)
+        outcome = real.try_on(manifest, target)
+        asked = f"{manifest} on {target}: ours {ours or 'yes'}, the checker's {refusals[target] or 'yes'}, {outcome}"
+        assert (outcome.node_name == target) == (ours is None) == (not refusals[target]), asked
+        if outcome.node_name:
+            assert not refusals[outcome.node_name], asked
+            assert fits(snapshot, pod, outcome.node_name) is None, asked
+            now.place(pod, outcome.node_name)
+            snapshot.add(pod, outcome.node_name)
+        else:
+            check_words(outcome, refusals)
+            answers = [fits(snapshot, pod, name) for name in now.nodes]
+            assert all(answer is not None for answer in answers), asked
+            assert rules_in(outcome.message) & {r for a in answers if a for r in ENGINE[a.rule]}, asked
+
+
+def check_words(outcome: Outcome, refusals: dict[str, list[str]]) -> None:
+    """Each rule that kube-scheduler speaks of forbids some node."""
+    spoken = rules_in(outcome.message)
+    assert spoken, outcome.message
+    assert spoken <= {rule for rules in refusals.values() for rule in rules}, outcome.message
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_fits_says_what_kube_scheduler_does(real: RealScheduler, seed: int) -> None:
+    for world in range(3):
+        crowd = Crowd(1000 * seed + world)
+        ask_one_by_one(real, crowd, populated(real, crowd, nodes=12, bound=6), 60)
+        real.clear()
+
+
+def follow(real: RealScheduler, crowd: Crowd, case: Case, count: int) -> tuple[int, int]:
+    """Submit what we place, in our order and with our node preferred; then what we call impossible."""
+    manifests = {f"uid-pod-{number}": crowd.pod(f"pod-{number}") for number in range(count)}
+    case = Case(nodes=case.nodes, bound=case.bound, pending=tuple(as_pod(m) for m in manifests.values()))
+    plan = plan_of(case)
+    now: Situation = plan.before
+    for pod, node_name in plan.placements:
+        outcome = real.try_on(manifests[pod.uid], node_name)
+        assert outcome.node_name == node_name, f"{manifests[pod.uid]} on {node_name}: {outcome}"
+        now.place(pod, node_name)
+    for pod in plan.unplaced:
+        outcome = real.try_on(manifests[pod.uid], crowd.random.choice(list(now.nodes)))
+        reason = plan.packing.unplaced[pod.uid][EXISTING]
+        assert not outcome.node_name, f"{manifests[pod.uid]} is bound to {outcome.node_name}, ours: {reason}"
+        check_words(outcome, {name: now.ask(pod).refusals(node) for name, node in now.nodes.items()})
+    return len(plan.placements), len(plan.unplaced)
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_what_we_place_it_accepts_there_and_what_we_refuse_it_leaves_pending(real: RealScheduler, seed: int) -> None:
+    placed = refused = 0
+    for world in range(3):
+        crowd = Crowd(1000 * seed + world)
+        ours = follow(real, crowd, populated(real, crowd, nodes=12, bound=4), 70)
+        placed, refused = placed + ours[0], refused + ours[1]
+        real.clear()
+    assert placed > 50 and refused > 20, "the generated pods no longer tell much"
+
+
+@pytest.mark.soak
+def test_thousands_of_pods(real: RealScheduler) -> None:
+    for world in range(40):
+        crowd = Crowd(50_000 + world)
+        ask_one_by_one(real, crowd, populated(real, crowd, nodes=12, bound=6), 60)
+        real.clear()
+        follow(real, crowd, populated(real, crowd, nodes=12, bound=4), 70)
+        real.clear()
+
+
+def test_a_gated_pod_waits_there_too(real: RealScheduler) -> None:
+    crowd = Crowd(5)
+    case = populated(real, crowd, nodes=1, bound=0)
+    manifest = menus.merge(menus.SIZES[0], GATED, {"metadata": {"name": "gated", "namespace": "blue"}})
+    outcome = real.try_on(manifest, "node-0")
+    refusal = fits(case.snapshot(), as_pod(manifest), "node-0")
+    assert outcome.message.startswith("SchedulingGated")
+    assert refusal is not None and refusal.rule is Rule.GATED

@@ -1,0 +1,162 @@
+"""Tight and odd catalogues: never more nodes, never dearer, never more pods left out than one pod after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+import pytest
+
+from plimsoll.kube.types import Pod, Taint
+from plimsoll.scheduling.model import Offering, Template
+from tests.scheduling import cases, k1, menus
+from tests.scheduling.cases import Case, plan_of
+from tests.scheduling.checker import illegal_steps, violations
+from tests.scheduling.first_fit import first_fit
+from tests.scheduling.menus import ZONE, container, merge
+
+
+def sold(name: str, capacity: Mapping[str, Any], price: float, **more: Any) -> list[Offering]:
+    """The same machine in three zones."""
+    return [
+        cases.offering(
+            f"{name}-{zone}", capacity, price, labels={ZONE: zone, k1.INSTANCE_TYPE: name, **more.get("labels", {})}
+        )
+        for zone in ("zone-1", "zone-2", "zone-3")
+    ]
+
+
+def machine(cpu: int, memory_gib: int, pods: int = 110, gpus: int = 0) -> dict[str, str]:
+    size = {"cpu": str(cpu), "memory": f"{memory_gib}Gi", "pods": str(pods)}
+    return {**size, "example.com/gpu": str(gpus)} if gpus else size
+
+
+def small_only() -> list[Template]:
+    return [Template("t", tuple(o for cpu in (1, 2, 3) for o in sold(f"s{cpu}", machine(cpu, 5), 0.1 * cpu + 0.5)))]
+
+
+def one_type() -> list[Template]:
+    return [Template("t", tuple(sold("only", machine(7, 13), 1.0)))]
+
+
+def gpus() -> list[Template]:
+    with_gpus = [o for n in (1, 4) for o in sold(f"g{n}", machine(8 * n, 32 * n, gpus=n), 2.5 * n)]
+    without = [o for n in (4, 16, 64) for o in sold(f"c{n}", machine(n, 2 * n), 0.05 * n)]
+    taint = Taint(key="gpu", effect="NoSchedule")
+    return [Template("gpu", tuple(with_gpus), taints=(taint,)), Template("plain", tuple(without))]
+
+
+def large_is_cheap() -> list[Template]:
+    return [Template("t", tuple(o for n in (2, 4, 8, 16, 32) for o in sold(f"m{n}", machine(n, 4 * n), n**0.7)))]
+
+
+def large_is_dear() -> list[Template]:
+    return [Template("t", tuple(o for n in (2, 4, 8, 16, 32) for o in sold(f"m{n}", machine(n, 4 * n), n**1.3)))]
+
+
+def erratic() -> list[Template]:
+    random = Random(7)
+    sizes = [(random.randint(2, 40), random.randint(5, 90)) for _ in range(25)]
+    return [
+        Template("t", tuple(o for n, (c, m) in enumerate(sizes) for o in sold(f"e{n}", machine(c, m), random.random())))
+    ]
+
+
+def ten_pods_only() -> list[Template]:
+    return [Template("t", tuple(o for n in (4, 16, 64) for o in sold(f"p{n}", machine(n, 4 * n, 10), 0.1 * n)))]
+
+
+def spot_and_on_demand() -> list[Template]:
+    spot = [
+        o for n in (4, 8, 16) for o in sold(f"x{n}", machine(n, 4 * n), 0.03 * n, labels={k1.CAPACITY_TYPE: "spot"})
+    ]
+    sure = [o for n in (4, 8, 16) for o in sold(f"y{n}", machine(n, 4 * n), 0.1 * n)]
+    return [Template("spot", tuple(spot), max_nodes=5), Template("sure", tuple(sure))]
+
+
+def one_zone_is_dear() -> list[Template]:
+    factor = {"zone-1": 1.0, "zone-2": 1.0, "zone-3": 3.0}
+    return [
+        Template(
+            "t",
+            tuple(
+                cases.offering(f"z{n}-{zone}", machine(n, 4 * n), 0.1 * n * times, labels={ZONE: zone})
+                for n in (4, 8, 16)
+                for zone, times in factor.items()
+            ),
+        )
+    ]
+
+
+def diverse(seed: int) -> list[Pod]:
+    return [cases.pod(manifest["metadata"]["name"], manifest) for manifest in k1.manifests(150, seed)]
+
+
+def plain(seed: int) -> list[Pod]:
+    """Of few shapes, as the replicas of a handful of workloads are."""
+    random = Random(seed)
+    shapes = [{"cpu": f"{random.randint(1, 12) * 250}m", "memory": f"{random.randint(1, 9) * 512}Mi"} for _ in range(6)]
+    return [
+        cases.pod(f"p-{number}", {"spec": {"containers": [container("main", random.choice(shapes))]}})
+        for number in range(200)
+    ]
+
+
+def some_with_gpus(seed: int) -> list[Pod]:
+    random = Random(seed)
+    wish = {"spec": {"tolerations": [{"key": "gpu", "operator": "Exists"}]}}
+    pods = []
+    for number in range(120):
+        requests = {"cpu": f"{random.randint(1, 8) * 250}m", "memory": f"{random.randint(1, 8) * 256}Mi"}
+        with_gpu = number % 4 == 0
+        if with_gpu:
+            requests["example.com/gpu"] = random.choice("112")
+        spec = {"spec": {"containers": [container("main", requests)]}}
+        pods.append(cases.pod(f"g-{number}", merge(spec, wish) if with_gpu else spec))
+    return pods
+
+
+CATALOGUES: tuple[tuple[Callable[[], list[Template]], Callable[[int], list[Pod]]], ...] = (
+    *(
+        (catalogue, diverse)
+        for catalogue in (large_is_cheap, large_is_dear, erratic, ten_pods_only, spot_and_on_demand)
+    ),
+    *(
+        (catalogue, plain)
+        for catalogue in (small_only, one_type, large_is_cheap, large_is_dear, erratic, ten_pods_only, one_zone_is_dear)
+    ),
+    (gpus, some_with_gpus),
+)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("catalogue", "crowd"), CATALOGUES, ids=lambda part: part.__name__)
+def test_no_worse_than_one_pod_after_the_other(
+    catalogue: Callable[[], list[Template]], crowd: Callable[[int], list[Pod]], seed: int
+) -> None:
+    case = Case(pending=tuple(crowd(seed)), templates=tuple(catalogue()))
+    plan, greedy = plan_of(case), first_fit(case)
+    assert not illegal_steps(plan.before, plan.placements)
+    assert not [
+        violation for violation in violations(plan.before, plan.placements) if violation.rule != "topology-spread"
+    ]
+    assert len(plan.unplaced) <= len(greedy.unplaced)
+    assert len(plan.packing.new_nodes) <= len(greedy.new_nodes)
+    assert plan.packing.price <= greedy.price + 1e-9
+
+
+def test_what_is_limited_is_not_sold_twice() -> None:
+    scarce = cases.offering("scarce", menus.CAPACITIES[0], 0.1, available=2)
+    plenty = cases.offering("plenty", menus.CAPACITIES[0], 0.5)
+    pods = tuple(cases.pod(f"p{n}", menus.SIZES[1]) for n in range(8))
+    plan = plan_of(Case(pending=pods, templates=(Template("t", (scarce, plenty)),)))
+    assert sorted(new.offering for new in plan.packing.new_nodes) == ["plenty", "plenty", "scarce", "scarce"]
+
+
+def test_templates_of_a_higher_priority_come_first_though_they_cost_more() -> None:
+    dear = Template("dear", (cases.offering("d", menus.CAPACITIES[0], 9.0),), priority=1, max_nodes=1)
+    cheap = Template("cheap", (cases.offering("c", menus.CAPACITIES[0], 1.0),))
+    pods = tuple(cases.pod(f"p{n}", menus.SIZES[1]) for n in range(4))
+    plan = plan_of(Case(pending=pods, templates=(cheap, dear)))
+    assert sorted(new.template for new in plan.packing.new_nodes) == ["cheap", "dear"]

@@ -1,0 +1,147 @@
+"""Every packing obeys every rule: kube-scheduler could follow it step by step, and the state that it ends in is lawful."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import pytest
+from hypothesis import given
+
+from plimsoll.scheduling.model import NewNode
+from plimsoll.scheduling.pack import pack
+from tests.scheduling import k1
+from tests.scheduling.brute_force import LOWEST_PRIORITY_THAT_SCALES, open_to
+from tests.scheduling.cases import Case, Plan, plan_of, read
+from tests.scheduling.checker import Placement, Violation, after, illegal_steps, violations
+from tests.scheduling.strategies import campaign, clusters, examples
+
+
+def check_plan(case: Case, plan: Plan) -> None:
+    check_each_pod_is_answered_once(case, plan)
+    assert not illegal_steps(plan.before, plan.placements)
+    for violation in violations(plan.before, plan.placements):
+        assert violation.rule == "topology-spread", str(violation)
+        assert was_unavoidable(plan, violation), f"{violation}, and the pods that came later could have gone elsewhere"
+    check_new_nodes(case, plan)
+
+
+def check_each_pod_is_answered_once(case: Case, plan: Plan) -> None:
+    pending = {pod.uid for pod in case.pending}
+    placed, unplaced = set(plan.packing.placements), set(plan.packing.unplaced)
+    assert placed | unplaced == pending
+    assert not placed & unplaced
+    assert {placement.node_name for placement in plan.placements} <= set(plan.before.nodes)
+
+
+def was_unavoidable(plan: Plan, violation: Violation) -> bool:
+    """Whether each pod that was placed later, and could have gone elsewhere, would have disturbed there as well.
+
+    kube-scheduler looks at a spread only when it places the pod that has it. The engine is stricter and lets a later
+    pod disturb an earlier one only where it would otherwise stay unplaced.
+    """
+    position = next(n for n, placement in enumerate(plan.placements) if placement.pod is violation.pod)
+    disturbed = len(violations(plan.before, plan.placements))
+    for number, later in enumerate(plan.placements[position + 1 :], position + 1):
+        others = (*plan.placements[:number], *plan.placements[number + 1 :])
+        for name in open_to(after(plan.before, others), later.pod, but=[later.node_name]):
+            moved = (*others, Placement(later.pod, name))
+            if len(violations(plan.before, moved)) < disturbed:
+                return False
+    return True
+
+
+def check_new_nodes(case: Case, plan: Plan) -> None:
+    templates = {template.name: template for template in case.templates}
+    pods = {pod.uid: pod for pod in case.pending}
+    made, sold = Counter[str](), Counter[tuple[str, str]]()
+    for new in plan.packing.new_nodes:
+        made[new.template] += 1
+        sold[new.template, new.offering] += 1
+        assert new.pods and set(new.pods) == {uid for uid, name in plan.packing.placements.items() if name == new.name}
+        assert any(pods[uid].spec.priority >= LOWEST_PRIORITY_THAT_SCALES for uid in new.pods), "bought for idlers"
+        assert new.offering in new.candidates
+        offerings = {offering.name: offering for offering in templates[new.template].offerings}
+        assert new.price == offerings[new.offering].price
+        prices = [offerings[name].price for name in new.candidates]
+        assert prices == sorted(prices)
+        held = {name: amount for name, amount in plan_use(plan, new).items() if amount}
+        said = {
+            name: amount.milli if name == "cpu" else amount.units for name, amount in new.requested.items() if amount
+        }
+        said.pop("pods", None)
+        assert said == held
+    for template in case.templates:
+        assert template.max_nodes is None or made[template.name] <= template.max_nodes
+        for offering in template.offerings:
+            assert offering.available is None or sold[template.name, offering.name] <= offering.available
+    names = [*plan.before.nodes]
+    assert len(names) == len(case.nodes) + len(case.coming) + len(plan.packing.new_nodes), "two nodes of one name"
+
+
+def plan_use(plan: Plan, new: NewNode) -> Counter[str]:
+    return after(plan.before, plan.placements).used_on[new.name]
+
+
+def check_candidates(case: Case, plan: Plan) -> None:
+    """Each candidate of a new node would do in place of the one that was chosen."""
+    for number, new in enumerate(plan.packing.new_nodes):
+        for candidate in new.candidates:
+            other = msgspec.structs.replace(new, offering=candidate)
+            nodes = (*plan.packing.new_nodes[:number], other, *plan.packing.new_nodes[number + 1 :])
+            swapped = read(case, msgspec.structs.replace(plan.packing, new_nodes=nodes))
+            assert not illegal_steps(swapped.before, swapped.placements), f"{new.name} as {candidate}"
+
+
+@examples(400)
+@given(clusters())
+def test_generated_clusters(case: Case) -> None:
+    plan = plan_of(case)
+    check_plan(case, plan)
+    check_candidates(case, plan)
+
+
+@examples(100)
+@given(clusters(max_nodes=0, max_pending=10, max_bound=0))
+def test_generated_clusters_of_new_nodes_only(case: Case) -> None:
+    plan = plan_of(case)
+    check_plan(case, plan)
+    check_candidates(case, plan)
+
+
+@pytest.mark.soak
+@campaign(20_000)
+@given(clusters(max_nodes=5, max_pending=10, max_bound=8, max_templates=3))
+def test_many_more_clusters(case: Case) -> None:
+    plan = plan_of(case)
+    check_plan(case, plan)
+    check_candidates(case, plan)
+
+
+@examples(50)
+@given(clusters())
+def test_the_same_question_has_the_same_answer_and_leaves_the_snapshot_as_it_was(case: Case) -> None:
+    snapshot = case.snapshot()
+    first = pack(snapshot, case.pending, case.templates, coming=case.coming)
+    again = pack(snapshot, case.pending, case.templates, coming=case.coming)
+    anew = pack(case.snapshot(), case.pending, case.templates, coming=case.coming)
+    assert first == again == anew
+    assert list(first.placements) == list(again.placements) == list(anew.placements)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_diverse_pods_break_nothing_at_all(seed: int) -> None:
+    case = k1.case(300, seed)
+    plan = plan_of(case)
+    assert not plan.unplaced
+    assert not illegal_steps(plan.before, plan.placements)
+    assert not violations(plan.before, plan.placements)
+    check_new_nodes(case, plan)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(10))
+def test_many_diverse_pods_break_nothing_at_all(seed: int) -> None:
+    plan = plan_of(k1.case(2000, seed))
+    assert not plan.unplaced
+    assert not violations(plan.before, plan.placements)

@@ -1,0 +1,56 @@
+"""New nodes made as planned, and the pods left to kube-scheduler, which knows nothing of the plan: nearly all are bound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.realcluster import StartControlPlane
+from tests.scheduling import k1
+from tests.scheduling.cases import Case, plan_of
+from tests.scheduling.first_fit import first_fit
+from tests.scheduling.real import RealScheduler
+
+MOST_LEFT_PENDING = 0.005  # of all pods
+# For thousands of pods and hundreds of nodes on a machine that others use too.
+PATIENCE_SECONDS = 240.0
+
+
+def pending_pods(real: RealScheduler) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = real.cluster.request("GET", "/api/v1/pods?fieldSelector=spec.nodeName=")["items"]
+    return items
+
+
+def check_plan_binds(real: RealScheduler, count: int, seed: int) -> None:
+    case = k1.case(count, seed)
+    plan = plan_of(case)
+    assert not plan.unplaced
+    real.add_nodes(plan.before.nodes.values())
+    real.submit_all(k1.manifests(count, seed))
+    allowed = int(count * MOST_LEFT_PENDING)
+    try:
+        real.cluster.wait_for(
+            lambda: len(pending_pods(real)) <= allowed, "the pods to be bound", timeout=PATIENCE_SECONDS
+        )
+    except TimeoutError:
+        left = pending_pods(real)
+        pytest.fail(f"{len(left)} of {count} pods are left pending, such as {left[0]['status']} of {left[0]['spec']}")
+    check_price(case, plan.packing.price, len(plan.packing.new_nodes))
+
+
+def check_price(case: Case, price: float, nodes: int) -> None:
+    greedy = first_fit(case)
+    assert not greedy.unplaced
+    assert price < greedy.price
+    assert nodes <= len(greedy.new_nodes)
+
+
+def test_a_thousand_diverse_pods(new_control_plane: StartControlPlane) -> None:
+    check_plan_binds(RealScheduler(new_control_plane()), 1000, seed=1)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_five_thousand_diverse_pods(new_control_plane: StartControlPlane, seed: int) -> None:
+    check_plan_binds(RealScheduler(new_control_plane()), 5000, seed)

@@ -1,0 +1,107 @@
+"""A node that can go leaves all of its pods in lawful places; one that cannot go really holds a pod with no other place."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+
+from plimsoll.kube.types import Pod
+from plimsoll.scheduling.model import Removal, Rule
+from plimsoll.scheduling.removable import removable
+from tests.scheduling import menus
+from tests.scheduling.brute_force import way_to_place
+from tests.scheduling.cases import Case, node, pod
+from tests.scheduling.checker import Placement, illegal_steps
+from tests.scheduling.strategies import FINISHED, MIRROR, OF_A_DAEMONSET, TERMINATING, campaign, clusters, examples
+
+
+def must_move(pod: Pod) -> bool:
+    owner = pod.metadata.controller
+    of_a_daemonset = owner is not None and owner.kind == "DaemonSet"
+    return not (pod.terminating or of_a_daemonset or "kubernetes.io/config.mirror" in pod.annotations)
+
+
+def check_removals(case: Case, answer: list[Removal]) -> None:
+    """Follow the answers one after the other; each is true in the state that those before it leave behind."""
+    now = case.situation()
+    gone: set[str] = set()
+    for removal in answer:
+        moving = {pod.uid: pod for pod in now.pods_on[removal.node] if must_move(pod)}
+        without = now.copy()
+        without.remove_node(removal.node)
+        if removal.plan is None:
+            assert removal.reason is not None
+            way = way_to_place(without, list(moving.values()))
+            assert way is None, f"{removal.node}: {removal.reason}, but {[(p.pod.name, p.node_name) for p in way]}"
+            continue
+        assert removal.reason is None
+        assert set(removal.plan) == set(moving)
+        steps = [Placement(moving[uid], name) for uid, name in removal.plan.items()]
+        gone.add(removal.node)
+        assert not gone & {step.node_name for step in steps}
+        assert not illegal_steps(without, steps)
+        for step in steps:
+            without.place(*step)
+        now = without
+
+
+@examples(300)
+@given(clusters(max_nodes=4, max_bound=8, max_templates=0))
+def test_generated_clusters(case: Case) -> None:
+    names = [node.name for node in case.nodes]
+    snapshot = case.snapshot()
+    answer = removable(snapshot, names)
+    assert [removal.node for removal in answer] == names
+    check_removals(case, answer)
+    assert removable(snapshot, names) == answer, "asking changed the snapshot"
+
+
+@pytest.mark.soak
+@campaign(20_000)
+@given(clusters(max_nodes=5, max_bound=10, max_templates=0))
+def test_many_more_clusters(case: Case) -> None:
+    check_removals(case, removable(case.snapshot(), [node.name for node in case.nodes]))
+
+
+HALF = menus.SIZES[1]  # of a node with two CPUs
+TWO = {"cpu": "2", "memory": "4Gi", "pods": "10"}
+
+
+def case_of(pods_on: dict[str, int]) -> Case:
+    return Case(
+        nodes=tuple(node(name, TWO, zone="z1") for name in pods_on),
+        bound=tuple(pod(f"{name}-{n}", HALF, node=name) for name, count in pods_on.items() for n in range(count)),
+    )
+
+
+def test_a_free_place_is_counted_once() -> None:
+    """Each of three half-full nodes could be emptied alone; together only some can."""
+    case = case_of({"a": 1, "b": 1, "c": 1})
+    answer = removable(case.snapshot(), ["a", "b", "c"])
+    check_removals(case, answer)
+    assert [removal.plan is not None for removal in answer].count(True) == 1
+
+
+def test_a_node_that_received_pods_may_pass_them_on() -> None:
+    case = case_of({"a": 1, "b": 0, "c": 1})
+    answer = removable(case.snapshot(), ["a", "b"])
+    check_removals(case, answer)
+    assert all(removal.plan is not None for removal in answer)
+
+
+@pytest.mark.parametrize("state", [TERMINATING, FINISHED, OF_A_DAEMONSET, MIRROR])
+def test_pods_that_end_with_their_node_need_no_place(state: menus.Fragment) -> None:
+    case = Case(nodes=(node("n", TWO),), bound=(pod("p", HALF, state, node="n"),))
+    assert removable(case.snapshot(), ["n"]) == [Removal("n", plan={})]
+
+
+def test_the_last_node_cannot_go_and_says_why() -> None:
+    case = case_of({"a": 1})
+    [removal] = removable(case.snapshot(), ["a"])
+    assert removal.plan is None
+    assert removal.reason is not None and "a-0" in removal.reason.message
+
+
+def test_a_node_that_is_not_there() -> None:
+    [removal] = removable(Case().snapshot(), ["elsewhere"])
+    assert removal.reason is not None and removal.reason.rule is Rule.NODE_UNKNOWN
