@@ -9,11 +9,9 @@ from typing import IO, Any, TypeVar, get_args
 
 import click
 
-from plimsoll import operator
-from plimsoll.config import Config, LogFormat, LogLevel
+from plimsoll.config import LogFormat, LogLevel
 from plimsoll.config.load import SERVICE_ACCOUNT_NAMESPACE, Flag, Loaded, load
 from plimsoll.config.sources import ConfigurationError
-from plimsoll.decision import Controller
 from plimsoll.exit_codes import ExitCode
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
@@ -110,12 +108,3 @@ def as_written(file: Path | None, flags: Sequence[Flag] = ()) -> Loaded:
         return load(file, flags=flags)
     except ConfigurationError as error:
         raise BadConfiguration(error) from None
-
-
-def controllers_for(config: Config) -> tuple[Controller, ...]:
-    """The controllers that a configuration asks for, or the refusal of one that there is not."""
-    try:
-        found: tuple[Controller, ...] = getattr(operator, "controllers", lambda _: ())(config)
-    except ConfigurationError as error:
-        raise BadConfiguration(error) from None
-    return found

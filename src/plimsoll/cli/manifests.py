@@ -10,7 +10,8 @@ import click
 import msgspec
 
 from plimsoll import __version__
-from plimsoll.cli.configuration import as_written, config_option, controllers_for, controllers_option, set_option
+from plimsoll.cli.configuration import as_written, config_option, controllers_option, set_option
+from plimsoll.cli.controllers import controllers_for
 from plimsoll.config.load import DEFAULT, Flag, Loaded
 from plimsoll.config.settings import SETTINGS
 from plimsoll.manifests import as_yaml

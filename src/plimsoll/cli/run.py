@@ -12,7 +12,8 @@ import click
 import structlog
 
 from plimsoll import __version__
-from plimsoll.cli.configuration import controllers_for, effective, settings_options
+from plimsoll.cli.configuration import effective, settings_options
+from plimsoll.cli.controllers import controllers_for
 from plimsoll.cli.stopping import stop_on_signals
 from plimsoll.clock import RealClock
 from plimsoll.config import Config
