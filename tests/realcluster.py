@@ -113,10 +113,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_sep("=", "real control plane: NONE", yellow=True)
         terminalreporter.write_line(run.unavailable)
     elif run.binaries is not None and run.start_seconds:
-        clusters = f"{len(run.start_seconds)} cluster{'s' if len(run.start_seconds) > 1 else ''}"
-        times = f"started in {min(run.start_seconds):.1f}–{max(run.start_seconds):.1f} s"
+        times = "–".join(
+            dict.fromkeys(f"{seconds:.1f}" for seconds in (min(run.start_seconds), max(run.start_seconds)))
+        )
         terminalreporter.write_line(
-            f"real control plane: {run.binaries.versions} ({run.binaries.origin}); {clusters}, {times}",
+            f"real control plane: {run.binaries.versions} ({run.binaries.origin}); "
+            f"clusters: {len(run.start_seconds)}, started in {times} s",
         )
     for logs in run.kept_logs:
         terminalreporter.write_line(f"logs of a control plane whose test failed: {logs}")

@@ -188,6 +188,19 @@ def test_annotations_of_a_pod_steer_its_readiness_and_its_end(
     assert pod("clinging")["metadata"]["deletionTimestamp"]
 
 
+def test_removed_nodes_take_their_pods_along(control_plane: ControlPlane, namespace: str) -> None:
+    (gone,) = control_plane.add_nodes("1 prefix=gone")
+    (stays,) = control_plane.add_nodes("1 prefix=stays")
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    for number in range(3):
+        control_plane.request("POST", path, bare_pod(f"gone-{number}", gone))
+    control_plane.request("POST", path, bare_pod("stays", stays))
+    control_plane.remove_nodes([gone])
+    assert gone not in control_plane.kubectl("get", "nodes", "--output=name")
+    assert [pod["metadata"]["name"] for pod in pods(control_plane, namespace)] == ["stays"]
+    control_plane.remove_nodes([stays, "never-was"])
+
+
 # --- who may do what -------------------------------------------------------------------------------------------------
 
 
@@ -296,6 +309,16 @@ def test_extra_flags_overrule_ours(new_control_plane: StartControlPlane) -> None
     )
     cluster.add_nodes("1 prefix=n")
     assert not cluster.request("GET", "/api/v1/nodes/n-0")["spec"].get("taints")
+
+
+def test_controllers_are_not_held_back_by_their_own_limits(
+    control_plane: ControlPlane, namespace: str, kwok_nodes: Callable[[str], list[str]]
+) -> None:
+    for component in ("controller-manager", "scheduler"):
+        assert {"--kube-api-qps=5000", "--kube-api-burst=10000"} <= set(control_plane.process(component).command)
+    kwok_nodes("3")
+    control_plane.kubectl("create", "deployment", "web", "--image=web", "--replicas=100", f"--namespace={namespace}")
+    control_plane.wait_for(lambda: sum(map(ready, pods(control_plane, namespace))) == 100, "100 pods to be ready")
 
 
 def test_an_unknown_component_is_named() -> None:

@@ -117,7 +117,7 @@ def test_own_that_fails(new_control_plane):
     )
     assert "1 failed, 3 passed" in done.stdout, done.stdout
     versions = re.escape(str(control_plane.binaries.versions))
-    assert re.search(rf"real control plane: {versions} \(.*\); 3 clusters, started in", done.stdout)
+    assert re.search(rf"real control plane: {versions} \(.*\); clusters: 3, started in \S+ s", done.stdout)
     kept = re.findall(r"logs of a control plane whose test failed: (\S+)", done.stdout)
     assert len(kept) == 1
     assert f"logs of the control plane ---------------------------\n{kept[0]}\n" in done.stdout

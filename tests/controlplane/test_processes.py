@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -141,15 +143,21 @@ def test_an_id_that_was_given_to_another_process_is_not_mistaken(sleeper: Proces
 
 
 def test_directories_of_a_killed_owner_are_removed_and_others_are_not() -> None:
-    ours, orphan, kept = (new_directory("leftovers-test") for _ in range(3))
+    ours, orphan, kept, containers = (new_directory("leftovers-test") for _ in range(4))
+    namespace, pid, _ = (ours / "owner").read_text().split(maxsplit=2)
     try:
-        (orphan / "owner").write_text("1 started at another time")
+        (orphan / "owner").write_text(f"{namespace} {pid} started-at-another-time")
+        (containers / "owner").write_text(f"pid:[1] {pid} started-at-another-time")
         keep(kept)
         remove_leftovers()
-        assert ours.exists()
-        assert kept.exists()
-        assert not orphan.exists()
+        assert [path.exists() for path in (ours, orphan, kept, containers)] == [True, False, True, True]
     finally:
-        for directory in (ours, kept):
-            (directory / "owner").unlink(missing_ok=True)
-            directory.rmdir()
+        for directory in (ours, kept, containers):
+            shutil.rmtree(directory)
+
+
+def test_what_etcd_writes_stays_in_memory_where_there_is_a_place_for_it() -> None:
+    directory = new_directory("leftovers-test", in_memory=True)
+    shutil.rmtree(directory)
+    in_memory = Path("/dev/shm").is_dir()
+    assert directory.parent == (Path("/dev/shm") if in_memory else Path(tempfile.gettempdir()))

@@ -252,12 +252,17 @@ class ControlPlane:
     def remove_nodes(self, names: Iterable[str]) -> None:
         """Delete nodes and what runs on them, at once."""
         gone = set(names)
-        for pod in self.request("GET", "/api/v1/pods")["items"]:
-            if pod["spec"].get("nodeName") in gone:
-                where = pod["metadata"]
-                self._delete(f"/api/v1/namespaces/{where['namespace']}/pods/{where['name']}?gracePeriodSeconds=0")
+        # The nodes first, lest a controller's replacements for the pods move from one to the next.
         for name in gone:
             self._delete(f"/api/v1/nodes/{name}")
+        places = {
+            (pod["metadata"]["namespace"], pod["spec"]["nodeName"])
+            for pod in self.request("GET", "/api/v1/pods")["items"]
+            if pod["spec"].get("nodeName") in gone
+        }
+        for namespace, name in places:
+            query = f"fieldSelector=spec.nodeName%3D{name}&gracePeriodSeconds=0"
+            self._delete(f"/api/v1/namespaces/{namespace}/pods?{query}")
 
     def _usable(self, names: Sequence[str]) -> bool:
         wanted = set(names)

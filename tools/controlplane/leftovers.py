@@ -17,7 +17,7 @@ def new_directory(purpose: str, *, in_memory: bool = False) -> Path:
     """A new directory of this process, in memory where the machine offers that: etcd writes a lot."""
     parent = _IN_MEMORY if in_memory and os.access(_IN_MEMORY, os.W_OK) else Path(tempfile.gettempdir())
     directory = Path(tempfile.mkdtemp(prefix=f"plimsoll-{purpose}-", dir=parent))
-    (directory / _OWNER).write_text(f"{os.getpid()} {started_at(os.getpid())}")
+    (directory / _OWNER).write_text(f"{_process_namespace()} {os.getpid()} {started_at(os.getpid())}")
     return directory
 
 
@@ -31,8 +31,16 @@ def remove_leftovers() -> None:
     for parent in {_IN_MEMORY, Path(tempfile.gettempdir())}:
         for owner in parent.glob(f"plimsoll-*/{_OWNER}"):
             try:
-                pid, started = owner.read_text().split(maxsplit=1)
+                namespace, pid, started = owner.read_text().split(maxsplit=2)
             except (OSError, ValueError):
                 continue
-            if started_at(int(pid)) != started:
+            # A container that shares the directory counts its processes by itself: we cannot see whether they live.
+            if namespace == _process_namespace() and started_at(int(pid)) != started:
                 shutil.rmtree(owner.parent, ignore_errors=True)
+
+
+def _process_namespace() -> str:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return "none"
