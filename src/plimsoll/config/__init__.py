@@ -140,8 +140,8 @@ class DeletionCost(Section, frozen=True):
         int,
         Meta(
             ge=0,
-            description="How many of its own values the controller may write anew in a minute to close holes; 0 closes none. "
-            "A pod's first value is not counted.",
+            description="How many of the values that it wrote on one workload's pods the controller may write anew in a minute "
+            "to close holes; 0 closes none. A pod's first value is not counted.",
         ),
     ] = 60
 
