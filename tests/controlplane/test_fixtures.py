@@ -21,9 +21,7 @@ def run_pytest(
     directory: Path, source: str, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     (directory / "test_it.py").write_text(source)
-    (directory / "pytest.ini").write_text(
-        "[pytest]\nasyncio_mode = strict\nasyncio_default_fixture_loop_scope = function\n"
-    )
+    (directory / "pytest.ini").write_text("[pytest]\n")
     return subprocess.run(
         [
             sys.executable,
@@ -38,7 +36,13 @@ def run_pytest(
             *arguments,
         ],
         cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "CI": "", **(environment or {})},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(REPOSITORY),
+            "CI": "",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            **(environment or {}),
+        },
         check=False,
         capture_output=True,
         text=True,
