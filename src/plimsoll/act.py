@@ -35,6 +35,8 @@ log = structlog.get_logger()
 CONCURRENT_WRITES = 32
 
 
+VIEW_STALE = "ViewStale"  # a refusal that passes as soon as the view is live again
+
 # would: read-only. refused: the door or a budget says no. gone, conflict: the world had moved on. unknown: the reply is lost.
 Word = Literal["done", "would", "refused", "gone", "conflict", "failed", "unknown"]
 
@@ -212,7 +214,7 @@ class Door:
             raise _refusal("NotLeading", "the tenure in which this was decided is over")
         if isinstance(action, Delete | Evict):
             if self._view.stale:
-                raise _refusal("ViewStale", f"the view of {', '.join(self._view.stale)} is not live")
+                raise _refusal(VIEW_STALE, f"the view of {', '.join(self._view.stale)} is not live")
             if not _target(action).uid:
                 raise _refusal("NoUid", "a destructive act must name a UID")
         if isinstance(action, Delete) and action.target.resource.kind == "Pod":

@@ -156,22 +156,30 @@ class Reflector(Generic[T]):
         moment, because their continue token says so.
         """
         params = {"limit": str(self._page_size)} if self._broken_lists < _BROKEN_LISTS else {}
-        while True:
-            body = await self._client.read(self._path, params)
-            self._heard = self._clock.monotonic()
-            page = decode_page(body, self.store.resource)
-            if not relist.resource_version:
-                relist.resource_version = page.metadata.resource_version
-                self._refuse_stale(relist.resource_version)
-            for raw in page.items or ():
-                self._admit(decode_object(raw, self.store.resource), relist)
-                if time.perf_counter() >= self._turn_ends:
-                    await self._give_way()
-            if not page.metadata.continue_:
-                break
-            params["continue"] = page.metadata.continue_
-            if "limit" in params:
-                params["limit"] = str(min(self._page_size, 1 + len(page.items or ()) * _PAGE_BYTES // len(body)))
+        reading = asyncio.ensure_future(self._client.read(self._path, params))
+        try:
+            while True:
+                body = await reading
+                self._heard = self._clock.monotonic()
+                page = decode_page(body, self.store.resource)
+                items = page.items or ()
+                if not relist.resource_version:
+                    relist.resource_version = page.metadata.resource_version
+                    self._refuse_stale(relist.resource_version)
+                if page.metadata.continue_:
+                    # The server makes the next page while we take this one in.
+                    params = {**params, "continue": page.metadata.continue_}
+                    if "limit" in params:
+                        params["limit"] = str(min(self._page_size, 1 + len(items) * _PAGE_BYTES // len(body)))
+                    reading = asyncio.ensure_future(self._client.read(self._path, params))
+                for raw in items:
+                    self._admit(decode_object(raw, self.store.resource), relist)
+                    if time.perf_counter() >= self._turn_ends:
+                        await self._give_way()
+                if not page.metadata.continue_:
+                    break
+        finally:
+            reading.cancel()
         await self._finish(relist)
         self._start_grace()
 
@@ -297,7 +305,9 @@ class Reflector(Generic[T]):
             await self._clock.sleep(_REFUSED_SECONDS * self._rng.uniform(0.5, 1.0))
         else:
             if self.age_seconds() >= self._idle_seconds:
-                self._lose_sync()
+                # A watch that opens well and then says nothing, time and again (a stuck cache, a buffering proxy), would
+                # pass for a quiet one for ever. A list from a quorum tells the two apart.
+                self._relist("silent")
             retry_after = error.retry_after if isinstance(error, ApiError) else None
             await self._pause(at_least=retry_after or 0.0)
 
