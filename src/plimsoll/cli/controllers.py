@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll import operator
+from plimsoll.assembly import controllers
 from plimsoll.cli.configuration import BadConfiguration
 from plimsoll.config import Config
 from plimsoll.config.sources import ConfigurationError
@@ -12,7 +12,6 @@ from plimsoll.decision import Controller
 def controllers_for(config: Config) -> tuple[Controller, ...]:
     """The controllers that a configuration asks for, or the refusal of one that there is not."""
     try:
-        found: tuple[Controller, ...] = getattr(operator, "controllers", lambda _: ())(config)
+        return controllers(config)
     except ConfigurationError as error:
         raise BadConfiguration(error) from None
-    return found

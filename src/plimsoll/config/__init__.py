@@ -165,9 +165,14 @@ class Kubernetes(Section, frozen=True):
     """How the API server is talked to, and how old a view of the cluster may become."""
 
     qps: Annotated[
-        int, Meta(ge=1, description="Requests a second, on average; watches and leases are not held back.")
-    ] = 50
-    burst: Annotated[int, Meta(ge=1, description="Requests that may be sent at once after a quiet spell.")] = 100
+        int,
+        Meta(
+            ge=1,
+            description="Requests a second, on average; watches and leases are not held back. The API server shares out its "
+            "capacity itself; this only keeps a mistake of ours within bounds.",
+        ),
+    ] = 500
+    burst: Annotated[int, Meta(ge=1, description="Requests that may be sent at once after a quiet spell.")] = 1000
     request_timeout: Annotated[timedelta, span("How long any call but a watch may take.", at_least="100ms")] = (
         timedelta(seconds=30)
     )
