@@ -124,6 +124,9 @@ class Board:
             self.capacity_rows
         )  # how much is free, all resources weighed together
         self.slack[: self.size] = self.weights @ self.free[:, : self.size]
+        # How many rows there were when a pod was first placed where it may not have been allowed with more of them: a node
+        # opened later is an empty domain of hosts, and brings its daemons along.
+        self.relied_on_rows = 2**31
         self.structure = 0  # changes when rows are opened or change their offering
 
     def _weights(self) -> NDArray[np.float64]:
@@ -316,6 +319,38 @@ class Board:
             ]
         return found
 
+    def daemon_bumps(self, offering: int) -> list[Counter]:
+        """The counters that the daemons of one new node change, once for each daemon that does."""
+        daemons = self._daemons.on_offering(offering)
+        return [counter for daemon in daemons for counter in self.bumps(self.classes.classes[daemon])]
+
+    def any_daemon_bumps(self) -> list[Counter]:
+        """The counters that daemons of some offering change."""
+        return [counter for daemon in self._daemons.on_any for counter in self.bumps(self.classes.classes[daemon])]
+
+    def free_of_daemons_against(self, pod_class: PodClass) -> Mask:
+        """By offering: whether the pod could run beside the daemons of such a node."""
+        free = np.ones(len(self.offerings.sold), np.bool_)
+        for index, sold in enumerate(self.offerings.sold):
+            for daemon in self._daemons.on_offering(index):
+                other = self.classes.classes[daemon]
+                apart = any(
+                    (t.topology_key == HOSTNAME or t.topology_key in sold.labels) and self.covers(t, one.identity)
+                    for terms, one in ((pod_class.anti_affinity, other), (other.anti_affinity, pod_class))
+                    for t in terms
+                )
+                if apart or ports_conflict(pod_class.ports, other.ports):
+                    free[index] = False
+        return free
+
+    def has_daemons_for(self, pod_class: PodClass, lane: Lane) -> bool:
+        """Whether a new node of the lane would bring the company along that the pod's affinity asks for."""
+        return any(
+            all(self.covers(term, self.classes.classes[daemon].identity) for term in pod_class.affinity)
+            for offering in lane.members.tolist()
+            for daemon in self._daemons.on_offering(offering)
+        )
+
     def _plays(self, pod_class: PodClass) -> bool:
         return pod_class.index in self.volume_rules
 
@@ -365,11 +400,29 @@ class Board:
                 counter.eligible[new] = counted
                 counter.nodes_changed()
         rows = np.arange(first, self.size)
-        for daemon in self._daemons.on_offering(offering):
-            for counter in self.bumps(self.classes.classes[daemon]):
-                counter.add(rows, 1)
+        for counter in self.daemon_bumps(offering):
+            counter.add(rows, 1)
         self.structure += 1
         return rows
+
+    def close(self, first: int) -> None:
+        """Take back the opening of the last rows, on which no pod was placed."""
+        nodes = self.size - first
+        rows = np.arange(first, self.size)
+        offering = int(self.offering[first])
+        for counter in self.daemon_bumps(offering):
+            counter.add(rows, -1)
+        for counter in self._counters.values():
+            if counter.eligible is not None:
+                counter.eligible[first:] = False
+        for topology in self.topologies.values():
+            topology.forget(first, self.names[first:])
+        for counter in self._counters.values():
+            counter.nodes_changed()
+        self.offerings.opened(self.lane_at(first), -nodes)
+        del self.names[first:]
+        self.size = first
+        self.structure += 1
 
     def resize(self, rows: RowIndex, offerings: RowIndex | int) -> None:
         """Take new nodes for another offering of their lane."""
@@ -455,6 +508,10 @@ class _Daemons:
                 self.on_coming.append((position, index))
                 for resource, amount in self._classes.shapes[shape]:
                     free[resource, row] -= amount
+
+    @property
+    def on_any(self) -> set[int]:
+        return {index for pods in self._on_templates for index, _ in pods}
 
     def on_offering(self, offering: int) -> tuple[int, ...]:
         return self._on_offering[offering]

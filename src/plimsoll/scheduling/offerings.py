@@ -98,6 +98,7 @@ class Offerings:
         resource: Callable[[str], int],
     ) -> None:
         self.templates = templates
+        self.exhausted = 0  # changes when a lane can, or can again, make no more nodes
         self.nodes_left = [template.max_nodes for template in templates]
         self.sold: list[Sold] = []
         self.lanes: list[Lane] = []
@@ -160,3 +161,5 @@ class Offerings:
         if lane.remaining is not None:
             lane.remaining -= nodes
         lane.nodes_opened += nodes
+        if not self.can_open(lane) or nodes < 0:
+            self.exhausted += 1

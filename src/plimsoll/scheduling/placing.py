@@ -33,8 +33,6 @@ class Placer:
     def place(self, pod_class: PodClass, shape: Shape, count: int, *, may_open: bool = True) -> list[int]:
         """Place up to `count` pods; the row of each, in an order that every rule agrees with."""
         view = self.view(pod_class)
-        if view.openable_is_partial:
-            view.recheck_openable()
         placed: list[int] = []
         self._place_all(view, shape, count, placed, may_open=may_open)
         if len(placed) < count and view.protects_others:
@@ -43,26 +41,41 @@ class Placer:
             view.protecting = True
         return placed
 
+    def put(self, pod_class: PodClass, shape: Shape, row: int) -> bool:
+        """Place one pod on that very row, if it may go there."""
+        view = self.view(pod_class)
+        if not view.mask()[row] or any(self.board.free[resource, row] < amount for resource, amount in shape):
+            return False
+        self._put(view, shape, np.array([row]), np.ones(1, np.int64))
+        return True
+
     def _place_all(self, view: View, shape: Shape, count: int, placed: list[int], *, may_open: bool) -> None:
+        board = self.board
         closed: set[int] = set()  # lanes that were tried in vain
         opened_in: int | None = None
+        opened = board.size
+        view.look_for_openable(shape, may_open=may_open)
         while len(placed) < count:
             before = len(placed)
             left = count - before
             if self._fill(view, shape, left, placed):
                 opened_in = None
+                if board.relied_on_rows > board.size and view.relies_on_rows():
+                    board.relied_on_rows = board.size
                 continue
-            if opened_in is not None:  # not even a fresh node will do: something on it (a daemon, a port) is in the way
+            if opened_in is not None:  # not even a fresh node will do: a daemon on it is in the way
                 closed.add(opened_in)
+                board.close(opened)
                 opened_in = None
             if self.grower.grow(view, shape):
                 continue
             if may_open:
+                opened = board.size
                 opened_in = self._open(view, shape, left, closed)
                 if opened_in is not None:
                     continue
-            if not view.forget_domains_that_cannot_open(closed, may_open=may_open):
-                return
+            if not view.look_for_openable(shape, closed, may_open=may_open):
+                return  # no domain was waited for in vain: this is how it is
 
     # ── on open nodes ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -153,6 +166,7 @@ class Placer:
         """Spread over zones by counting: all domains with room rise together, none further above the lowest than allowed."""
         board = self.board
         rows = self._fitting(shape, view.mask(), 0, board.size)
+        rows = rows[rule.topology.domain[rows] >= 0]
         if not len(rows):
             return False
         hosts = [other for other in view.crowding() if other is not rule]
@@ -209,10 +223,11 @@ class Placer:
         assert choice is not None  # noqa: S101
         member, holds = choice
         nodes = -(-left // holds)
-        if any(not self._on_hosts(rule) for rule in crowding):
+        offering = int(lanes[index].members[member])
+        if any(not self._on_hosts(rule) for rule in crowding) or view.minds_daemons_of(offering):
             nodes = 1  # the next node may be wanted in another zone
         elif len(ties) > 1:
             nodes = -(-nodes // len(ties))
         nodes = min(nodes, board.offerings.can_open(lanes[index]))
-        board.open(index, view.lane_sets[index], int(lanes[index].members[member]), nodes)
+        board.open(index, view.lane_sets[index], offering, nodes)
         return index

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from plimsoll.kube.quantity import Quantity
 from plimsoll.kube.types import Resources
 from plimsoll.scheduling.board import Board
@@ -14,7 +12,7 @@ from plimsoll.scheduling.model import EXISTING, HOSTNAME, ComingNode, NewNode, P
 from plimsoll.scheduling.offerings import cheapest, listed
 from plimsoll.scheduling.placing import Placer
 from plimsoll.scheduling.reasons import refused_by_existing, refused_by_template
-from plimsoll.scheduling.requests import CPU
+from plimsoll.scheduling.requests import CPU, PODS, allocatable
 from plimsoll.scheduling.snapshot import Snapshot
 
 
@@ -39,6 +37,8 @@ class Plan:
         *,
         first_fit: bool = False,
     ) -> None:
+        self._coming = coming
+        self._first_fit = first_fit
         in_play = {group.pod_class.index: group.pod_class for group in groups}
         self.board = Board(snapshot, in_play.values(), templates, coming)
         self.placer = Placer(self.board, first_fit=first_fit)
@@ -50,8 +50,10 @@ class Plan:
         for index, group in enumerate(self.groups):
             self.left[index] = list(range(len(group.pods)))
         self._place_what_is_left()
-        if self._mend_spreads():
-            self._place_what_is_left()
+        for _ in range(3):
+            if self.board.size <= self.board.relied_on_rows:
+                break
+            self._replay()
 
     def _place_what_is_left(self) -> None:
         """Again and again until nothing more is placed: what one group places may be the company that another waits for."""
@@ -84,31 +86,34 @@ class Plan:
     def _size(self, group: Group) -> float:
         return sum(float(self.board.weights[resource]) * amount for resource, amount in group.shape)
 
-    def _mend_spreads(self) -> bool:
-        """Nodes opened late are empty domains, below which pods spread over hosts may now stand too high: place those anew."""
-        board = self.board
-        high: set[int] = set()
-        for counter, kept, max_skew, min_domains in board.kept_spreads:
-            if not counter.topology.of_hosts or not kept.total:
-                continue
-            limit = max_skew + counter.minimum(min_domains)
-            domains = np.flatnonzero((counter.by_domain() > limit) & (kept.by_domain() > 0))
-            high |= set(np.flatnonzero(np.isin(counter.topology.domain[: board.size], domains)).tolist())
-        if not high:
-            return False
-        mended = []
-        for group, positions, rows in self.placed:
-            if not any(s.topology_key == HOSTNAME for s in group.pod_class.spread) or high.isdisjoint(rows):
-                mended.append((group, positions, rows))
-                continue
-            stay = [(position, row) for position, row in zip(positions, rows, strict=True) if row not in high]
-            for position, row in zip(positions, rows, strict=True):
-                if row in high:
-                    board.place_one(group.pod_class, group.shape, row, -1)
-                    self.left[self.groups.index(group)].append(position)
-            mended.append((group, [p for p, _ in stay], [r for _, r in stay]))
-        self.placed = mended
-        return True
+    def _replay(self) -> None:
+        """Place everything once more, with all nodes of the plan there from the start, each pod where it was if it may.
+
+        A node that was opened late is an empty domain, below which pods spread over hosts may stand too high.
+        """
+        old, placed = self.board, self.placed
+        self.board = Board(old.snapshot, old.in_play, old.offerings.templates, self._coming)
+        self.placer = Placer(self.board, first_fit=self._first_fit)
+        self.placed = []
+        row_of = {row: row for row in range(old.first_new)}
+        for row in range(old.first_new, old.size):
+            if old.held[:, row].any():
+                lane, members = old.sets[int(old.set_of[row])]
+                row_of[row] = int(self.board.open(lane, members, int(old.offering[row]), 1)[0])
+        waiting = [(g, p, row_of[r]) for g, positions, rows in placed for p, r in zip(positions, rows, strict=True)]
+        progress = True
+        while waiting and progress:
+            later = []
+            for group, position, row in waiting:
+                if self.placer.put(group.pod_class, group.shape, row):
+                    self.placed.append((group, [position], [row]))
+                else:
+                    later.append((group, position, row))
+            progress, waiting = len(later) < len(waiting), later
+        index_of = {id(group): index for index, group in enumerate(self.groups)}
+        for group, position, _ in waiting:
+            self.left[index_of[id(group)]].append(position)
+        self._place_what_is_left()
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -176,13 +181,18 @@ class _NewNodes:
             offering=sold[offering].offering.name,
             candidates=self._names[key],
             pods=tuple(pods),
-            requested=self._requested(row),
+            requested=self._requested(row, offering),
             price=sold[offering].offering.price,
         )
 
-    def _requested(self, row: int) -> Resources:
-        held = self._board.held[:, row].tolist()
-        names = self._board.classes.resources
-        return {
-            n: Quantity(a if n == CPU else a * 1000) for n, a in zip(names, held, strict=False) if a and n != "pods"
-        }
+    def _requested(self, row: int, offering: int) -> Resources:
+        """By pods and daemons together: what daemons take has been taken off the offering's capacity."""
+        board = self._board
+        given = allocatable(board.offerings.sold[offering].offering.allocatable)
+        amounts = {}
+        for resource, name in enumerate(board.classes.resources):
+            daemons = given.get(name, 0) - int(board.offerings.caps[resource, offering])
+            amount = int(board.held[resource, row]) + daemons
+            if amount and name != PODS:
+                amounts[name] = Quantity(amount if name == CPU else amount * 1000)
+        return amounts

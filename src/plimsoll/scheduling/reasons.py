@@ -240,45 +240,58 @@ def refused_by_template(view: View, shape: Shape, index: int) -> Refusal:
             return Refusal(
                 Rule.RESOURCES, f"{asks}, a new node of {template.name} has at most {written(what, max(0, most))}"
             )
-    if not any(sold.offering.available != 0 for sold, ok in zip(offerings.sold, here, strict=True) if ok):
-        return Refusal(Rule.OFFERING, f"no offering of {template.name} that would hold the pod is available")
+    beside = board.free_of_daemons_against(me)
+    if not (here & beside).any():
+        return _refused_by_daemons(view, template.name)
     lanes = [
-        (number, lane)
+        lane
         for number, lane in enumerate(offerings.lanes)
         if lane.template == index and lane.holding(shape, view.lane_sets[number])
     ]
-    refusal = _refused_in_lanes(view, lanes)
-    if refusal is not None:
-        return refusal
+    if not lanes:
+        return Refusal(Rule.OFFERING, f"no offering of {template.name} that would hold the pod is available")
+    refusals = [refusal for lane in lanes if (refusal := _refused_in_lane(view, lane)) is not None]
+    if len(refusals) == len(lanes):
+        rules = [refusal.rule for refusal in refusals]
+        return max(refusals, key=lambda refusal: rules.count(refusal.rule))
     if offerings.nodes_left[index] == 0:
-        limit = template.max_nodes
-        return Refusal(
-            Rule.LIMIT,
-            f"{template.name} may make {_nodes(limit or 0)} and no more, and those are full or not for this pod",
-        )
+        may = f"{template.name} may make {_nodes(template.max_nodes or 0)} and no more"
+        return Refusal(Rule.LIMIT, f"{may}, and those are full or not for this pod")
     return Refusal(Rule.OFFERING, f"every offering of {template.name} that would hold the pod is used up")
 
 
-def _refused_in_lanes(view: View, lanes: list[tuple[int, Lane]]) -> Refusal | None:
-    """The rule about other pods that keeps a new node of any lane from helping, if there is one."""
-    where = [lane.domains for _, lane in lanes]
-    for spread in view.spreads:
-        if where and not any(spread.allows_new(domains.get(spread.topology.key)) for domains in where):
-            key = spread.topology.key
+def _refused_by_daemons(view: View, template: str) -> Refusal:
+    me = view.pod_class
+    if me.ports:
+        ports = ", ".join(str(port) for port in me.ports)
+        return Refusal(
+            Rule.HOST_PORT, f"a daemon on every node of {template} takes a host port that the pod asks for ({ports})"
+        )
+    return Refusal(Rule.POD_ANTI_AFFINITY, f"a daemon on every node of {template} and the pod must not be together")
+
+
+def _refused_in_lane(view: View, lane: Lane) -> Refusal | None:
+    """The rule about other pods that keeps a new node of the lane from helping, if there is one."""
+    me = view.pod_class
+    for rule in view.rules:
+        key = rule.topology.key
+        value = lane.domains.get(key)
+        if rule.protects or rule.allows_new(value):
+            continue
+        where = f"{key}={value}" if value is not None else f"no label {key}"
+        if isinstance(rule, EvenlySpread):
+            words = f"the spread by {key} (maxSkew {rule.spread.max_skew}) allows no new node with {where}"
+            return Refusal(Rule.TOPOLOGY_SPREAD, words)
+        if any(rule.counter is view.board.term_counter(term) for term in me.anti_affinity):
             return Refusal(
-                Rule.TOPOLOGY_SPREAD, f"the spread by {key} (maxSkew {spread.spread.max_skew}) allows no new node"
+                Rule.POD_ANTI_AFFINITY, f"a new node would have {where}, where a pod is that the pod must not be with"
             )
-    if view.together is not None and where and not any(view.together.allows_new(domains) for domains in where):
-        terms = " and ".join(f"{selector_text(t.selector)} by {t.topology_key}" for t in view.pod_class.affinity)
+        return Refusal(
+            Rule.EXISTING_ANTI_AFFINITY, f"a new node would have {where}, where a pod is that wants this one away"
+        )
+    if view.together is not None and not view.together.allows_new(lane.domains):
+        terms = " and ".join(f"{selector_text(t.selector)} by {t.topology_key}" for t in me.affinity)
         return Refusal(
             Rule.POD_AFFINITY, f"no pod that the pod wants to be with ({terms}) would be in the domain of a new node"
         )
-    for rule in view.rules:
-        if isinstance(rule, NoneThere) and where and not any(rule.allows_new(d.get(rule.topology.key)) for d in where):
-            own = any(rule.counter is view.board.term_counter(t) for t in view.pod_class.anti_affinity)
-            code = Rule.POD_ANTI_AFFINITY if own else Rule.EXISTING_ANTI_AFFINITY
-            return Refusal(
-                code,
-                f"in every domain of {rule.topology.key} where a node could be made is a pod that does not go with it",
-            )
     return None

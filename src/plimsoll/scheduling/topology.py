@@ -51,6 +51,15 @@ class Topology:
         else:
             self.domain[rows] = NOWHERE if value is None else self.enter(value)
 
+    def forget(self, first: int, names: list[str]) -> None:
+        """Rows from `first` on, the last ones opened, are gone again."""
+        self.domain[first:] = NOWHERE
+        if self.of_hosts:
+            for name in reversed(names):
+                self.values.pop()
+                del self._index[name]
+            self.private_rows = min(self.private_rows, first)
+
     def reserve(self, capacity: int) -> None:
         more = capacity - len(self.domain)
         self.domain = np.concatenate((self.domain, np.full(more, NOWHERE, np.int32)))

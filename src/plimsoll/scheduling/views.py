@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plimsoll.scheduling.board import Board, Ints
-from plimsoll.scheduling.classes import PodClass, Spread
+from plimsoll.scheduling.classes import PodClass, Shape, Spread
 from plimsoll.scheduling.kinds import Kinds
 from plimsoll.scheduling.rules import ports_conflict
 from plimsoll.scheduling.topology import Counter, Mask
@@ -197,7 +197,7 @@ class View:
         kinds, offerings = board.kinds, board.offering_kinds
         self._static = np.zeros(board.capacity_rows, np.bool_)
         self._static[: board.first_new] = self._never_changes(kinds)
-        self.sold_to = self._never_changes(offerings)  # by offering
+        self.sold_to = self._never_changes(offerings) & board.free_of_daemons_against(pod_class)  # by offering
         self.lane_sets = self._sets_by_lane()
         self._known_rows = board.first_new
         self._known_structure = -1
@@ -214,7 +214,10 @@ class View:
         self._soft += [(0, board.spread_counter(pod_class, s)) for s in pod_class.soft_spread if s.counts_pods]
         self._cached: Mask | None = None
         self._cached_at: tuple[object, ...] = ()
-        self.recheck_openable()
+        self._openable_for: tuple[object, ...] = ()
+        self._looks_at = {id(rule.counter) for rule in self.rules}
+        self._looks_at |= {id(counter) for counter in self.together.counters} if self.together else set()
+        self._minds_daemons = any(id(counter) in self._looks_at for counter in board.any_daemon_bumps())
 
     def _never_changes(self, kinds: Kinds) -> Mask:
         return (
@@ -269,31 +272,41 @@ class View:
         mine = all(self.board.covers(term, self.pod_class.identity) for term in self.pod_class.affinity)
         return Together(self.board.affinity_counters(self.pod_class), wants_itself=mine)
 
-    def recheck_openable(self, closed: Collection[int] | None = ()) -> None:
-        """Which domains could come into being for the class: a spread goes there before any domain gets ahead.
+    def look_for_openable(self, shape: Shape, closed: Collection[int] = (), *, may_open: bool = True) -> bool:
+        """Find which domains could come into being for such a pod: a spread goes there before any domain gets ahead.
 
-        `closed` are lanes that are known not to help; None: no node is made at all.
+        `closed` are lanes that are known not to help. True if something has changed.
         """
-        self.openable_is_partial = False
-        self._cached = None
-        lanes = self.board.offerings.lanes
+        zonal = [rule for rule in self.spreads if not rule.topology.of_hosts]
+        if not zonal:
+            return False
+        offerings = self.board.offerings
+        key = (shape, frozenset(closed), may_open, offerings.exhausted)
+        if key == self._openable_for:
+            return False
+        self._openable_for = key
         usable = [
             lane
-            for index, lane in enumerate(lanes)
-            if closed is not None
-            and self.lane_sets[index]
+            for index, lane in enumerate(offerings.lanes)
+            if may_open
             and index not in closed
-            and self.board.offerings.can_open(lane) > 0
+            and offerings.can_open(lane) > 0
+            and lane.holding(shape, self.lane_sets[index])
         ]
-        for rule in self.spreads:
-            if rule.topology.of_hosts or not usable:
-                rule.openable = None
-                continue
-            rule.openable = np.zeros(len(rule.topology.values), np.bool_)
+        changed = False
+        for rule in zonal:
+            openable = np.zeros(len(rule.topology.values), np.bool_)
+            counted = rule.counter.counted_offerings
             for lane in usable:
                 value = lane.domains.get(rule.topology.key)
-                if value is not None:
-                    rule.openable[rule.topology.enter(value)] = True
+                if value is not None and counted is not None and counted[lane.members[0]]:
+                    openable[rule.topology.enter(value)] = True
+            if rule.openable is None or (openable != rule.openable).any():
+                rule.openable = openable
+                changed = True
+        if changed:
+            self._cached = None
+        return changed
 
     # ── now ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -346,14 +359,14 @@ class View:
     def protects_others(self) -> bool:
         return any(rule.protects for rule in self.rules)
 
-    def forget_domains_that_cannot_open(self, closed: set[int], *, may_open: bool) -> bool:
-        """Where no node can be made after all, a domain without nodes holds nobody back. True if that changed anything."""
-        before = [rule.openable for rule in self.spreads]
-        self.recheck_openable(closed if may_open else None)
-        self.openable_is_partial = True
-        return any(
-            (old is None) != (rule.openable is None) or (old is not None and (old != rule.openable).any())
-            for old, rule in zip(before, self.spreads, strict=True)
+    def minds_daemons_of(self, offering: int) -> bool:
+        """Whether daemons that come with a new node count in a rule of the class."""
+        return any(id(counter) in self._looks_at for counter in self.board.daemon_bumps(offering))
+
+    def relies_on_rows(self) -> bool:
+        """Whether what is right now may no longer be once further nodes are there, empty or with their daemons."""
+        return self._minds_daemons or any(
+            rule.topology.of_hosts and rule.limit() > rule.spread.max_skew for rule in self.spreads
         )
 
     def _asked(self) -> list[Rule]:
@@ -373,7 +386,11 @@ class View:
             bool(self.lane_sets[lane_index])
             and self.board.offerings.can_open(lane) > 0
             and all(rule.allows_new(lane.domains.get(rule.topology.key)) for rule in self._asked())
-            and (self.together is None or self.together.allows_new(lane.domains))
+            and (
+                self.together is None
+                or self.together.allows_new(lane.domains)
+                or self.board.has_daemons_for(self.pod_class, lane)
+            )
         )
 
     @property
