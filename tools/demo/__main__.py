@@ -41,7 +41,7 @@ def main() -> int:
     console.print(
         "[bold]Starting a control plane[/]: etcd, kube-apiserver, controllers, scheduler, three zones of KWOK nodes …"
     )
-    with ControlPlane.start(nodes=[f"2 zone={zone} prefix=zone-{zone}-" for zone in ZONES]) as cluster:
+    with ControlPlane.start(nodes=[f"2 zone={zone} prefix=zone-{zone}" for zone in ZONES]) as cluster:
         console.print(f"  kubeconfig: {cluster.kubeconfig}\n")
         balanced = _compare(cluster)
         if arguments.keep:
