@@ -58,7 +58,7 @@ manifests: $(READY) ## Print what an installation applies to a cluster
 	@$(BIN)/plimsoll manifests
 
 controlplane: $(READY) ## Build etcd, kube-apiserver, controllers, scheduler, kubectl and kwok once, into the user's cache
-	$(BIN)/python -m tools.controlplane build
+	$(BIN)/python -m tools.controlplane build --if-possible
 
 bench: $(READY) controlplane ## Every benchmark, one after the other
 	$(BIN)/python -m benchmarks
