@@ -6,6 +6,8 @@ write, and does it twice. So a key is left alone until the view has caught up wi
 
 from __future__ import annotations
 
+from collections import deque
+
 from msgspec import Struct
 
 from plimsoll.decision import Ref
@@ -23,15 +25,15 @@ class OwnWrites:
     """What each key is waiting to see."""
 
     def __init__(self) -> None:
-        self._awaited: dict[Key, list[_Awaited]] = {}
+        self._awaited: dict[Key, deque[_Awaited]] = {}
 
     def wrote(self, key: Key, target: Ref, resource_version: str) -> None:
         """An object was made or changed, or was read live at this version: wait until the view is as far."""
-        self._awaited.setdefault(key, []).append(_Awaited(target, resource_version))
+        self._awaited.setdefault(key, deque()).append(_Awaited(target, resource_version))
 
     def removed(self, key: Key, target: Ref) -> None:
         """An object was told to go: wait until the view shows it going or gone."""
-        self._awaited.setdefault(key, []).append(_Awaited(target, ""))
+        self._awaited.setdefault(key, deque()).append(_Awaited(target, ""))
 
     def forget(self) -> None:
         """A new tenure: its decisions follow a view that every earlier write of ours is older than or absent from."""
@@ -39,10 +41,13 @@ class OwnWrites:
 
     def behind(self, key: Key, view: View) -> Ref | None:
         """The first object whose change the view has not shown yet, or None."""
-        waiting = [awaited for awaited in self._awaited.get(key, ()) if not _shown(awaited, view)]
-        if waiting:
-            self._awaited[key] = waiting
-            return waiting[0].target
+        waiting = self._awaited.get(key)
+        # From the front, and only until the first that is missing: asked after each of a thousand changes, a look at all
+        # of a thousand writes would cost more than the writes themselves.
+        while waiting:
+            if not _shown(waiting[0], view):
+                return waiting[0].target
+            waiting.popleft()
         self._awaited.pop(key, None)
         return None
 
