@@ -120,10 +120,10 @@ def expired_page(call: Call) -> Reply:
     it to, holds a list that never was.
     """
     message = "The provided continue parameter is too old to display a consistent list result."
-    return refusal(410, "Expired", message, metadata={"continue": _without_version(call.params.get("continue", ""))})
+    return refusal(410, "Expired", message, metadata={"continue": astray(call.params.get("continue", ""))})
 
 
-def _without_version(token: str) -> str:
+def astray(token: str) -> str:
     """The token that leads on from the same object; version -1 means whatever is current."""
     if not token:
         return ""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.faults.crashes import NewScene
 from tests.faults.proxy import Proxy
 from tests.faults.record import Record
-from tests.faults.rules import Rules
+from tests.faults.rules import FaultSource, Rules
+from tests.faults.scene import Scene, scene_in
 from tests.faults.scripted import ScriptedServer
 from tests.faults.seeds import FaultPlan
+from tests.faults.upstream import Direct, Upstream
+from tools.controlplane.cluster import ControlPlane
 
 
 @pytest.hookimpl(wrapper=True)
@@ -48,3 +53,65 @@ async def scripted() -> AsyncIterator[ScriptedServer]:
 async def to_scripted(scripted: ScriptedServer, record: Record, rules: Rules, tmp_path: Path) -> AsyncIterator[Proxy]:
     async with Proxy(scripted.upstream, record, [rules], tmp_path) as proxy:
         yield proxy
+
+
+# ── on the real control plane ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="package")
+def fault_nodes(control_plane: ControlPlane) -> Iterator[list[str]]:
+    """Two nodes for all tests of this package: making nodes takes longer than most of them."""
+    names = control_plane.add_nodes("2 zone=a cpu=32 memory=64Gi prefix=faults")
+    yield names
+    control_plane.remove_nodes(names)
+
+
+@pytest.fixture
+async def direct(control_plane: ControlPlane) -> AsyncIterator[Direct]:
+    async with Direct(Upstream.from_kubeconfig(control_plane.kubeconfig)) as direct:
+        yield direct
+
+
+@pytest.fixture
+async def proxy(control_plane: ControlPlane, record: Record, rules: Rules, tmp_path: Path) -> AsyncIterator[Proxy]:
+    upstream = Upstream.from_kubeconfig(control_plane.kubeconfig)
+    async with Proxy(upstream, record, [rules], tmp_path) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def scene(
+    namespace: str, fault_nodes: list[str], direct: Direct, proxy: Proxy, rules: Rules
+) -> AsyncIterator[Scene]:
+    async with scene_in(namespace, direct, proxy, rules) as scene:
+        yield scene
+
+
+@pytest.fixture
+async def new_scene(
+    control_plane: ControlPlane, fault_nodes: list[str], direct: Direct, tmp_path: Path
+) -> AsyncIterator[NewScene]:
+    """Scenes side by side, each with a namespace, a proxy and a record of its own."""
+    upstream = Upstream.from_kubeconfig(control_plane.kubeconfig)
+    namespaces: list[str] = []
+
+    @asynccontextmanager
+    async def new(*sources: FaultSource) -> AsyncIterator[Scene]:
+        namespace = control_plane.add_namespace()
+        namespaces.append(namespace)
+        directory = tmp_path / namespace
+        directory.mkdir()
+        record, rules = Record(), Rules()
+        async with (
+            Proxy(upstream, record, [rules, *sources], directory) as proxy,
+            scene_in(namespace, direct, proxy, rules) as scene,
+        ):
+            try:
+                yield scene
+            except BaseException as error:
+                error.add_note(f"requests in {namespace}:\n{record}")
+                raise
+
+    yield new
+    for namespace in namespaces:
+        control_plane.remove_namespace(namespace)

@@ -23,7 +23,7 @@ from tests.faults.answers import Reply
 from tests.faults.calls import Call, parse
 from tests.faults.faults import Cut, Fault
 from tests.faults.record import Exchange, Record
-from tests.faults.rules import FaultSource
+from tests.faults.rules import FaultSource, Matches
 from tests.faults.upstream import Upstream
 
 # They belong to one connection, not to the message. The length is told anew, the host is another.
@@ -46,7 +46,7 @@ class Link:
         self.on_crash: Callable[[], object] = lambda: None  # stops the operator: cancels its task, kills its process
         self.is_cut = False
         self.runner: web.ServerRunner | None = None
-        self.connections: set[asyncio.BaseTransport] = set()
+        self.under_way: dict[asyncio.BaseTransport, Call | None] = {}  # by connection; None: not yet understood
 
     def crash(self) -> None:
         self.cut()
@@ -56,8 +56,14 @@ class Link:
     def cut(self) -> None:
         """From now on nothing passes: open connections are reset, new ones too."""
         self.is_cut = True
-        for connection in tuple(self.connections):
+        for connection in tuple(self.under_way):
             _reset(connection)
+
+    def drop(self, matches: Matches) -> None:
+        """Reset the connections of the calls that are under way and match: how a test opens a gap in a watch."""
+        for connection, call in tuple(self.under_way.items()):
+            if call is not None and matches(call):
+                _reset(connection)
 
 
 class Proxy:
@@ -114,22 +120,25 @@ class Proxy:
         transport = request.transport
         if transport is None:
             return web.Response()
-        link.connections.add(transport)
+        link.under_way[transport] = None
         try:
-            if not link.is_cut and (response := await self._serve(link, request)) is not None:
+            if not link.is_cut and (response := await self._serve(link, request, transport)) is not None:
                 return response
         except Cut:
             pass
         finally:
-            link.connections.discard(transport)
+            link.under_way.pop(transport, None)
             self.record.touch()
         _reset(transport)
         return web.Response()
 
-    async def _serve(self, link: Link, request: web.BaseRequest) -> web.StreamResponse | None:
+    async def _serve(
+        self, link: Link, request: web.BaseRequest, transport: asyncio.BaseTransport
+    ) -> web.StreamResponse | None:
         """The answer to a request; None (or Cut, in the midst of a watch) when the connection is to be reset."""
         body = b"".join([chunk async for chunk in request.content.iter_any()])
         call = parse(request.method, request.rel_url.path, dict(request.query), body, link.name)
+        link.under_way[transport] = call
         exchange = self.record.begin(call)
         faults = [fault for source in self._sources for fault in source.faults(call)]
         exchange.faults = [str(fault) for fault in faults]
