@@ -1,0 +1,83 @@
+"""What the user wrote on a Deployment, and what the operator was configured with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct
+
+PREFIX = "pod-deletion-cost.lablabs.io/"
+ENABLED = PREFIX + "enabled"
+SPREAD_BY = PREFIX + "spread-by"
+TYPE = PREFIX + "type"
+
+DEFAULT_SPREAD_BY = "topology.kubernetes.io/zone"
+DEFAULT_TYPE = "zone"
+
+HIGHEST_COST = 2**31 - 1  # Kubernetes reads the annotation as an int32
+LOWEST_COST = -(2**31)
+
+# A label key: an optional DNS name and a slash, then at most 63 letters, digits, -, _ and . (the API server's own rule).
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+class DeletionCostSettings(Struct, frozen=True):
+    """What the operator's configuration says, for all workloads."""
+
+    adopt_existing: bool = False
+    ceiling: int = HIGHEST_COST
+    algorithms: tuple[str, ...] = ()  # the types that are active; empty: all that are installed
+    max_rewrites_per_minute: int = 60  # of one workload
+
+
+class WorkloadSettings(Struct, frozen=True):
+    """What a Deployment's annotations ask for."""
+
+    enabled: bool = False
+    type: str = DEFAULT_TYPE
+    spread_by: str = DEFAULT_SPREAD_BY
+
+
+class InvalidSettingsError(ValueError):
+    """Annotations that cannot be followed; `reasons` has every one, not only the first."""
+
+    def __init__(self, reasons: tuple[str, ...]) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = reasons
+
+
+def asks_for_values(annotations: Mapping[str, str]) -> bool:
+    """Whether anything but silence or a plain no is written: cheap enough to ask for every pod that changes."""
+    return annotations.get(ENABLED, "false") != "false"
+
+
+def read_settings(annotations: Mapping[str, str], types: Collection[str]) -> WorkloadSettings:
+    """The settings of a Deployment. A Deployment that is not enabled may say what it likes in the other annotations.
+
+    Raises InvalidSettingsError.
+    """
+    if not asks_for_values(annotations):
+        return WorkloadSettings()
+    reasons = []
+    if annotations[ENABLED] != "true":
+        reasons.append(f'{ENABLED} is "{annotations[ENABLED]}": write "true" or "false"')
+    kind = annotations.get(TYPE, DEFAULT_TYPE)
+    if kind not in types:
+        reasons.append(f'{TYPE} is "{kind}", which is none of the types there are')
+    spread_by = annotations.get(SPREAD_BY, DEFAULT_SPREAD_BY)
+    if not is_label_key(spread_by):
+        reasons.append(
+            f'{SPREAD_BY} is "{spread_by}", which is no label key: write a name such as rack or example.com/rack'
+        )
+    if reasons:
+        raise InvalidSettingsError(tuple(reasons))
+    return WorkloadSettings(enabled=True, type=kind, spread_by=spread_by)
+
+
+def is_label_key(text: str) -> bool:
+    prefix, slash, name = text.rpartition("/")
+    if slash and not (len(prefix) <= 253 and _PREFIX.fullmatch(prefix)):
+        return False
+    return _NAME.fullmatch(name) is not None
