@@ -21,6 +21,7 @@ class Placer:
     def __init__(self, board: Board, *, first_fit: bool = False) -> None:
         self.board = board
         self.first_fit = first_fit  # take the first node that will do, not the one that fits best
+        self.expects_empty_hosts = False
         self.grower = Grower(board, first_fit=first_fit)
         self._views: dict[int, View] = {}
 
@@ -33,6 +34,7 @@ class Placer:
     def place(self, pod_class: PodClass, shape: Shape, count: int, *, may_open: bool = True) -> list[int]:
         """Place up to `count` pods; the row of each, in an order that every rule agrees with."""
         view = self.view(pod_class)
+        view.expect_empty_hosts(self.expects_empty_hosts)
         placed: list[int] = []
         self._place_all(view, shape, count, placed, may_open=may_open)
         if len(placed) < count and view.protects_others:
@@ -54,7 +56,10 @@ class Placer:
         closed: set[int] = set()  # lanes that were tried in vain
         opened_in: int | None = None
         opened = board.size
-        view.look_for_openable(shape, may_open=may_open)
+        if may_open:
+            view.look_for_openable(shape)
+        else:
+            view.forget_openable()
         while len(placed) < count:
             before = len(placed)
             left = count - before
@@ -74,7 +79,7 @@ class Placer:
                 opened_in = self._open(view, shape, left, closed)
                 if opened_in is not None:
                     continue
-            if not view.look_for_openable(shape, closed, may_open=may_open):
+            if not view.forget_openable():
                 return  # no domain was waited for in vain: this is how it is
 
     # ── on open nodes ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -85,10 +90,11 @@ class Placer:
         mask = view.mask()
         crowding = view.crowding()
         zonal = [rule for rule in crowding if not self._on_hosts(rule)]
-        if len(zonal) == 1 and left > 1 and isinstance(zonal[0], Levelled) and not view.has_preferences:
+        decisive = view.has_preferences or (view.together is not None and view.together.first)
+        if left > 1 and len(zonal) == 1 and isinstance(zonal[0], Levelled) and not decisive:
             if self._fill_levels(view, shape, left, zonal[0], placed):
                 return True
-        single = left == 1 or bool(zonal) or view.has_preferences or (view.together is not None and view.together.first)
+        single = left == 1 or bool(zonal) or decisive
         for start, stop in ((0, board.first_new), (board.first_new, board.size)):
             rows = self._fitting(shape, mask, start, stop)
             if not len(rows):

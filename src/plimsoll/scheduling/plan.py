@@ -113,6 +113,9 @@ class Plan:
         index_of = {id(group): index for index, group in enumerate(self.groups)}
         for group, position, _ in waiting:
             self.left[index_of[id(group)]].append(position)
+        self.placer.expects_empty_hosts = True
+        self._place_what_is_left()
+        self.placer.expects_empty_hosts = False
         self._place_what_is_left()
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────

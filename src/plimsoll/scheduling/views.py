@@ -99,12 +99,15 @@ class EvenlySpread(Rule):
     def __init__(self, counter: Counter, spread: Spread) -> None:
         super().__init__(counter, crowding=spread.self_match and spread.counts_pods)
         self.spread = spread
+        self.expects_empty_hosts = False  # more nodes may follow, and the emptiest host has none
         self.openable: Mask | None = None  # domains without a node in which one could be opened for the class
 
     def limit(self) -> int:
         """The most that a domain may hold once the pod is there."""
         if not self.spread.counts_pods:
             return PLENTY
+        if self.topology.of_hosts and self.expects_empty_hosts:
+            return self.spread.max_skew
         return self.spread.max_skew + self.counter.minimum(self.spread.min_domains, self.openable)
 
     def allowed(self) -> Mask:
@@ -194,6 +197,7 @@ class View:
         self.pod_class = pod_class
         self.volumes = board.volume_rules[pod_class.index]
         self.protecting = True  # whether rules that give way are asked at present
+        self.expects_empty_hosts = False
         kinds, offerings = board.kinds, board.offering_kinds
         self._static = np.zeros(board.capacity_rows, np.bool_)
         self._static[: board.first_new] = self._never_changes(kinds)
@@ -272,41 +276,46 @@ class View:
         mine = all(self.board.covers(term, self.pod_class.identity) for term in self.pod_class.affinity)
         return Together(self.board.affinity_counters(self.pod_class), wants_itself=mine)
 
-    def look_for_openable(self, shape: Shape, closed: Collection[int] = (), *, may_open: bool = True) -> bool:
-        """Find which domains could come into being for such a pod: a spread goes there before any domain gets ahead.
+    def expect_empty_hosts(self, expected: bool) -> None:
+        self.expects_empty_hosts = expected
+        for rule in self.spreads:
+            rule.expects_empty_hosts = expected
 
-        `closed` are lanes that are known not to help. True if something has changed.
-        """
-        zonal = [rule for rule in self.spreads if not rule.topology.of_hosts]
-        if not zonal:
-            return False
+    def look_for_openable(self, shape: Shape) -> None:
+        """Find which domains could come into being for such a pod: a spread goes there before any domain gets ahead."""
         offerings = self.board.offerings
-        key = (shape, frozenset(closed), may_open, offerings.exhausted)
-        if key == self._openable_for:
-            return False
+        key = (shape, offerings.exhausted)
+        zonal = [rule for rule in self.spreads if not rule.topology.of_hosts]
+        if not zonal or key == self._openable_for:
+            return
         self._openable_for = key
+        self._cached = None
         usable = [
             lane
             for index, lane in enumerate(offerings.lanes)
-            if may_open
-            and index not in closed
-            and offerings.can_open(lane) > 0
-            and lane.holding(shape, self.lane_sets[index])
+            if offerings.can_open(lane) > 0 and lane.holding(shape, self.lane_sets[index])
         ]
-        changed = False
         for rule in zonal:
-            openable = np.zeros(len(rule.topology.values), np.bool_)
+            rule.openable = np.zeros(len(rule.topology.values), np.bool_)
             counted = rule.counter.counted_offerings
             for lane in usable:
                 value = lane.domains.get(rule.topology.key)
                 if value is not None and counted is not None and counted[lane.members[0]]:
-                    openable[rule.topology.enter(value)] = True
-            if rule.openable is None or (openable != rule.openable).any():
-                rule.openable = openable
-                changed = True
-        if changed:
+                    rule.openable[rule.topology.enter(value)] = True
+
+    def forget_openable(self) -> bool:
+        """No node can be opened after all: domains without one hold nobody back. True if there was such a domain."""
+        waited_for = [
+            rule
+            for rule in self.spreads
+            if rule.openable is not None and (rule.openable & (rule.counter.nodes == 0)).any()
+        ]
+        for rule in waited_for:
+            rule.openable = None
+        if waited_for:
+            self._openable_for = ()
             self._cached = None
-        return changed
+        return bool(waited_for)
 
     # ── now ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -324,7 +333,7 @@ class View:
 
     def mask(self) -> Mask:
         """The rows that every rule but amounts allows, as long as new nodes stay the offerings they are taken for."""
-        at = (self.board.size, self.board.structure, self.protecting, self._versions())
+        at = (self.board.size, self.board.structure, self.protecting, self.expects_empty_hosts, self._versions())
         if self._cached is None or at != self._cached_at:
             self._cached = self.static() & self.board.alive[: self.board.size] & self.dynamic()
             self._cached_at = at
