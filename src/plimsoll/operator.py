@@ -79,7 +79,8 @@ class Operator:
         self.view = View(self._stores)
         self._reflectors = {
             resource: Reflector(
-                client, store, clock, idle_seconds=config.kubernetes.watch_idle_timeout.total_seconds()
+                client, store, clock, namespace=resource.watched_in,
+                idle_seconds=config.kubernetes.watch_idle_timeout.total_seconds(),
             )
             for resource, store in self._stores.items()
         }  # fmt: skip

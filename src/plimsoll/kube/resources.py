@@ -41,6 +41,7 @@ class Resource(Generic[T_co]):
     type: type[T_co]
     namespaced: bool = True
     indexes: tuple[Index, ...] = field(default=(), compare=False)
+    watched_in: str = ""  # the only namespace that is looked at; empty: all of them
 
     @property
     def api_version(self) -> str:
@@ -80,6 +81,11 @@ BY_CLAIM = Index("claim", _claims)
 def by_label(key: str) -> Index:
     """Objects by the value of one label; keep the returned index, it is compared by identity."""
     return Index(f"label:{key}", lambda obj: (value,) if (value := obj.metadata.labels.get(key)) is not None else ())
+
+
+def config_maps_in(namespace: str) -> Resource[types.ConfigMap]:
+    """The ConfigMaps of one namespace: a cluster's are many, and none of our business."""
+    return Resource("", "v1", "configmaps", "ConfigMap", types.ConfigMap, watched_in=namespace)
 
 
 PODS = Resource("", "v1", "pods", "Pod", types.Pod, indexes=(BY_OWNER, BY_NODE))

@@ -324,10 +324,15 @@ class PodTemplate(Part, frozen=True, gc=False):
     spec: PodSpec = PodSpec()
 
 
+class Ordinals(Part, frozen=True, gc=False):
+    start: int = 0  # of a StatefulSet's first pod
+
+
 class WorkloadSpec(Part, frozen=True, gc=False):
     """Deployment, ReplicaSet, StatefulSet and DaemonSet differ here only in fields that nobody reads."""
 
     replicas: int = 1
+    ordinals: Ordinals = Ordinals()
     selector: LabelSelector | None = None
     template: PodTemplate = PodTemplate()
     paused: bool = False

@@ -1,0 +1,34 @@
+"""What the operator's configuration says about placement, for all workloads."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Literal
+
+from msgspec import Struct
+
+from plimsoll.kube.resources import Resource, config_maps_in
+from plimsoll.kube.types import ConfigMap
+from plimsoll.placement.classes import ClassRules
+from plimsoll.placement.distribution import Rounding
+from plimsoll.placement.window import DisruptionWindow
+
+
+class PlacementSettings(Struct, frozen=True):
+    rules: ClassRules = ClassRules()
+    rounding: Rounding = Rounding.DOWN
+    percent_sign: Literal["required", "optional"] = "required"
+    when_min_exceeds_replicas: Literal["ignore", "on-demand"] = "ignore"
+    window: DisruptionWindow | None = None  # where neither workload nor namespace has one; None: always open
+    cooldown: timedelta = timedelta(seconds=10)
+    max_migrations: int = 10
+    max_migrations_per_cluster: int = 50
+    migration_period: timedelta = timedelta(hours=1)
+    spot_fallback_after: timedelta = timedelta(minutes=2)
+    max_fallbacks_per_minute: int = 30
+    external_autoscaler: bool = False  # nodes for pods that fit nowhere are made by someone else
+    namespace: str = "plimsoll-system"  # the operator's own, with its memory
+
+    @property
+    def memory(self) -> Resource[ConfigMap]:
+        return config_maps_in(self.namespace)
