@@ -49,7 +49,12 @@ class Placer:
         if not view.mask()[row] or any(self.board.free[resource, row] < amount for resource, amount in shape):
             return False
         self._put(view, shape, np.array([row]), np.ones(1, np.int64))
+        self._note_reliance(view)
         return True
+
+    def _note_reliance(self, view: View) -> None:
+        if self.board.relied_on_rows > self.board.size and view.relies_on_rows():
+            self.board.relied_on_rows = self.board.size
 
     def _place_all(self, view: View, shape: Shape, count: int, placed: list[int], *, may_open: bool) -> None:
         board = self.board
@@ -65,8 +70,7 @@ class Placer:
             left = count - before
             if self._fill(view, shape, left, placed):
                 opened_in = None
-                if board.relied_on_rows > board.size and view.relies_on_rows():
-                    board.relied_on_rows = board.size
+                self._note_reliance(view)
                 continue
             if opened_in is not None:  # not even a fresh node will do: a daemon on it is in the way
                 closed.add(opened_in)

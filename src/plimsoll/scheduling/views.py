@@ -375,7 +375,18 @@ class View:
     def relies_on_rows(self) -> bool:
         """Whether what is right now may no longer be once further nodes are there, empty or with their daemons."""
         return self._minds_daemons or any(
-            rule.topology.of_hosts and rule.limit() > rule.spread.max_skew for rule in self.spreads
+            rule.limit() > rule.spread.max_skew and (rule.topology.of_hosts or self._may_gain_domains(rule))
+            for rule in self.spreads
+        )
+
+    def _may_gain_domains(self, rule: EvenlySpread) -> bool:
+        counted, there = rule.counter.counted_offerings, rule.counter.there()
+        return any(
+            (value := lane.domains.get(rule.topology.key)) is not None
+            and not there[rule.topology.enter(value)]
+            and counted is not None
+            and bool(counted[lane.members[0]])
+            for lane in self.board.offerings.lanes
         )
 
     def _asked(self) -> list[Rule]:
