@@ -26,7 +26,7 @@ def test_show_prints_every_value_and_where_it_comes_from(tmp_path: Path) -> None
     assert "level: debug  # PLIMSOLL_LOGGING_LEVEL" in lines
     assert "readOnlyMode: true  # --dry-run" in lines
     assert "enabled: [deletion-cost, placement]  # --controllers" in lines
-    assert "burst: 100  # default" in lines
+    assert "burst: 1000  # default" in lines
 
 
 def test_what_show_prints_is_a_file_that_says_the_same(tmp_path: Path) -> None:
