@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,7 @@ async def client(stub: StubServer) -> AsyncIterator[Client]:
         (refusal(409, "Conflict"), Conflict),
         (refusal(410, "Gone"), Gone),
         (refusal(410, "Expired"), Gone),
+        (Reply(410, b"gone"), Gone),
         (refusal(422, "Invalid"), Invalid),
     ],
 )
@@ -80,20 +82,20 @@ async def test_an_invalid_object_names_each_field(stub: StubServer, client: Clie
     assert "spec.replicas: Invalid value: -1" in str(caught.value)
 
 
-async def test_an_eviction_that_a_budget_forbids_is_told_at_once(stub: StubServer, client: Client) -> None:
+@pytest.mark.parametrize("retry_after", [None, 1, 10])  # 10 while the budget is being counted, else none
+async def test_an_eviction_that_a_budget_forbids_is_told_at_once(
+    stub: StubServer, client: Client, retry_after: int | None
+) -> None:
     cause = {
         "reason": "DisruptionBudget",
         "message": "The disruption budget web needs 2 healthy pods and has 2 currently",
     }
-    stub.on(
-        "POST",
-        "/api/v1/namespaces/ns/pods/p/eviction",
-        refusal(429, "TooManyRequests", causes=[cause], retryAfterSeconds=10),
-    )
+    details: Any = {"retryAfterSeconds": retry_after} if retry_after else {}
+    stub.on("POST", "/api/v1/namespaces/ns/pods/p/eviction", refusal(429, "TooManyRequests", causes=[cause], **details))
     with pytest.raises(TooManyRequests) as caught:
         await client.evict("ns", "p", uid="u1")
     assert caught.value.disruption_budget
-    assert caught.value.retry_after == 10
+    assert caught.value.retry_after == retry_after
     assert "needs 2 healthy pods" in str(caught.value)
     assert len(stub.seen) == 1
 

@@ -281,6 +281,8 @@ def test_v1beta1_may_leave_the_interactive_mode_out(tmp_path: Path) -> None:
 
 
 class Terminal:
+    closed = False
+
     def __init__(self, there: bool) -> None:
         self.there = there
 

@@ -132,7 +132,7 @@ class ExecPlugin:
         env = {
             **self._env,
             **{variable.name: variable.value for variable in self._config.env or ()},
-            "KUBERNETES_EXEC_INFO": json.dumps(request),
+            "KUBERNETES_EXEC_INFO": json.dumps(request, default=str),
         }
         try:
             process = await asyncio.create_subprocess_exec(
@@ -161,7 +161,7 @@ class ExecPlugin:
         return stdout
 
     def _interactive(self) -> bool:
-        terminal = sys.stdin is not None and sys.stdin.isatty()
+        terminal = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
         if self._config.interactive_mode == "Always" and not terminal:
             raise CredentialsError(
                 f"{self._where}: interactiveMode is 'Always', but there is no terminal to ask on; "

@@ -172,7 +172,7 @@ class Transport:
 
     def _no_reply(self, call: Call, error: BaseException) -> KubeError:
         server = self._credentials.server
-        why = str(error) or type(error).__name__
+        why = _reason(error)
         never_sent = (
             aiohttp.ClientConnectorError,  # refused, no route, no such host, a certificate that does not hold
             aiohttp.ConnectionTimeoutError,
@@ -201,3 +201,12 @@ class Transport:
                 middlewares=(_never_repeat,),
             )
         return self._sessions[urgent]
+
+
+def _reason(error: BaseException) -> str:
+    """aiohttp's own sentence repeats the address, and shows the TLS context as an object."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return str(error.certificate_error)
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return str(error.os_error)
+    return str(error) or type(error).__name__
