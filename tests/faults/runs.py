@@ -79,6 +79,10 @@ class Run:
         self._stopping.set()
         return await self.exit_code()
 
+    @property
+    def leads(self) -> bool:
+        return self.metric("plimsoll_leading") == 1
+
     def crash(self) -> None:
         self.link.crash()
 

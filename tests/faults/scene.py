@@ -39,9 +39,9 @@ class Scene:
     # ── workloads ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def deploy(
-        self, name: str = "web", *, replicas: int = 3, kind: str = "Deployment", leaving: int = 0, keep: bool = True
+        self, name: str = "web", *, replicas: int = 3, kind: str = "Deployment", leaving: int = 0, node: str = ""
     ) -> list[Json]:
-        """A workload with all of its pods ready, so many of which are asked to leave."""
+        """A workload to be kept with all of its pods ready, on `node` if one is given; so many are asked to leave."""
         self.workloads[name] = collection = f"apps/v1/{kind.lower()}s"
         labels = {"app": name}
         spec: Json = {
@@ -49,12 +49,13 @@ class Scene:
             "selector": {"matchLabels": labels},
             "template": {
                 "metadata": {"labels": labels},
-                "spec": {"containers": [{"name": "main", "image": "example.org/none"}]},
+                "spec": {"containers": [{"name": "main", "image": "example.org/none"}]}
+                | ({"nodeName": node} if node else {}),
             },
         }
         if kind == "StatefulSet":
             spec |= {"serviceName": name, "podManagementPolicy": "Parallel"}
-        annotations = {KEEP: "true"} if keep else {}
+        annotations = {KEEP: "true"}
         body = {
             "apiVersion": "apps/v1",
             "kind": kind,
@@ -62,12 +63,13 @@ class Scene:
             "spec": spec,
         }
         await self.direct.create(self.path(collection), body)
-        pods: list[Json] = await eventually(lambda: self._all_ready(name, replicas), f"{replicas} ready pods of {name}")
+        pods: list[Json] = await eventually(lambda: self.all_ready(name, replicas), f"{replicas} ready pods of {name}")
         for pod in pods[:leaving]:
             await self.ask_to_leave(pod)
         return await self.pods(name)
 
-    async def _all_ready(self, name: str, replicas: int) -> list[Json]:
+    async def all_ready(self, name: str = "web", replicas: int = 3) -> list[Json]:
+        """The pods of a workload if there are so many and all are ready, else nothing."""
         pods = await self.pods(name)
         return pods if len(pods) == replicas and all(is_ready(pod) for pod in pods) else []
 

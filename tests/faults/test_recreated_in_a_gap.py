@@ -35,7 +35,7 @@ async def test_a_pod_that_was_to_leave_is_another_by_now(scene: Scene) -> None:
     await scene.record.until(lambda record: len(record.of(on("get", "pods"))) > 0)  # decided, and about to look
     async with gap(scene, run, "pods"):
         await scene.direct.delete(scene.path("pods", pods[0]["metadata"]["name"]))
-        await eventually(lambda: scene._all_ready("web", 3), "the namesake is ready")
+        await eventually(scene.all_ready, "the namesake is ready")
         scene.rules.drop(held)
         for _ in range(3):
             await run.look()

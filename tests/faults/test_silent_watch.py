@@ -24,7 +24,7 @@ async def test_no_second_pod_leaves_while_the_first_one_is_not_seen_to(scene: Sc
     scene.rules.add(on("watch", "pods"), silence)
     run = await Run.start(scene.proxy, "a", config(scene.namespace))
     await scene.record.until(lambda record: [one.applied for one in evictions(record)] == [True])
-    await eventually(lambda: _all_back(scene), "its replacement is ready, though the operator cannot know")
+    await eventually(scene.all_ready, "its replacement is ready, though the operator cannot know")
     for _ in range(5):
         await run.look()
     assert len(evictions(scene.record)) == 1
@@ -81,7 +81,7 @@ async def test_a_watch_that_stays_silent_does_not_keep_the_view_in_the_past(scen
     run = await Run.start(scene.proxy, "a", config(scene.namespace, kubernetes=impatient))
     await eventually(lambda: run.operator.view[PODS].synced, "the view was live once")
     await scene.direct.delete(scene.path("pods", pods[0]["metadata"]["name"]))
-    await eventually(lambda: _all_back(scene))
+    await eventually(scene.all_ready)
 
     async def seen() -> bool:
         shown = {pod.uid for pod in run.operator.view[PODS] if pod.namespace == scene.namespace}
@@ -107,10 +107,6 @@ async def test_a_view_that_cannot_be_renewed_makes_the_process_unready_and_ends_
     assert not run.ended
     assert await run.exit_code() is ExitCode.VIEW_TOO_OLD
     assert evictions(scene.record) == []
-
-
-async def _all_back(scene: Scene) -> bool:
-    return len(await scene.pods("web")) == 3 and bool(await scene._all_ready("web", 3))
 
 
 def _wishes(run: Run) -> int:

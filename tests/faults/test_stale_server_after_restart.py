@@ -42,7 +42,7 @@ async def test_the_stale_list_is_really_stale(scene: Scene) -> None:
     path = scene.path("pods")
     past = (await scene.direct.get(path))["metadata"]["resourceVersion"]
     await scene.direct.delete(scene.path("pods", pods[0]["metadata"]["name"]))
-    await eventually(lambda: scene._all_ready("web", 3))
+    await eventually(scene.all_ready)
     scene.rules.add(on("list get watch"), StaleList(past))
     link = await scene.proxy.link("a")
     async with Direct(Upstream(link.url)) as through_proxy:
