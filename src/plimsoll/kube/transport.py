@@ -21,7 +21,8 @@ Observer = Callable[[str, str, int, float], None]  # verb, plural, status (0: no
 _HEADERS = {
     "User-Agent": f"plimsoll/{__version__}",
     "Accept": "application/json",
-    # The API server would compress what is over 128 KB. Within a cluster that costs both sides more time than it saves.
+    # The API server would compress what is over 128 KB. Measured on loopback, a page of 500 objects (2.7 MB) then takes 73 ms
+    # instead of 25: within a cluster it costs more time than it saves.
     "Accept-Encoding": "identity",
 }
 _CONNECT_SECONDS = 10.0
