@@ -262,14 +262,16 @@ class Door:
             pod = await self._read_live(key, action.pod)
             now = self._clock.monotonic()
             blocker = self._ledger.refusal(
-                pod, self._view, now, workload=action.workload, may_be_last=action.may_be_last
+                pod, self._view, now, workload=action.workload, may_be_last=action.may_be_last, within=action.within
             )
             if blocker is not None:
                 raise _Stop("refused", blocker.message, blocker)
             self._check(action, epoch)
             disruption = Disruption(action.workload, f"{pod.namespace}/{pod.name}", pod.uid, now)
             if not never_ran(pod):
-                await self._memory.remember(disruption)
+                written = await self._memory.remember(disruption)
+                # Decisions read it too, through the view: the next one waits until it is there.
+                self._own_writes.wrote(key, Ref.to(self._memory.resource, written), written.metadata.resource_version)
                 self._ledger.enter(disruption)
                 self._check(action, epoch)  # writing it down took time, and the tenure may have ended in it
             try:

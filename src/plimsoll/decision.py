@@ -6,7 +6,7 @@ compare it: nothing is explained twice. A controller holds no client and awaits 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
@@ -102,6 +102,14 @@ class Delete(Struct, frozen=True):
     note: Note | None = None
 
 
+class DisruptionLimits(Struct, frozen=True):
+    """How much may be disrupted within any stretch of `period`."""
+
+    per_workload: int
+    per_cluster: int
+    period: timedelta
+
+
 class Evict(Struct, frozen=True):
     """Ask a pod to leave through the Eviction API, within every budget that covers it."""
 
@@ -109,10 +117,27 @@ class Evict(Struct, frozen=True):
     workload: Key  # whose limit of disruptions this counts against: the topmost controller
     why: Reason
     may_be_last: bool = False  # the user allows that nobody is ready until the replacement is
+    within: DisruptionLimits | None = None  # limits for this kind of eviction, beside those for all
     note: Note | None = None
 
 
-Action: TypeAlias = Patch | Create | Delete | Evict
+class Converse(Struct, frozen=True):
+    """Several requests, each of which follows from the reply to the one before it.
+
+    `step` is a pure function of the state and a reply (see `conversation.py`) that says what to ask next, or how it ended. The
+    door runs it and carries out its writes like all others. `ended` is given the last state, so that the controller can
+    remember what it learned.
+    """
+
+    target: Ref  # what the conversation is about
+    start: Any
+    step: Callable[[Any, Any], tuple[Any, Any]]
+    why: Reason
+    ended: Callable[[Any], None] = lambda _: None
+    note: Note | None = None
+
+
+Action: TypeAlias = Patch | Create | Delete | Evict | Converse
 
 
 class Measure(Struct, frozen=True):
@@ -123,12 +148,20 @@ class Measure(Struct, frozen=True):
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
+class Count(Struct, frozen=True):
+    """Something that happened once, for a counter."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
 class Problem(Struct, frozen=True):
     """Something a person wrote that cannot be followed: reported once per change, not once per look at it."""
 
     regarding: Ref
     code: str  # also the reason of the Warning event
     message: str
+    counts: tuple[Count, ...] = ()  # counted whenever it is reported
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -143,6 +176,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     notes: tuple[Note, ...] = ()
     problems: tuple[Problem, ...] = ()
     measures: tuple[Measure, ...] = ()
+    counts: tuple[Count, ...] = ()  # counted whenever it is decided so
 
 
 class Permission(Struct, frozen=True):
@@ -157,8 +191,12 @@ class Controller(Protocol):
     """What the operator runs. `keys` and `decide` are synchronous and pure."""
 
     name: ClassVar[str]
-    watches: ClassVar[tuple[Resource[Any], ...]]
     permissions: ClassVar[tuple[Permission, ...]]
+
+    @property
+    def watches(self) -> tuple[Resource[Any], ...]:
+        """The kinds that its decisions look at."""
+        ...
 
     def keys(self, resource: Resource[Any], changed: KubeObject, view: View) -> Iterable[Key]:
         """Which keys does this change concern? Asked with the old and the new state of an object."""

@@ -14,7 +14,7 @@ from datetime import timedelta
 
 from msgspec import Struct
 
-from plimsoll.decision import Blocker
+from plimsoll.decision import Blocker, DisruptionLimits
 from plimsoll.kube.owners import Owner, owner_of
 from plimsoll.kube.resources import BUDGETS, PODS, Key
 from plimsoll.kube.selectors import selects
@@ -23,14 +23,6 @@ from plimsoll.kube.types import Pod, PodDisruptionBudget
 
 # The API server refuses while a budget's controller has so many evictions still to see through.
 DISRUPTED_PODS_LIMIT = 2000
-
-
-class DisruptionLimits(Struct, frozen=True):
-    """How much may be disrupted within any stretch of `period`."""
-
-    per_workload: int
-    per_cluster: int
-    period: timedelta
 
 
 class Disruption(Struct, frozen=True):
@@ -46,8 +38,10 @@ class Disruption(Struct, frozen=True):
 class DisruptionLedger:
     """What was disrupted lately. One for all controllers, because one workload suffers from all of them alike."""
 
-    def __init__(self, limits: DisruptionLimits) -> None:
+    def __init__(self, limits: DisruptionLimits, *, longest_period: timedelta | None = None) -> None:
+        """`longest_period` is that of the longest-lasting limit which an eviction may bring along."""
         self._limits = limits
+        self._kept_seconds = max(limits.period, longest_period or limits.period).total_seconds()
         self._recent: deque[Disruption] = deque()
         self._asked: dict[str, Disruption] = {}  # by pod UID: evictions of ours that may not show in the view yet
         self._recalled = False
@@ -79,7 +73,16 @@ class DisruptionLedger:
         self._forget(now)
         return tuple(self._recent)
 
-    def refusal(self, pod: Pod, view: View, now: float, *, workload: Key, may_be_last: bool = False) -> Blocker | None:
+    def refusal(
+        self,
+        pod: Pod,
+        view: View,
+        now: float,
+        *,
+        workload: Key,
+        may_be_last: bool = False,
+        within: DisruptionLimits | None = None,
+    ) -> Blocker | None:
         """What forbids this eviction now, or None."""
         if not self._recalled:
             return Blocker("MemoryNotRead", "earlier disruptions are not read from memory yet")
@@ -88,7 +91,8 @@ class DisruptionLedger:
         if never_ran(pod):
             return None  # the API server lets it go whatever the budgets say, and nobody loses anything
         return (
-            self._over_a_limit(workload, now)
+            self._over(self._limits, workload, now)
+            or (within and self._over(within, workload, now))
             or _budget_refusal(pod, view, asked)
             or _owner_refusal(pod, view, asked, may_be_last=may_be_last)
         )
@@ -102,7 +106,7 @@ class DisruptionLedger:
                 self.enter(Disruption(owner.key, f"{pod.namespace}/{pod.name}", pod.uid, now, ours=False))
 
     def _forget(self, now: float) -> None:
-        oldest = now - self._limits.period.total_seconds()
+        oldest = now - self._kept_seconds
         while self._recent and self._recent[0].at <= oldest:
             self._recent.popleft()
 
@@ -119,17 +123,19 @@ class DisruptionLedger:
                 standing[uid] = pod
         return standing
 
-    def _over_a_limit(self, workload: Key, now: float) -> Blocker | None:
-        of_workload = sum(1 for disruption in self._recent if disruption.workload == workload)
-        for count, limit, whose in (
-            (of_workload, self._limits.per_workload, str(workload)),
-            (len(self._recent), self._limits.per_cluster, "the cluster"),
+    def _over(self, limits: DisruptionLimits, workload: Key, now: float) -> Blocker | None:
+        period_seconds = limits.period.total_seconds()
+        recent = [disruption for disruption in self._recent if disruption.at > now - period_seconds]
+        of_workload = [disruption for disruption in recent if disruption.workload == workload]
+        for counted, limit, whose in (
+            (of_workload, limits.per_workload, str(workload)),
+            (recent, limits.per_cluster, "the cluster"),
         ):
-            if count >= limit:
-                freed_in = self._recent[0].at + self._limits.period.total_seconds() - now if self._recent else 0
+            if len(counted) >= limit:
+                freed_in = counted[0].at + period_seconds - now if counted else 0
                 return Blocker(
                     "DisruptionLimit",
-                    f"{count} pods of {whose} were disrupted within {self._limits.period}, the limit is {limit}; "
+                    f"{len(counted)} pods of {whose} were disrupted within {limits.period}, the limit is {limit}; "
                     f"the oldest of them stops counting in {freed_in:.0f} s",
                 )
         return None

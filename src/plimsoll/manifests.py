@@ -54,7 +54,7 @@ def manifests(
         },
         _object("v1", "ServiceAccount", namespace),
         *_rights_everywhere(config, controllers, seen),
-        *_rights_at_home(config),
+        *_rights_at_home(config, seen),
         _object("v1", "ConfigMap", namespace, data={CONFIG_FILE: as_yaml(settings)}),
         _service(config),
         _deployment(config, settings, image),
@@ -86,7 +86,8 @@ def _rights_everywhere(
     config: Config, controllers: Sequence[Controller], seen: Sequence[Resource[Any]]
 ) -> list[Manifest]:
     """What the controllers see and do: cluster-wide, or in the watched namespaces and nowhere else."""
-    wanted = [Permission(resource.group, resource.plural, verb) for resource in seen for verb in _SEE]
+    everywhere = [resource for resource in seen if not resource.watched_in]
+    wanted = [Permission(resource.group, resource.plural, verb) for resource in everywhere for verb in _SEE]
     if not config.operator.read_only_mode:
         wanted += [permission for controller in controllers for permission in controller.permissions]
     namespaces = config.operator.watch_namespaces
@@ -104,12 +105,14 @@ def _rights_everywhere(
     return found
 
 
-def _rights_at_home(config: Config) -> list[Manifest]:
+def _rights_at_home(config: Config, seen: Sequence[Resource[Any]]) -> list[Manifest]:
     """What the runtime keeps in its own namespace: the leader's lease, and what must outlive a restart."""
-    if config.operator.read_only_mode:
-        return []
     home = config.operator.namespace
-    rules = [_rule("", ["configmaps"], ["create", "get", "list", "patch"])]
+    watched = any(resource.watched_in == home for resource in seen)
+    if config.operator.read_only_mode:
+        rules = [_rule("", ["configmaps"], list(_SEE))]
+        return _role_and_binding("Role", f"{NAME}-own", home, rules, home) if watched else []
+    rules = [_rule("", ["configmaps"], ["create", "get", "list", "patch", *(["watch"] if watched else [])])]
     election = config.operator.leader_election
     if election.enabled:
         rules += [

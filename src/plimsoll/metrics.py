@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
-from plimsoll.decision import Measure
+from plimsoll.decision import Count, Measure
 from plimsoll.kube.resources import Key
 
 # A `_created` series beside every counter would double what a scrape carries and tells nothing that we need.
@@ -43,6 +43,7 @@ class Metrics:
             "blocked", "Keys whose next step is blocked, by what blocks it", "controller", "code"
         )
         self._measured: dict[str, Gauge] = {}
+        self._counted: dict[str, Counter] = {}
         self._series: dict[tuple[str, Key], dict[tuple[str, tuple[str, ...]], None]] = {}
         self._relisted: dict[str, int] = {}
         self._blocking: dict[tuple[str, Key], tuple[str, ...]] = {}
@@ -65,6 +66,16 @@ class Metrics:
                 self._measured[name].remove(*values)
         if published:
             self._series[controller, key] = published
+
+    def count(self, counts: Iterable[Count]) -> None:
+        """Raise the counters of a decision or of a problem in it."""
+        for one in counts:
+            counter = self._counted.get(one.name)
+            if counter is None:
+                text = one.name.removesuffix("_total").replace("_", " ")
+                counter = Counter(one.name, text, tuple(one.labels), registry=self.registry)
+                self._counted[one.name] = counter
+            (counter.labels(**one.labels) if one.labels else counter).inc()
 
     def publish_relists(self, resource: str, total: int) -> None:
         """Count up to what a reflector has counted itself."""

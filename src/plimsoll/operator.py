@@ -16,8 +16,8 @@ from plimsoll.act import Door
 from plimsoll.audit import AuditTrail
 from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config
-from plimsoll.decision import Controller
-from plimsoll.disruption import DisruptionLedger, DisruptionLimits
+from plimsoll.decision import Controller, DisruptionLimits
+from plimsoll.disruption import DisruptionLedger
 from plimsoll.exit_codes import ExitCode
 from plimsoll.freshness import OwnWrites
 from plimsoll.kube.client import Client
@@ -90,8 +90,12 @@ class Operator:
         self._leadership = leadership
         self._own_writes = OwnWrites()
         limits = config.operator.disruption_limits
-        self._ledger = DisruptionLedger(DisruptionLimits(limits.per_workload, limits.per_cluster, limits.period))
-        self._memory = DisruptionMemory(client, clock, namespace=config.operator.namespace, period=limits.period)
+        timing, migrations = config.controllers.workload_timing, config.placement.migration_period
+        longest = max(limits.period, migrations, timing.cooldown_period)
+        self._ledger = DisruptionLedger(
+            DisruptionLimits(limits.per_workload, limits.per_cluster, limits.period), longest_period=longest
+        )
+        self._memory = DisruptionMemory(client, clock, namespace=config.operator.namespace, period=longest)
         self._recorder = EventRecorder(
             client, clock, controller="plimsoll.dev/operator", instance=name,
             on_result=lambda result: metrics.events.labels(result).inc(),

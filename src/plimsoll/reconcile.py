@@ -136,6 +136,7 @@ class Reconciler:
         name = self.controller.name
         self._metrics.decisions.labels(name, decision.reason.code).inc()
         self._metrics.publish(name, key, decision.measures)
+        self._metrics.count(decision.counts)
         self._on_decision(name, key, decision)
         if self._last_reason.get(key) != decision.reason.code:
             self._last_reason[key] = decision.reason.code
@@ -149,6 +150,7 @@ class Reconciler:
             said.add(identity)
             if identity not in before:
                 self._metrics.problems.labels(name, problem.code).inc()
+                self._metrics.count(problem.counts)
                 log.error(problem.message, controller=name, key=str(key), code=problem.code)
                 self._door.tell(Note(problem.regarding, problem.code, problem.message, "Warning"))
         for note in decision.notes:

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from plimsoll.decision import Blocker
-from plimsoll.disruption import Disruption, DisruptionLedger, DisruptionLimits
+from plimsoll.decision import Blocker, DisruptionLimits
+from plimsoll.disruption import Disruption, DisruptionLedger
 from plimsoll.kube.resources import BUDGETS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Key
 from plimsoll.kube.store import View
 from plimsoll.kube.types import Deployment, Pod, PodDisruptionBudget, ReplicaSet

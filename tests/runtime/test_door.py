@@ -12,8 +12,8 @@ import pytest
 
 from plimsoll.act import Door, Outcome
 from plimsoll.audit import AuditTrail
-from plimsoll.decision import Action, Create, Decision, Delete, Evict, Note, Patch, Reason, Ref
-from plimsoll.disruption import DisruptionLedger, DisruptionLimits
+from plimsoll.decision import Action, Create, Decision, Delete, DisruptionLimits, Evict, Note, Patch, Reason, Ref
+from plimsoll.disruption import DisruptionLedger
 from plimsoll.freshness import OwnWrites
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import NotFound
@@ -21,8 +21,9 @@ from plimsoll.kube.events import EventRecorder, Happening
 from plimsoll.kube.resources import BUDGETS, CONFIGMAPS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Key
 from plimsoll.kube.store import View
 from plimsoll.kube.types import Pod
-from plimsoll.memory import KIND, LABEL, DisruptionMemory
+from plimsoll.memory import DisruptionMemory
 from plimsoll.metrics import Metrics
+from plimsoll.remembered import KIND, LABEL
 from tests.clocks import PushedClock
 from tests.eventually import eventually
 

@@ -7,7 +7,8 @@ from datetime import timedelta
 from plimsoll.disruption import Disruption
 from plimsoll.kube.client import Client
 from plimsoll.kube.resources import CONFIGMAPS, Key
-from plimsoll.memory import KIND, LABEL, SHARDS, DisruptionMemory
+from plimsoll.memory import DisruptionMemory
+from plimsoll.remembered import KIND, LABEL, SHARDS
 from tests.clocks import PushedClock
 
 HOUR = timedelta(hours=1)

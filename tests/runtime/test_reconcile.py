@@ -13,8 +13,8 @@ import pytest
 from plimsoll.act import Door
 from plimsoll.audit import AuditTrail
 from plimsoll.clock import RealClock
-from plimsoll.decision import Blocker, Decision, Note, Permission, Problem, Reason, Ref
-from plimsoll.disruption import DisruptionLedger, DisruptionLimits
+from plimsoll.decision import Blocker, Decision, DisruptionLimits, Note, Permission, Problem, Reason, Ref
+from plimsoll.disruption import DisruptionLedger
 from plimsoll.freshness import OwnWrites
 from plimsoll.kube.client import Client
 from plimsoll.kube.events import EventRecorder, Happening

@@ -86,6 +86,18 @@ class DisruptionLimits(Section, frozen=True):
     ] = timedelta(hours=1)
 
 
+class DisruptionWindow(Section, frozen=True):
+    """When pods that run may be moved, for workloads and namespaces that have no window of their own. Without a schedule it is
+    always."""
+
+    schedule: Annotated[
+        str,
+        about('A cron expression of five fields, such as "0 2 * * *", that says when the window opens.'),
+    ] = ""
+    duration: Annotated[timedelta, span("How long it stays open.", at_least="0s")] = timedelta(0)
+    timezone: Annotated[NonEmpty, about("The IANA name of the time zone that the schedule is followed in.")] = "UTC"
+
+
 class Operator(Section, frozen=True):
     """The operator as a whole."""
 
@@ -114,6 +126,7 @@ class Operator(Section, frozen=True):
     ] = "-"
     leader_election: LeaderElection = LeaderElection()
     disruption_limits: DisruptionLimits = DisruptionLimits()
+    disruption_window: DisruptionWindow = DisruptionWindow()
 
 
 class DeletionCost(Section, frozen=True):
@@ -146,6 +159,23 @@ class DeletionCost(Section, frozen=True):
     ] = 60
 
 
+class WorkloadTiming(Section, frozen=True):
+    """How fast one workload is disturbed."""
+
+    cooldown_period: Annotated[
+        timedelta,
+        span("How long a workload is left in peace after one of its pods was asked to leave.", at_least="0s"),
+    ] = timedelta(seconds=10)
+    disruption_retry_interval: Annotated[
+        timedelta,
+        span(
+            "How soon a move is considered again that something holds up for an unknown time, such as a budget or a lack of "
+            "room. Most of the time a change in the cluster comes earlier.",
+            at_least="1s",
+        ),
+    ] = timedelta(seconds=30)
+
+
 class Controllers(Section, frozen=True):
     """Which controllers run, and how hard they work."""
 
@@ -159,6 +189,64 @@ class Controllers(Section, frozen=True):
         int, Meta(ge=1, description="How many keys of one controller are worked on at a time.")
     ] = 4
     deletion_cost: DeletionCost = DeletionCost()
+    workload_timing: WorkloadTiming = WorkloadTiming()
+
+
+class Placement(Section, frozen=True):
+    """The controller that decides which replicas run on spot and which on-demand, and moves those that are wrong."""
+
+    rounding: Annotated[
+        Literal["down", "up"], about("How the spot share is rounded to whole replicas; `down` favours stability.")
+    ] = "down"
+    percent_sign: Annotated[
+        Literal["required", "optional"],
+        about(
+            'Whether `spotalis.io/spot-percentage` must end with %; `optional` also reads "70", as some older files have it.'
+        ),
+    ] = "required"
+    when_min_exceeds_replicas: Annotated[
+        Literal["ignore", "on-demand"],
+        about("What happens to a workload with fewer replicas than its minimum: left alone, or all of it on-demand."),
+    ] = "ignore"
+    spot_labels: Annotated[
+        tuple[NonEmpty, ...],
+        about(
+            "The node labels, each as `label=value`, that tell a spot node; every other node is on-demand. Empty: those of the "
+            "clouds and of Karpenter."
+        ),
+    ] = ()
+    moving_percentage: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=100,
+            description="How many percent of a workload's replicas may be missing for a move at a time, as far as budgets "
+            "allow it; always at least one. Without a budget it is one.",
+        ),
+    ] = 0
+    max_migrations: Annotated[
+        int,
+        Meta(ge=0, description="How many pods of one workload may be moved within `migrationPeriod`; 0 moves none."),
+    ] = 10
+    max_migrations_per_cluster: Annotated[
+        int, Meta(ge=0, description="How many pods of the whole cluster may be moved within `migrationPeriod`.")
+    ] = 50
+    migration_period: Annotated[timedelta, span("The rolling period that both limits count over.", at_least="1s")] = (
+        timedelta(hours=1)
+    )
+    external_autoscaler: Annotated[
+        bool,
+        about(
+            "Someone else makes nodes for pods that fit nowhere, so a pod is moved even if there is no room for its "
+            "replacement yet."
+        ),
+    ] = False
+    spot_fallback_after: Annotated[
+        timedelta, span("A pod that waited so long for spot gets on-demand instead.", at_least="1s")
+    ] = timedelta(minutes=2)
+    max_fallbacks_per_minute: Annotated[
+        int, Meta(ge=1, description="How many waiting pods of one workload are replaced that way in a minute.")
+    ] = 30
 
 
 class Kubernetes(Section, frozen=True):
@@ -220,6 +308,7 @@ class Config(Section, frozen=True):
 
     operator: Operator = Operator()
     controllers: Controllers = Controllers()
+    placement: Placement = Placement()
     kubernetes: Kubernetes = Kubernetes()
     web: Web = Web()
     logging: Logging = Logging()
