@@ -93,7 +93,7 @@ def discover(wanted: Collection[str] = ()) -> Algorithms:
             continue
         try:
             usable[entry.name] = _load(entry)
-        except Exception as error:  # noqa: BLE001 - a plug-in may raise anything, and must not stop the operator
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a plug-in may raise anything, even this
             failures[entry.name] = f"{entry.value} failed to load: {error!r}"
     for name in wanted:
         if name not in usable and name not in failures:

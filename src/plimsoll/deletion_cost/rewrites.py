@@ -125,7 +125,7 @@ def _search(zones: tuple[_Zone, ...], deepest: int) -> tuple[_Line, ...] | None:
     steps = 0
     while waiting:
         line = heapq.heappop(waiting)[-1]
-        if _order_is_free(zones, line):
+        if _order_is_free(zones, line, deepest):
             return _trace(came_from, line)
         steps += 1
         if steps == PATIENCE_STEPS:
@@ -182,12 +182,16 @@ def _at_least(zones: tuple[_Zone, ...], line: _Line) -> int:
     return sum(max(0, bisect_left(zone.ours, line.start) - zone.placed(*line)) for zone in zones)
 
 
-def _order_is_free(zones: tuple[_Zone, ...], line: _Line) -> bool:
-    """Below the line at most one zone has pods to place and no other gets fuller."""
+def _order_is_free(zones: tuple[_Zone, ...], line: _Line, deepest: int) -> bool:
+    """Below the line at most one zone has pods to place, has room for them, and no other gets fuller."""
     unfinished = [zone for zone in zones if zone.placed(*line) < len(zone.ours)]
     if len(unfinished) != 1:
         return not unfinished
-    return all(zone in unfinished or not zone.fixed or zone.fixed[-1] < line.start for zone in zones)
+    (last,) = unfinished
+    room = deepest - line.start + 1 - len(last.fixed)
+    return room >= len(last.ours) - last.placed(*line) and all(
+        zone is last or not zone.fixed or zone.fixed[-1] < line.start for zone in zones
+    )
 
 
 def _trace(came_from: Mapping[_Line, _Line], line: _Line) -> tuple[_Line, ...]:

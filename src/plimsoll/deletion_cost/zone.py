@@ -15,7 +15,7 @@ from itertools import count
 from plimsoll.deletion_cost.algorithms import AssignSettings, Replica
 from plimsoll.deletion_cost.ranking import deletion_order
 from plimsoll.deletion_cost.rewrites import ZoneValues, fewest_rewrites
-from plimsoll.kube.types import Deployment, Node
+from plimsoll.kube.types import Deployment, Node, Pod
 
 
 class Zone:
@@ -53,9 +53,13 @@ def _by_zone(pods: Sequence[Replica], nodes: Mapping[str, Node], label: str) -> 
 
 
 def _last_to_go_first(replicas: Sequence[Replica], company: Mapping[str, int], now: datetime) -> list[Replica]:
-    """Kubernetes' own order, turned round: within a zone its preferences stand."""
+    """Kubernetes' own order, turned round: within a zone its preferences stand, and so does an order that we gave earlier."""
     by_uid = {replica.pod.uid: replica for replica in replicas}
-    order = deletion_order([replica.pod for replica in replicas], lambda _: 0, company, now)
+
+    def earlier_cost(pod: Pod) -> int:
+        return by_uid[pod.uid].value.outdated or 0
+
+    order = deletion_order([replica.pod for replica in replicas], earlier_cost, company, now)
     return [by_uid[pod.uid] for pod in reversed(order)]
 
 

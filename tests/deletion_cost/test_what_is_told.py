@@ -1,0 +1,120 @@
+"""Problems, notes, measures and the order of deletion: what people see of a decision."""
+
+from __future__ import annotations
+
+from plimsoll.deletion_cost.order import Departure
+from tests.deletion_cost.scene import TOP, Scene, foreign_value, our_value
+
+
+def measures(scene: Scene) -> dict[str, float]:
+    return {measure.name.removeprefix("plimsoll_deletion_cost_"): measure.value for measure in scene.decide().measures}
+
+
+def test_an_unlabelled_node_is_named_with_the_label() -> None:
+    scene = Scene()
+    scene.add_node("bare")
+    scene.add("one", "a")
+    scene.add("stranded", node="bare")
+    decision = scene.decide()
+    (problem,) = decision.problems
+    assert problem.code == "NodeUnlabelled"
+    for said in ("node bare", "stranded", "topology.kubernetes.io/zone"):
+        assert said in problem.message
+    assert "one" not in decision.reason.message or len(decision.actions) == 1
+
+
+def test_an_empty_label_is_no_zone() -> None:
+    scene = Scene()
+    scene.add_node("bare", labels={"topology.kubernetes.io/zone": ""})
+    scene.add("stranded", node="bare")
+    decision = scene.decide()
+    assert decision.actions == ()
+    assert decision.problems
+
+
+def test_many_unlabelled_nodes_are_one_message_that_fits_an_event() -> None:
+    scene = Scene()
+    for number in range(200):
+        scene.add_node(f"bare-{number}")
+        scene.add(f"stranded-{number}", node=f"bare-{number}")
+    (problem,) = scene.decide().problems
+    assert "and 195 more" in problem.message
+    assert len(problem.message) < 1024
+
+
+def test_a_deleted_node_is_no_ones_fault() -> None:
+    scene = Scene()
+    scene.add("orphan", node="gone")
+    assert scene.decide().problems == ()
+
+
+def test_a_value_that_is_no_int32_is_named() -> None:
+    scene = Scene()
+    scene.add("odd", "a", annotations=foreign_value("9e9"))
+    (problem,) = scene.decide().problems
+    assert problem.code == "InvalidDeletionCost"
+    assert 'odd ("9e9")' in problem.message
+
+
+def test_rewrites_are_told_on_the_deployment() -> None:
+    scene = Scene()
+    scene.add_with_values(a=[TOP, TOP - 3], b=[TOP, TOP - 1, TOP - 2])
+    (note,) = scene.decide().notes
+    assert note.reason == "DeletionCostRewritten"
+    assert f"a1 {TOP - 3} → {TOP - 1}" in note.message
+    assert note.regarding.uid == scene.deployment.uid
+
+
+def test_first_values_are_no_event_each() -> None:
+    scene = Scene()
+    scene.add("one", "a")
+    assert scene.decide().notes == ()
+
+
+def test_covered_pods_and_imbalance_are_measured() -> None:
+    scene = Scene()
+    scene.add_with_values(a=[TOP, TOP - 1], b=[TOP])
+    scene.add("theirs", "b", annotations=foreign_value(TOP - 1))
+    assert measures(scene) == {"covered_pods": 3, "imbalance": 0}
+    assert {tuple(measure.labels.items()) for measure in scene.decide().measures} == {
+        (("namespace", "default"), ("workload", "web"))
+    }
+
+
+def test_imbalance_shows_what_someone_elses_values_do() -> None:
+    scene = Scene()
+    for number in range(3):
+        scene.add(f"a{number}", "a", annotations=foreign_value(TOP))
+        scene.add(f"b{number}", "b", annotations=foreign_value(number))
+    assert measures(scene)["imbalance"] == 2, "3/3 becomes 3/0 where 2/1 could be had"
+
+
+def test_the_order_of_deletion_is_told_with_zone_and_node() -> None:
+    scene = Scene()
+    scene.add("last", "a", annotations=our_value(TOP))
+    scene.add("new", "a")
+    scene.add("theirs", "b", annotations=foreign_value(5))
+    scene.add("broken", "b", ready=False, annotations=our_value(TOP))
+    scene.add("unknown", "b", phase="Unknown")
+    scene.add("pending", phase="Pending", node="")
+    (order,) = scene.decide().orders
+    assert order.replica_set == "web-1"
+    assert order.departures == (
+        Departure("pending", "", "", None, "nobody", "no node"),
+        Departure("unknown", "node-b", "b", None, "nobody", "not running"),
+        Departure("broken", "node-b", "b", TOP, "ours", "not ready"),
+        Departure("theirs", "node-b", "b", 5, "foreign", "cost"),
+        Departure("new", "node-a", "a", TOP - 1, "ours", "cost", rewritten=True),
+        Departure("last", "node-a", "a", TOP, "ours", "cost"),
+    )
+
+
+def test_each_replica_set_has_an_order_of_its_own() -> None:
+    scene = Scene()
+    scene.add_replica_set("web-2")
+    scene.add("old", "a")
+    scene.add("new", "a", of="web-2")
+    assert {order.replica_set: [d.pod for d in order.departures] for order in scene.decide().orders} == {
+        "web-1": ["old"],
+        "web-2": ["new"],
+    }
