@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from plimsoll.kube.types import Pod
 from tests.scheduling.cases import Case, Plan
@@ -15,25 +15,27 @@ LOWEST_PRIORITY_THAT_SCALES = -10
 
 def place_for(case: Case, plan: Plan, pod: Pod) -> str | None:
     """Where a pod could still go once the plan is carried out: a node that is there, or one more that may be made."""
-    final = after(plan.before, plan.placements)
     if pod.spec.scheduling_gates:
         return None
-    here = next(iter(open_to(final, pod)), None)
-    if here is not None or pod.spec.priority < LOWEST_PRIORITY_THAT_SCALES:
-        return here
+    worth_a_node = pod.spec.priority >= LOWEST_PRIORITY_THAT_SCALES
+    for before in (plan.before, *(with_one_more_node(case, plan) if worth_a_node else ())):
+        for name in open_to(after(before, plan.placements), pod):
+            return name
+    return None
+
+
+def with_one_more_node(case: Case, plan: Plan) -> Iterator[Situation]:
+    """What the plan starts from, each time with another node that could still be bought."""
     made = Counter(new.template for new in plan.packing.new_nodes)
     sold = Counter((new.template, new.offering) for new in plan.packing.new_nodes)
     for template in case.templates:
         if template.max_nodes is not None and made[template.name] >= template.max_nodes:
             continue
         for offering in template.offerings:
-            if offering.available is not None and sold[template.name, offering.name] >= offering.available:
-                continue
-            larger = final.copy()
-            fresh = case.make_node(larger, "one-more", template, offering)
-            if not larger.ask(pod).refusals(fresh):
-                return f"a new node of {template.name} as {offering.name}"
-    return None
+            if offering.available is None or sold[template.name, offering.name] < offering.available:
+                larger = plan.before.copy()
+                case.make_node(larger, f"one more of {template.name} as {offering.name}", template, offering)
+                yield larger
 
 
 def open_to(now: Situation, pod: Pod, *, but: Iterable[str] = ()) -> list[str]:

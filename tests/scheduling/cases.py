@@ -95,6 +95,12 @@ def offering(name: str, capacity: Mapping[str, Any], price: float, **more: Any) 
     return convert({"name": name, "labels": {}, "allocatable": dict(capacity), "price": price, **more}, Offering)
 
 
+def _told(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _told(part) for key, part in value.items() if part not in (None, {}, [], "")}
+    return [_told(part) for part in value] if isinstance(value, list) else value
+
+
 # ── a question and its answer ────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -110,9 +116,13 @@ class Case:
     volumes: tuple[PersistentVolume, ...] = VOLUMES
 
     def __repr__(self) -> str:
-        """What a failure shows: the case as JSON, without what every case has."""
-        parts = {name: builtins(getattr(self, name)) for name in ("nodes", "bound", "pending", "templates", "coming")}
-        return "Case " + json.dumps({name: part for name, part in parts.items() if part}, indent=1)
+        """What a failure shows: the case as JSON, one object a line, without what every case has."""
+        kinds = ("nodes", "bound", "pending", "templates", "coming")
+        return "\n".join(f"{kind} {json.dumps(_told(obj))}" for kind in kinds for obj in builtins(getattr(self, kind)))
+
+    def _repr_pretty_(self, printer: Any, _: bool) -> None:
+        # Else hypothesis writes every field of every object.
+        printer.text(repr(self))
 
     def snapshot(self) -> Snapshot:
         return Snapshot.build(

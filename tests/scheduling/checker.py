@@ -13,7 +13,8 @@ could have come first.
 *Does the final state obey?* (`violations`) Each placed pod in turn is taken out, asked for again and put back: its node
 would still have it. For topology spread that comes to: pods counted in its domain − fewest in any eligible domain
 ≤ maxSkew, over the final counts. It is stricter than kube-scheduler, which never looks back: those that come later
-may leave a pod that it bound first with too large a skew.
+may leave a pod that it bound first with too large a skew. A pod that its own affinity covers is company enough for
+itself here: whether it had to join others when it came is a matter of order.
 
 Pods that were bound before keep only their anti-affinity against newcomers: their other rules are not asked again.
 """
@@ -284,9 +285,13 @@ def violations(before: Situation, placements: Sequence[Placement]) -> list[Viola
     final = after(before, placements)
     wrong = [Violation(pod, name, "gates") for pod, name in placements if pod.spec.scheduling_gates]
     for pod, name in placements:
+        node = final.nodes[name]
         final.take(pod, name)
-        wrong += [Violation(pod, name, rule) for rule in final.ask(pod).refusals(final.nodes[name])]
+        broken = final.ask(pod).refusals(node)
         final.place(pod, name)
+        if "pod-affinity" in broken and "pod-affinity" not in final.ask(pod).refusals(node):
+            broken.remove("pod-affinity")
+        wrong += [Violation(pod, name, rule) for rule in broken]
     return wrong
 
 

@@ -32,6 +32,7 @@ class Scene(NamedTuple):
     pod: Pod
     nodes: Sequence[Node]
     bound: Sequence[Pod] = ()
+    shows_in_the_end: bool = True
 
 
 def requires(*terms: Fragment) -> Fragment:
@@ -190,7 +191,7 @@ SCENES = (
     Scene("the first of its own kind", "", pod("p", A, together({"topologyKey": ZONE, **APP_A})), N),
     Scene(
         "its own kind is elsewhere", "pod-affinity", pod("p", A, together({"topologyKey": ZONE, **APP_A})), THREE_ZONES,
-        [pod("b", A, node="m")],
+        [pod("b", A, node="m")], shows_in_the_end=False,
     ),
     Scene("joined", "", pod("p", B, together({"topologyKey": ZONE, **APP_A})), N, [pod("b", A, node="n")]),
     Scene(
@@ -355,9 +356,10 @@ def situation(scene: Scene) -> Situation:
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.says)
 def test_a_planted_fault_is_found_and_nothing_else(scene: Scene) -> None:
     placement = Placement(scene.pod, scene.nodes[0].name)
-    found = {violation.rule for violation in violations(situation(scene), [placement])}
-    assert found == ({scene.fault} if scene.fault else set())
-    assert {violation.rule for violation in illegal_steps(situation(scene), [placement])} == found
+    as_a_step = {violation.rule for violation in illegal_steps(situation(scene), [placement])}
+    in_the_end = {violation.rule for violation in violations(situation(scene), [placement])}
+    assert as_a_step == ({scene.fault} if scene.fault else set())
+    assert in_the_end == (as_a_step if scene.shows_in_the_end else set())
 
 
 def test_every_rule_has_a_planted_fault_and_a_twin_that_obeys() -> None:
@@ -414,4 +416,5 @@ def test_a_plan_with_one_pod_moved_to_where_it_is_refused_is_caught(case: Case) 
         others = [placement for placement in answer.placements if placement is not moved]
         state = after(answer.before, others)
         for name in state.nodes.keys() - set(open_to(state, moved.pod)):
-            assert violations(answer.before, [*others, Placement(moved.pod, name)])
+            plan = [*others, Placement(moved.pod, name)]
+            assert violations(answer.before, plan) or illegal_steps(answer.before, plan)
