@@ -405,6 +405,20 @@ class Board:
         self.structure += 1
         return rows
 
+    @property
+    def has_counters(self) -> bool:
+        return bool(self._counters)
+
+    def count_node(self, row: int, there: bool) -> None:
+        """An existing node disappears from, or comes back to, what spreads look at."""
+        for counter in self._counters.values():
+            if counter.eligible is not None:
+                if there:
+                    counter.eligible[row] = counter.eligible_at_first[row]
+                else:
+                    counter.eligible[row] = False
+                counter.nodes_changed()
+
     def close(self, first: int) -> None:
         """Take back the opening of the last rows, on which no pod was placed."""
         nodes = self.size - first

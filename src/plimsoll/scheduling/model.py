@@ -41,7 +41,6 @@ class Rule(StrEnum):
     PRIORITY = "LowPriority"  # below the priority for which new nodes are made
     LIMIT = "NodeLimit"  # the template may not make another node
     OFFERING = "NoOffering"  # the template has no offering at all, or none is left
-    RECEIVES = "ReceivesPods"  # a node that pods of removed nodes were planned onto, and that could not pass them on
 
 
 class Refusal(Struct, frozen=True):

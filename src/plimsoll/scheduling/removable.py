@@ -1,17 +1,307 @@
-"""Which of these nodes can go, one after the other?"""
+"""Which of these nodes can go, one after the other?
+
+Pods of a node that goes are sent first to nodes that nobody wants to remove, then to candidates from the end of the list: those
+are asked last, and with luck not at all. A candidate that has received pods and is asked after all passes them on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from plimsoll.scheduling.model import Removal
+import numpy as np
+from numpy.typing import NDArray
+
+from plimsoll.scheduling.board import Board, Ints
+from plimsoll.scheduling.classes import PodClass, Shape
+from plimsoll.scheduling.model import Refusal, Removal, Rule
+from plimsoll.scheduling.placing import Placer
+from plimsoll.scheduling.reasons import refused_by_existing
+from plimsoll.scheduling.receivers import Receivers
+from plimsoll.scheduling.requests import written
 from plimsoll.scheduling.snapshot import Snapshot
+
+# A pod that finds no place is put first and the node is tried again, so often: enough for pods that were placed in an unlucky
+# order, and no search.
+_TRIES = 4
 
 
 def removable(snapshot: Snapshot, node_names: Iterable[str]) -> list[Removal]:
     """For each node in turn: can all of its pods run elsewhere, given that the nodes before it are gone?
 
     A place that one answer uses is not free for the next, and no pod is sent to a node that an earlier answer removes. Pods of
-    DaemonSets, mirror pods, terminating and finished ones need no place. The snapshot is left as it was.
+    DaemonSets, mirror pods and terminating ones need no place. A node is judged as if it were gone: no spread counts its
+    domain. The snapshot stays as it is.
     """
-    raise NotImplementedError
+    return _Removals(snapshot, list(dict.fromkeys(node_names))).answer()
+
+
+class Movers(NamedTuple):
+    """Pods of one class and shape that have to leave a node."""
+
+    pod_class: PodClass
+    shape: Shape
+    slots: list[int]
+
+
+class _Leaving:
+    """The pods that would have to leave each candidate, found for all of them in one sort; by row of the snapshot."""
+
+    def __init__(self, snapshot: Snapshot, rows: list[int]) -> None:
+        self._snapshot = snapshot
+        classes = snapshot.classes.classes
+        wanted = np.zeros(len(snapshot.nodes), np.bool_)
+        wanted[rows] = True
+        moves = np.array([not (c.stays or c.leaving) for c in classes], np.bool_)
+        slots = np.flatnonzero(snapshot.pod_rows >= 0)
+        if len(slots):
+            slots = slots[wanted[snapshot.pod_rows[slots]] & moves[snapshot.pod_classes[slots]]]
+        amounts = snapshot.shape_amounts()
+        share = amounts[: len(snapshot.capacity)] / np.maximum(1, snapshot.capacity.max(axis=1, initial=1))[:, None]
+        size = np.argsort(
+            np.argsort(-share.max(axis=0, initial=0.0), kind="stable")
+        )  # rank of each shape, largest first
+        keys = (snapshot.pod_rows[slots], size[snapshot.pod_shapes[slots]], snapshot.pod_classes[slots])
+        order = np.lexsort(keys[::-1])
+        changes = np.zeros(len(slots), np.bool_)
+        for key in keys:
+            changes |= np.diff(key[order], prepend=-1) != 0
+        self._slots: list[int] = slots[order].tolist()
+        self._starts = np.flatnonzero(changes)
+        self._group_rows = snapshot.pod_rows[slots[order]][self._starts]
+        self.class_indexes: list[int] = np.unique(snapshot.pod_classes[slots]).tolist()
+        self.amounts = np.zeros((amounts.shape[0], len(snapshot.nodes)), np.int64)  # resource × row
+        for resource in range(amounts.shape[0]):
+            weights = amounts[resource][snapshot.pod_shapes[slots]]
+            sums = np.bincount(snapshot.pod_rows[slots], weights, minlength=len(snapshot.nodes))
+            self.amounts[resource] = sums.astype(np.int64)
+
+    def groups(self, row: int) -> list[Movers]:
+        """Largest first."""
+        snapshot = self._snapshot
+        first, last = np.searchsorted(self._group_rows, (row, row + 1)).tolist()
+        bounds = [*self._starts[first : last + 1].tolist()]
+        if last == len(self._starts):
+            bounds.append(len(self._slots))
+        found = []
+        for start, stop in zip(bounds, bounds[1:], strict=False):
+            slot = self._slots[start]
+            pod_class = snapshot.classes.classes[snapshot.pod_classes[slot]]
+            shape = snapshot.classes.shapes[snapshot.pod_shapes[slot]]
+            found.append(Movers(pod_class, shape, self._slots[start:stop]))
+        return found
+
+
+class _Removals:
+    def __init__(self, snapshot: Snapshot, names: list[str]) -> None:
+        self.snapshot = snapshot
+        self.names = names
+        self.leaving = _Leaving(snapshot, [snapshot.rows[name] for name in names if name in snapshot.rows])
+        classes = snapshot.classes.classes
+        self.board = Board(snapshot, [classes[index] for index in self.leaving.class_indexes])
+        self.placer = Placer(self.board)
+        self.row_of = {name: row for row, name in enumerate(self.board.names)}
+        rows = [snapshot.rows[name] for name in self.board.names]
+        self.wanted: Ints = self.leaving.amounts[:, rows]  # resource × row: what has to find a place if the node goes
+        self.order = self._filling_order()
+        self.free: dict[int, list[int]] = {}  # rows that are being filled, as plain integers
+        # Free on all nodes that still take pods, added up: what is more than that finds no place, however it is cut.
+        self.free_in_all: Ints = np.maximum(self.board.free[: len(self.wanted), : self.board.size], 0).sum(axis=1)
+        self.destination = [-1] * len(snapshot.uids)  # slot → row
+        self.arrived: dict[int, list[Movers]] = {}  # row → what it took in
+        self._receivers: dict[int, Receivers | None] = {}  # by class
+        self._receivers_by_mask: dict[bytes, Receivers] = {}
+
+    def _filling_order(self) -> NDArray[np.float64]:
+        """Nodes that stay come first, the fullest of them first; then candidates, the last of the list first."""
+        board = self.board
+        slack = board.slack[: board.size]
+        order = slack / (float(slack.max(initial=0.0)) + 1.0)
+        for position, name in enumerate(reversed(self.names)):
+            if name in self.row_of:
+                order[self.row_of[name]] = 2.0 + position
+        board.slack[: board.size] = order
+        board.weights[:] = 0.0  # what is placed changes nothing about the order
+        return order
+
+    def answer(self) -> list[Removal]:
+        reasons: dict[str, Refusal | None] = {}
+        for name in self.names:
+            if name in self.row_of:
+                reasons[name] = self._remove(name)
+            else:
+                reasons[name] = Refusal(Rule.NODE_UNKNOWN, f"there is no node {name}")
+        uids, names, destination = self.snapshot.uids, self.board.names, self.destination
+        answer = []
+        for name, reason in reasons.items():
+            plan = None
+            if reason is None:
+                groups = self.leaving.groups(self.snapshot.rows[name])
+                plan = {uids[slot]: names[destination[slot]] for group in groups for slot in group.slots}
+            answer.append(Removal(name, plan, reason))
+        return answer
+
+    def _remove(self, name: str) -> Refusal | None:
+        row = self.row_of[name]
+        wanted = self.wanted[:, row]
+        elsewhere = self.free_in_all - np.maximum(self.board.free[: len(wanted), row], 0)
+        lacking = np.flatnonzero(wanted > elsewhere)
+        if len(lacking):
+            return self._too_little(name, int(lacking[0]), wanted, elsewhere)
+        groups = self.leaving.groups(self.snapshot.rows[name]) + self.arrived.get(row, [])
+        refusal = None
+        for _ in range(_TRIES):
+            attempt = _Attempt(self, row, groups)
+            stuck = attempt.carry_out()
+            if stuck is None:
+                self.free_in_all = elsewhere - wanted
+                self.free.pop(row, None)
+                return None
+            refusal = attempt.refusal
+            if groups[0] is stuck:
+                break
+            groups = [stuck, *(group for group in groups if group is not stuck)]
+        return refusal
+
+    def _too_little(self, name: str, resource: int, wanted: Ints, elsewhere: Ints) -> Refusal:
+        what = self.snapshot.classes.resources[resource]
+        asked, free = written(what, int(wanted[resource])), written(what, int(elsewhere[resource]))
+        words = f"the pods of node {name} ask for {asked} of {what}, all other nodes together have {free} free"
+        return Refusal(Rule.RESOURCES, words)
+
+    def receivers_for(self, pod_class: PodClass) -> Receivers | None:
+        """A quick way to place pods of the class; None where rules about other pods, or preferences, have a say."""
+        if pod_class.index not in self._receivers:
+            self._receivers[pod_class.index] = self._make_receivers(pod_class)
+        return self._receivers[pod_class.index]
+
+    def _make_receivers(self, pod_class: PodClass) -> Receivers | None:
+        view = self.placer.view(pod_class)
+        if view.rules or view.together is not None or view.has_preferences:
+            return None
+        mask = view.static()
+        key = mask.tobytes()
+        if key not in self._receivers_by_mask:
+            self._receivers_by_mask[key] = Receivers(self.board, mask, self.free, self.order)
+        return self._receivers_by_mask[key]
+
+
+class _Attempt:
+    """Emptying one node: carried out as far as it goes, and taken back if it does not go all the way."""
+
+    def __init__(self, removals: _Removals, row: int, groups: list[Movers]) -> None:
+        self.removals = removals
+        self.board = removals.board
+        self.row = row
+        self.groups = groups
+        self.saved: dict[int, list[int]] = {}  # rows that were filled by plain integers, as they were
+        self.plain: list[tuple[Movers, list[tuple[int, int]]]] = []  # rows and how many pods each
+        self.ruled: list[tuple[Movers, list[tuple[int, int]]]] = []
+        self.refusal: Refusal | None = None
+
+    def carry_out(self) -> Movers | None:
+        """None if all went well; else the pods that found no place, with the reason in `refusal`."""
+        self._leave(-1)
+        receivers_for = self.removals.receivers_for
+        stuck = self._place_ruled([group for group in self.groups if receivers_for(group.pod_class) is None])
+        if stuck is None:
+            for group in self.groups:
+                receivers = receivers_for(group.pod_class)
+                if receivers is None:
+                    continue
+                taken = receivers.take(group.shape, len(group.slots), self.saved)
+                if taken is None:
+                    stuck = group
+                    break
+                self.plain.append((group, taken))
+        if stuck is None:
+            self._commit()
+        else:
+            self.refusal = self._why(stuck)
+            self._undo()
+        return stuck
+
+    def _leave(self, sign: int) -> None:
+        """The node and all that is on it disappear (or, with 1, come back)."""
+        board = self.board
+        board.alive[self.row] = sign > 0
+        board.structure += 1
+        if not board.has_counters:
+            return
+        if sign > 0:
+            board.count_node(self.row, there=True)
+        for group in self.groups:
+            for counter in board.bumps(group.pod_class):
+                counter.add_one(self.row, sign * len(group.slots))
+        snapshot = self.removals.snapshot
+        for slot in snapshot.pods_on[snapshot.rows[board.names[self.row]]]:
+            pod_class = snapshot.classes.classes[snapshot.pod_classes[slot]]
+            if pod_class.stays or pod_class.leaving:
+                for counter in board.bumps(pod_class):
+                    counter.add_one(self.row, sign)
+        if sign < 0:
+            board.count_node(self.row, there=False)
+
+    def _place_ruled(self, groups: list[Movers]) -> Movers | None:
+        """Round after round, for one group may wait for the company of another; the first that is left over, if any is."""
+        waiting = [(group, len(group.slots)) for group in groups]
+        while waiting:
+            later = []
+            for group, count in waiting:
+                rows = self.removals.placer.place(group.pod_class, group.shape, count, may_open=False)
+                if rows:
+                    done = len(group.slots) - count
+                    part = Movers(group.pod_class, group.shape, group.slots[done : done + len(rows)])
+                    self.ruled.append((part, [(row, 1) for row in rows]))
+                    for row in rows:
+                        self.removals.free.pop(row, None)
+                if len(rows) < count:
+                    later.append((group, count - len(rows)))
+            if sum(count for _, count in later) == sum(count for _, count in waiting):
+                return later[0][0]
+            waiting = later
+        return None
+
+    def _commit(self) -> None:
+        board, removals = self.board, self.removals
+        for row, before in self.saved.items():
+            after = removals.free[row]
+            board.free[:, row] = after
+            removals.wanted[:, row] += np.subtract(before, after)[: len(removals.wanted)]
+        for group, taken in self.ruled:
+            for row, count in taken:
+                for resource, amount in group.shape:
+                    removals.wanted[resource, row] += amount * count
+        destination = removals.destination
+        for group, taken in (*self.ruled, *self.plain):
+            position = 0
+            for row, count in taken:
+                slots = group.slots[position : position + count]
+                position += count
+                for slot in slots:
+                    destination[slot] = row
+                removals.arrived.setdefault(row, []).append(Movers(group.pod_class, group.shape, slots))
+        if board.has_counters:
+            for group, taken in self.plain:
+                for counter in board.bumps(group.pod_class):
+                    for row, count in taken:
+                        counter.add_one(row, count)
+
+    def _undo(self) -> None:
+        for row, amounts in self.saved.items():
+            self.removals.free[row][:] = amounts
+        for group, taken in self.ruled:
+            for row, count in taken:
+                self.board.place_one(group.pod_class, group.shape, row, -count)
+                self.removals.free.pop(row, None)
+        self._leave(1)
+
+    def _why(self, group: Movers) -> Refusal:
+        removals = self.removals
+        for row in self.saved:  # let the arrays say how things stand with the pods before this one placed
+            self.board.free[:, row] = removals.free[row]
+        refusal = refused_by_existing(removals.placer.view(group.pod_class), group.shape)
+        for row, amounts in self.saved.items():
+            self.board.free[:, row] = amounts
+        pod = removals.snapshot.described(group.slots[0])
+        return Refusal(refusal.rule, f"pod {pod} has no other place: {refusal.message}")

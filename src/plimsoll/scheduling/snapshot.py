@@ -72,6 +72,7 @@ class VolumeFacts(Struct, frozen=True):
 class _Place(NamedTuple):
     """A pod that names a node which is not (or no longer) there: the two may arrive in any order."""
 
+    name: str
     class_index: int
     shape_index: int
 
@@ -85,6 +86,7 @@ class Snapshot:
         self.capacity: Ints = np.zeros((0, 0), np.int64)  # resource × row
         self.used: Ints = np.zeros((0, 0), np.int64)
         self.uids: list[str] = []  # by slot; "" where a pod has gone
+        self.pod_names: list[str] = []  # by slot, for people
         self.slots: dict[str, int] = {}
         self.pod_rows: Rows = np.zeros(0, np.int32)  # -1 where a pod has gone
         self.pod_classes: Rows = np.zeros(0, np.int32)
@@ -132,7 +134,7 @@ class Snapshot:
 
     def _enter_all(self, pods: Iterable[Pod]) -> None:
         of, rows, pods_on = self.classes.of, self.rows, self.pods_on
-        pod_rows, pod_classes, pod_shapes, uids = [], [], [], self.uids
+        pod_rows, pod_classes, pod_shapes, uids, names = [], [], [], self.uids, self.pod_names
         for pod in pods:
             name = pod.spec.node_name
             if not name or pod.status.phase in ("Succeeded", "Failed"):
@@ -140,10 +142,12 @@ class Snapshot:
             class_index, shape_index = of(pod)
             row = rows.get(name)
             if row is None:
-                self._add_stray(pod.metadata.uid, name, _Place(class_index, shape_index))
+                self._add_stray(pod.metadata.uid, name, _Place(pod.metadata.name, class_index, shape_index))
                 continue
+            meta = pod.metadata
             pods_on[row][len(uids)] = None
-            uids.append(pod.metadata.uid)
+            uids.append(meta.uid)
+            names.append(meta.name)
             pod_rows.append(row)
             pod_classes.append(class_index)
             pod_shapes.append(shape_index)
@@ -202,7 +206,7 @@ class Snapshot:
     def add(self, pod: Pod, node_name: str) -> None:
         """Put a pod on a node, whether or not any rule allows it."""
         class_index, shape_index = self.classes.of(pod)
-        self._add(pod.uid, node_name, _Place(class_index, shape_index))
+        self._add(pod.uid, node_name, _Place(pod.name, class_index, shape_index))
 
     def remove(self, uid: str) -> None:
         """Take a pod off its node; one that is not here is passed over."""
@@ -217,7 +221,7 @@ class Snapshot:
         if slot is None:
             return
         row = int(self.pod_rows[slot])
-        place = _Place(int(self.pod_classes[slot]), int(self.pod_shapes[slot]))
+        place = self._place_at(slot)
         facts = self.nodes[row]
         assert facts is not None, "a row with pods has a node"  # noqa: S101 - says what the arrays promise each other
         for resource, amount in self.classes.shapes[place.shape_index]:
@@ -254,7 +258,7 @@ class Snapshot:
         if row is None:
             return
         left = [(self.uids[slot], slot) for slot in self.pods_on[row]]
-        places = [_Place(int(self.pod_classes[slot]), int(self.pod_shapes[slot])) for _, slot in left]
+        places = [self._place_at(slot) for _, slot in left]
         for uid, _ in left:
             self.remove(uid)
         facts = self.nodes[row]
@@ -285,6 +289,9 @@ class Snapshot:
 
     # ── arrays ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    def _place_at(self, slot: int) -> _Place:
+        return _Place(self.pod_names[slot], int(self.pod_classes[slot]), int(self.pod_shapes[slot]))
+
     def _add(self, uid: str, node_name: str, place: _Place) -> None:
         self.version += 1
         if self._undo is not None:
@@ -295,6 +302,7 @@ class Snapshot:
             return
         slot = self._free_slots.pop() if self._free_slots else self._new_slot()
         self.uids[slot] = uid
+        self.pod_names[slot] = place.name
         self.slots[uid] = slot
         self.pod_rows[slot] = row
         self.pod_classes[slot] = place.class_index
@@ -311,6 +319,7 @@ class Snapshot:
     def _new_slot(self) -> int:
         slot = len(self.uids)
         self.uids.append("")
+        self.pod_names.append("")
         if slot >= len(self.pod_rows):
             more = max(256, slot)
             self.pod_rows = np.concatenate((self.pod_rows, np.full(more, -1, np.int32)))
@@ -347,6 +356,10 @@ class Snapshot:
                 # Sums in float64 are exact below 2^53, and every amount is capped at 2^52.
                 used[resource] = np.bincount(self.pod_rows, weights, minlength=used.shape[1]).astype(np.int64)
         self.used = used
+
+    def described(self, slot: int) -> str:
+        """A pod as people know it: namespace/name."""
+        return f"{self.classes.classes[int(self.pod_classes[slot])].namespace}/{self.pod_names[slot]}"
 
     def shape_amounts(self) -> Ints:
         """Resource × shape: how much each shape asks of each resource."""

@@ -75,6 +75,7 @@ class Counter:
         self.topology = topology
         self.key = key  # what is counted
         self.eligible = eligible
+        self.eligible_at_first = np.zeros(0, np.bool_) if eligible is None else eligible.copy()
         self.count: Counts = np.zeros(max(8, len(topology.values)), np.int64)
         self.total = 0
         self.nodes: Counts = np.zeros(0, np.int64)  # by domain: how many eligible nodes; spread only
