@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from plimsoll.config import Config
+from plimsoll.config import DisruptionWindow as WindowSection
 from plimsoll.config.sources import ConfigurationError, Problem
-from plimsoll.decision import Controller
+from plimsoll.decision import Controller, DisruptionLimits
 from plimsoll.deletion_cost.algorithms import discover
 from plimsoll.deletion_cost.controller import DeletionCostController
 from plimsoll.deletion_cost.spec import DeletionCostSettings
+from plimsoll.durations import format_duration
+from plimsoll.placement.classes import ClassRule, ClassRules
+from plimsoll.placement.controller import PlacementController
+from plimsoll.placement.distribution import Rounding
+from plimsoll.placement.settings import PlacementSettings
+from plimsoll.placement.window import DisruptionWindow, parse_window
 
 
 def controllers(config: Config) -> tuple[Controller, ...]:
@@ -19,6 +26,54 @@ def controllers(config: Config) -> tuple[Controller, ...]:
         message = f"this version has no controller {', '.join(missing)}; it has: {', '.join(MAKERS)}"
         raise ConfigurationError([Problem("", "controllers.enabled", message)])
     return tuple(MAKERS[name](config) for name in wanted)
+
+
+def placement_settings(config: Config) -> PlacementSettings:
+    """What the configuration says about placement; ConfigurationError where it makes no sense."""
+    section, timing = config.placement, config.controllers.workload_timing
+    return PlacementSettings(
+        rules=_class_rules(section.spot_labels),
+        rounding=Rounding(section.rounding),
+        percent_sign=section.percent_sign,
+        when_min_exceeds_replicas=section.when_min_exceeds_replicas,
+        window=_window(config.operator.disruption_window),
+        cooldown=timing.cooldown_period,
+        retry_interval=timing.disruption_retry_interval,
+        moving_percentage=section.moving_percentage,
+        migrations=DisruptionLimits(
+            section.max_migrations, section.max_migrations_per_cluster, section.migration_period
+        ),
+        spot_fallback_after=section.spot_fallback_after,
+        max_fallbacks_per_minute=section.max_fallbacks_per_minute,
+        external_autoscaler=section.external_autoscaler,
+        namespace=config.operator.namespace,
+    )
+
+
+def _class_rules(labels: Sequence[str]) -> ClassRules:
+    values: dict[str, list[str]] = {}
+    for text in labels:
+        label, equals, value = text.partition("=")
+        if not (label and equals and value):
+            message = f'"{text}" is not a label and its value; write it like "node.example.com/lifecycle=spot"'
+            raise ConfigurationError([Problem("", "placement.spotLabels", message)])
+        values.setdefault(label, []).append(value)
+    return (
+        ClassRules(tuple(ClassRule(label, tuple(spot)) for label, spot in values.items())) if values else ClassRules()
+    )
+
+
+def _window(section: WindowSection) -> DisruptionWindow | None:
+    if not section.schedule:
+        return None
+    try:
+        return parse_window(section.schedule, format_duration(section.duration), section.timezone)
+    except ValueError as error:
+        raise ConfigurationError([Problem("", "operator.disruptionWindow", str(error))]) from None
+
+
+def _placement(config: Config) -> Controller:
+    return PlacementController(placement_settings(config))
 
 
 def _deletion_cost(config: Config) -> Controller:
@@ -33,5 +88,6 @@ def _deletion_cost(config: Config) -> Controller:
 
 
 MAKERS: Mapping[str, Callable[[Config], Controller]] = {
+    PlacementController.name: _placement,
     DeletionCostController.name: _deletion_cost,
 }

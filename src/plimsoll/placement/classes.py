@@ -87,7 +87,14 @@ class ClassRules(Struct, frozen=True):
 def with_class(
     terms: Sequence[NodeSelectorTerm], alternatives: Sequence[tuple[Requirement, ...]]
 ) -> list[dict[str, Any]]:
-    """The pod's own node selector terms, each ANDed with each alternative, as plain data for a patch.
+    """`terms_with_class` as plain data for a patch."""
+    return [builtins(term) for term in terms_with_class(terms, alternatives)]
+
+
+def terms_with_class(
+    terms: Sequence[NodeSelectorTerm], alternatives: Sequence[tuple[Requirement, ...]]
+) -> tuple[NodeSelectorTerm, ...]:
+    """The pod's own node selector terms, each ANDed with each alternative.
 
     Terms are ORed, requirements within one ANDed: several of both make their product. An empty term matches no node; extended
     it would suddenly match, so it is dropped. No term at all means any node. Where every term was empty the pod cannot run
@@ -96,7 +103,7 @@ def with_class(
     usable = [term for term in terms if term.match_expressions or term.match_fields]
     if terms and not usable:
         raise ValueError("every node selector term is empty: the pod matches no node, and must go on doing so")
-    return [
-        builtins(NodeSelectorTerm((*term.match_expressions, *alternative), term.match_fields))
+    return tuple(
+        NodeSelectorTerm((*term.match_expressions, *alternative), term.match_fields)
         for term, alternative in product(usable or [NodeSelectorTerm()], alternatives)
-    ]
+    )

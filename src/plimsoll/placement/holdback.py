@@ -10,7 +10,7 @@ leads next, and whoever answers admissions, sees the same.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
@@ -18,7 +18,9 @@ import msgspec
 from msgspec import Struct
 
 from plimsoll.decision import Blocker, Create, Patch, Reason, Ref
+from plimsoll.kube.resources import Key
 from plimsoll.kube.store import View
+from plimsoll.kube.types import ConfigMap
 from plimsoll.placement.counting import Replica
 from plimsoll.placement.distribution import CapacityClass
 from plimsoll.placement.marks import marked_class
@@ -36,7 +38,7 @@ FORGOTTEN_AFTER = timedelta(hours=3)
 class Holdback(Struct, frozen=True):
     """The last shortage of one workload."""
 
-    workload: str  # for people; the UID is the key
+    workload: Key
     since: datetime
     until: datetime
     shortages: int = 1  # in a row, each soon after the last
@@ -65,22 +67,33 @@ def held_back(
     if record is None or record.forgotten(now):
         return None
     if now < record.until:
-        return Blocker("SpotHeldBack", f"spot ran short at {record.since:%H:%M:%S} UTC", record.until)
-    waiting = None
-    for replica in replicas:
-        if marked_class(replica.pod) is not CapacityClass.SPOT:
-            continue
-        if not replica.bound:
-            waiting = replica.pod
-        elif _created(replica) >= record.until:
-            return None  # one that was sent there since has found a node: spot is back
-    if waiting is not None:
-        return Blocker("SpotReturning", f"pod {waiting.name} waits to show whether spot is back; one is sent at a time")
-    return None
+        message = f"spot ran short at {record.since:%H:%M:%S} UTC, for the {record.shortages}. time in a row"
+        return Blocker("SpotHeldBack", message, record.until)
+    sent = [replica for replica in replicas if marked_class(replica.pod) is CapacityClass.SPOT]
+    waiting = next((replica.pod.name for replica in sent if not replica.bound), None)
+    if waiting is None or _back(record, sent):
+        return None
+    return Blocker("SpotReturning", f"pod {waiting} waits to show whether spot is back; one is sent at a time")
+
+
+def one_at_a_time(
+    uid: str, replicas: Iterable[Replica], view: View, now: datetime, settings: PlacementSettings
+) -> bool:
+    """Whether it is not shown yet that spot is back after a shortage."""
+    record = holdback_of(uid, view, settings)
+    return record is not None and not record.forgotten(now) and not _back(record, replicas)
+
+
+def _back(record: Holdback, replicas: Iterable[Replica]) -> bool:
+    """Whether a replica that was sent to spot since the pause has found a node there."""
+    return any(
+        replica.bound and marked_class(replica.pod) is CapacityClass.SPOT and _created(replica) >= record.until
+        for replica in replicas
+    )
 
 
 def hold_back(
-    uid: str, view: View, now: datetime, settings: PlacementSettings, *, workload: str, why: Reason
+    uid: str, view: View, now: datetime, settings: PlacementSettings, *, workload: Key, why: Reason
 ) -> Create | Patch:
     """Write down that spot ran short now, and strike out what is long past."""
     before = holdback_of(uid, view, settings)
@@ -105,6 +118,14 @@ def shard_name(uid: str) -> str:
 def _created(replica: Replica) -> datetime:
     created = replica.pod.metadata.creation_timestamp
     return created if created is not None else datetime.min.replace(tzinfo=UTC)
+
+
+def workloads_in(shard: ConfigMap) -> Iterator[Key]:
+    """Whose shortages are written down there."""
+    if shard.labels.get(LABEL) == KIND:
+        for text in shard.data.values():
+            if (record := _read(text)) is not None:
+                yield record.workload
 
 
 @lru_cache(maxsize=4096)  # every look at a workload reads the same few texts again

@@ -7,6 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from plimsoll.decision import DisruptionLimits
 from plimsoll.kube.resources import Resource, config_maps_in
 from plimsoll.kube.types import ConfigMap
 from plimsoll.placement.classes import ClassRules
@@ -21,9 +22,9 @@ class PlacementSettings(Struct, frozen=True):
     when_min_exceeds_replicas: Literal["ignore", "on-demand"] = "ignore"
     window: DisruptionWindow | None = None  # where neither workload nor namespace has one; None: always open
     cooldown: timedelta = timedelta(seconds=10)
-    max_migrations: int = 10
-    max_migrations_per_cluster: int = 50
-    migration_period: timedelta = timedelta(hours=1)
+    retry_interval: timedelta = timedelta(seconds=30)  # of what is held up for an unknown time
+    moving_percentage: int = 0  # of a workload's replicas that may be missing for a move; always at least one
+    migrations: DisruptionLimits = DisruptionLimits(10, 50, timedelta(hours=1))
     spot_fallback_after: timedelta = timedelta(minutes=2)
     max_fallbacks_per_minute: int = 30
     external_autoscaler: bool = False  # nodes for pods that fit nowhere are made by someone else

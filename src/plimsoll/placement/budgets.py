@@ -1,0 +1,38 @@
+"""What PodDisruptionBudgets would say to an eviction. The door asks again, and counts what the view does not show yet."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from plimsoll.decision import Blocker
+from plimsoll.kube.resources import BUDGETS
+from plimsoll.kube.selectors import selects
+from plimsoll.kube.store import View
+from plimsoll.kube.types import Pod
+
+
+class Allowance(Struct, frozen=True):
+    """How many pods like this one may leave now; None where no budget speaks about it."""
+
+    pods: int | None
+    blocker: Blocker | None = None
+    budget: str = ""
+
+
+def allowance(pod: Pod, view: View) -> Allowance:
+    found = [b for b in view[BUDGETS] if b.namespace == pod.namespace and selects(b.spec.selector, pod.labels)]
+    if not found:
+        return Allowance(None)
+    if len(found) > 1:
+        names = ", ".join(sorted(budget.name for budget in found))
+        message = (
+            f"the budgets {names} all cover pod {pod.name}: the API server refuses every eviction; leave one of them"
+        )
+        return Allowance(0, Blocker("SeveralBudgets", message), names)
+    (budget,) = found
+    allowed = budget.status.disruptions_allowed
+    if allowed > 0:
+        return Allowance(allowed, budget=budget.name)
+    status = budget.status
+    message = f"budget {budget.name} allows no disruption now: {status.current_healthy} of its pods are healthy"
+    return Allowance(0, Blocker("NotEnoughPdb", f"{message}, {status.desired_healthy} must stay so"), budget.name)

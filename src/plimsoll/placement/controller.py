@@ -1,0 +1,230 @@
+"""From a workload to what is done about its split now: pods that wait for spot, nodes that go, then one move at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+from msgspec import Struct
+
+from plimsoll.decision import Action, Blocker, Decision, Evict, Note, Permission, Reason, Ref
+from plimsoll.kube.resources import (
+    BUDGETS,
+    BY_NODE,
+    CLAIMS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    REPLICASETS,
+    STATEFULSETS,
+    VOLUMES,
+    Key,
+    Resource,
+)
+from plimsoll.kube.selectors import selects
+from plimsoll.kube.store import View
+from plimsoll.kube.types import (
+    ConfigMap,
+    Deployment,
+    KubeObject,
+    Namespace,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+    ReplicaSet,
+    StatefulSet,
+)
+from plimsoll.placement import report
+from plimsoll.placement.candidates import moves
+from plimsoll.placement.counting import Counts
+from plimsoll.placement.distribution import CapacityClass, Target
+from plimsoll.placement.guards import Move, blockers, room_for
+from plimsoll.placement.holdback import workloads_in
+from plimsoll.placement.interruption import rescue
+from plimsoll.placement.next_action import NextAction, ReplicaState
+from plimsoll.placement.room import Rooms
+from plimsoll.placement.seen import Seen
+from plimsoll.placement.settings import PlacementSettings
+from plimsoll.placement.shortage import relieve
+from plimsoll.placement.spec import ENABLED
+from plimsoll.placement.workload import Unmanaged, judge, key_of, workload_at, workload_of
+from plimsoll.remembered import KIND, LABEL, read_entry
+
+
+class PlacementDecision(Decision, frozen=True, kw_only=True):
+    """What is done about one workload, and what was seen of it."""
+
+    target: Target | None = None  # None: not managed
+    current: Counts | None = None
+    state: ReplicaState | None = None  # with both drifts; pods on nodes that are about to go count as gone
+    action: NextAction = NextAction.NONE
+    moving: tuple[str, ...] = ()  # pods on the wrong class, the next to move first
+
+
+class PlacementController:
+    name: ClassVar[str] = "placement"
+    permissions: ClassVar[tuple[Permission, ...]] = (Permission("", "pods/eviction", "create"),)
+
+    def __init__(self, settings: PlacementSettings) -> None:
+        self._settings = settings
+        self._rooms = Rooms()
+
+    @property
+    def watches(self) -> tuple[Resource[Any], ...]:
+        return (
+            DEPLOYMENTS, STATEFULSETS, REPLICASETS, PODS, NODES, BUDGETS, NAMESPACES, CLAIMS, VOLUMES,
+            self._settings.memory,
+        )  # fmt: skip
+
+    # ── which workloads does a change concern? ───────────────────────────────────────────────────────────────────────
+
+    def keys(self, _: Resource[Any], changed: KubeObject, view: View) -> Iterable[Key]:
+        match changed:
+            case Deployment() | StatefulSet():
+                return (key_of(changed),) if _asks(changed) else ()
+            case ReplicaSet() | Pod():
+                return _above(changed, view)
+            case Node():
+                return {key for pod in view[PODS].by(BY_NODE, changed.name) for key in _above(pod, view)}
+            case PodDisruptionBudget():
+                covered = changed.spec.selector
+                return [
+                    key_of(workload)
+                    for workload in _asking_in(changed.namespace, view)
+                    if selects(covered, workload.spec.template.metadata.labels)
+                ]
+            case Namespace():
+                return [key_of(workload) for workload in _asking_in(changed.name, view)]
+            case ConfigMap():
+                return {*workloads_in(changed), *_disrupted(changed)}
+            case _:
+                return ()
+
+    # ── what is to be done about one? ────────────────────────────────────────────────────────────────────────────────
+
+    def decide(self, key: Key, view: View, now: datetime) -> PlacementDecision:
+        workload = workload_at(key, view)
+        if workload is None:
+            return PlacementDecision(reason=Reason("Gone", f"{key} is gone"), forget=True)
+        verdict = judge(workload, self._settings)
+        if isinstance(verdict, Unmanaged):
+            about = Ref.to(STATEFULSETS if isinstance(workload, StatefulSet) else DEPLOYMENTS, workload)
+            problems = (report.unmanageable(about, verdict.reason),) if verdict.at_fault else ()
+            return PlacementDecision(reason=verdict.reason, problems=problems)
+        return self._about(Seen(verdict, view, now, self._settings))
+
+    def _about(self, seen: Seen) -> PlacementDecision:
+        relief, saving = relieve(seen), rescue(seen)
+        rebalancing = self._rebalance(seen)
+        urgent: tuple[Action, ...] = (*relief.actions, *saving.evictions)
+        held_up = (*saving.blockers, *([relief.blocker] if relief.blocker else []), *rebalancing.blockers)
+        actions = urgent or rebalancing.evictions
+        action = rebalancing.action
+        return PlacementDecision(
+            reason=_reason(seen, actions, held_up, action),
+            actions=actions,
+            in_order=False,
+            blockers=held_up,
+            look_again=_look_again(seen, held_up, relief.look_at, busy=bool(actions)),
+            problems=tuple(report.namespace_problems(seen)),
+            measures=tuple(report.measures(seen)),
+            counts=tuple(report.counts(seen, action, acted=bool(actions), blockers=held_up, move=rebalancing.first)),
+            target=seen.managed.target,
+            current=seen.counts,
+            state=seen.state,
+            action=action,
+            moving=tuple(move.replica.pod.name for move in rebalancing.wanted),
+        )
+
+    def _rebalance(self, seen: Seen) -> _Rebalancing:
+        wanted = moves(seen)
+        if not wanted:
+            action = seen.state.next_action()
+            migrating = action in (NextAction.MIGRATE_TO_SPOT, NextAction.MIGRATE_TO_ON_DEMAND)
+            if not migrating or seen.ordinal:
+                return _Rebalancing(NextAction.NONE if migrating else action)
+            message = "every replica that could move says that it must not be moved, or has no node yet"
+            return _Rebalancing(action, blockers=(Blocker("NothingMovable", message),))
+        first = wanted[0]
+        spot = first.to is CapacityClass.SPOT
+        action = NextAction.MIGRATE_TO_SPOT if spot else NextAction.MIGRATE_TO_ON_DEMAND
+        standing = blockers(seen, first)
+        if standing:
+            return _Rebalancing(action, wanted, blockers=standing)
+        together = [move for move in wanted if move.to is first.to][: room_for(seen, first)]
+        if not self._settings.external_autoscaler:
+            missing = self._rooms.missing_for(seen, together)
+            while missing is not None and len(together) > 1:
+                together = together[: len(together) // 2]
+                missing = self._rooms.missing_for(seen, together)
+            if missing is not None:
+                return _Rebalancing(action, wanted, blockers=(missing,))
+        return _Rebalancing(action, wanted, evictions=tuple(_evict(move, seen) for move in together))
+
+
+class _Rebalancing(Struct, frozen=True):
+    action: NextAction
+    wanted: Sequence[Move] = ()
+    evictions: tuple[Evict, ...] = ()
+    blockers: tuple[Blocker, ...] = ()
+
+    @property
+    def first(self) -> Move | None:
+        return self.wanted[0] if self.wanted else None
+
+
+def _evict(move: Move, seen: Seen) -> Evict:
+    pod, state = move.replica.pod, seen.state
+    message = (
+        f"pod {pod.name} moves from {move.replica.capacity_class.value} to {move.to.value}: {state.current_spot} of "
+        f"{state.desired.spot} replicas are on spot, {state.current_on_demand} of {state.desired.on_demand} on-demand"
+    )
+    code = "MigratingToSpot" if move.to is CapacityClass.SPOT else "MigratingToOnDemand"
+    note = Note(seen.ref, code, message)
+    return Evict(Ref.to(PODS, pod), seen.key, Reason(code, message), within=seen.settings.migrations, note=note)
+
+
+def _reason(seen: Seen, actions: Sequence[Action], held_up: Sequence[Blocker], action: NextAction) -> Reason:
+    if actions:
+        return actions[0].why
+    if held_up:
+        return Reason("Blocked", f"{action.value}: " + "; ".join(blocker.message for blocker in held_up))
+    target, counts = seen.managed.target, seen.counts
+    split = f"{counts.spot} on spot and {counts.on_demand} on-demand, {target.spot} and {target.on_demand} are wanted"
+    return Reason("Settled" if action is NextAction.NONE else "Waiting", f"{action.value}: {split}")
+
+
+def _look_again(seen: Seen, held_up: Iterable[Blocker], at: datetime | None, *, busy: bool) -> timedelta | None:
+    """When the first of what stands in the way is over; where that is unknown, after a while."""
+    unknown = seen.now + seen.settings.retry_interval
+    moments = [blocker.until if blocker.until is not None else unknown for blocker in held_up]
+    if at is not None:
+        moments.append(at)
+    if busy:
+        moments.append(seen.now + max(seen.settings.cooldown, timedelta(seconds=1)))
+    return max(min(moments) - seen.now, timedelta(0)) if moments else None
+
+
+def _asks(workload: KubeObject) -> bool:
+    """Whether anything at all is said about placement; cheap enough to ask for every pod that changes."""
+    return ENABLED in workload.annotations or ENABLED in workload.labels
+
+
+def _above(obj: Pod | ReplicaSet, view: View) -> tuple[Key, ...]:
+    workload = workload_of(obj, view)
+    return (key_of(workload),) if workload is not None and _asks(workload) else ()
+
+
+def _asking_in(namespace: str, view: View) -> Iterable[Deployment | StatefulSet]:
+    for workload in (*view[DEPLOYMENTS], *view[STATEFULSETS]):
+        if workload.namespace == namespace and _asks(workload):
+            yield workload
+
+
+def _disrupted(shard: ConfigMap) -> Iterable[Key]:
+    if shard.labels.get(LABEL) == KIND:
+        for text in shard.data.values():
+            if (entry := read_entry(text)) is not None:
+                yield entry.workload

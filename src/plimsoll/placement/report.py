@@ -1,0 +1,59 @@
+"""What a decision tells people, beside what it does. Metrics have the names that dashboards of Spotalis already ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from plimsoll.decision import Blocker, Count, Measure, Problem, Reason, Ref
+from plimsoll.kube.resources import NAMESPACES, Key
+from plimsoll.placement.budgets import allowance
+from plimsoll.placement.guards import Move, window_of
+from plimsoll.placement.next_action import NextAction
+from plimsoll.placement.seen import Seen
+from plimsoll.placement.workload import INVALID
+
+REPLICAS = "spotalis_workload_replicas"
+TARGET = "plimsoll_placement_target_replicas"
+RECONCILIATIONS = "spotalis_reconciliations_total"
+ERRORS = "spotalis_reconciliation_errors_total"
+BLOCKED_BY_BUDGET = "spotalis_rebalancing_blocked_by_pdb_total"
+
+
+def labels(key: Key) -> dict[str, str]:
+    return {"namespace": key.namespace, "workload": key.name, "workload_type": key.kind.lower()}
+
+
+def measures(seen: Seen) -> Iterator[Measure]:
+    common = labels(seen.key)
+    target, state = seen.managed.target, seen.state
+    yield Measure(REPLICAS, state.current_spot, {**common, "replica_type": "spot"})
+    yield Measure(REPLICAS, state.current_on_demand, {**common, "replica_type": "on-demand"})
+    yield Measure(TARGET, target.spot, {**common, "replica_type": "spot"})
+    yield Measure(TARGET, target.on_demand, {**common, "replica_type": "on-demand"})
+
+
+def counts(
+    seen: Seen, action: NextAction, *, acted: bool, blockers: Iterable[Blocker], move: Move | None
+) -> Iterator[Count]:
+    codes = {blocker.code for blocker in blockers}
+    result = "success" if acted or not codes else "blocked"
+    yield Count(RECONCILIATIONS, {**labels(seen.key), "action": action.value, "result": result})
+    if move is not None and codes & {"NotEnoughPdb", "SeveralBudgets"}:
+        budget = allowance(move.replica.pod, seen.view).budget
+        yield Count(BLOCKED_BY_BUDGET, {**labels(seen.key), "pdb_name": budget})
+
+
+def unmanageable(about: Ref, reason: Reason) -> Problem:
+    """What the author of a workload wrote cannot be followed."""
+    error = Count(ERRORS, {**labels(about.key), "error_type": reason.code})
+    return Problem(about, reason.code, reason.message, counts=(error,))
+
+
+def namespace_problems(seen: Seen) -> Iterator[Problem]:
+    """A namespace's window that cannot be read holds up every workload that relies on it."""
+    _, faults, whose = window_of(seen)
+    namespace = seen.view[NAMESPACES].get("", seen.workload.namespace)
+    if faults and namespace is not None:
+        message = f"{whose}: {'; '.join(str(fault) for fault in faults)}. Nothing is moved until this is mended."
+        error = Count(ERRORS, {**labels(seen.key), "error_type": INVALID})
+        yield Problem(Ref.to(NAMESPACES, namespace), INVALID, message, counts=(error,))

@@ -1,0 +1,106 @@
+"""Is there a place for the replacement? Asked before anyone is evicted: a move to nowhere is an outage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from plimsoll.decision import Blocker
+from plimsoll.kube.resources import CLAIMS, NAMESPACES, NODES, PODS, VOLUMES, Resource
+from plimsoll.kube.store import Name, View
+from plimsoll.kube.types import Affinity, KubeObject, Metadata, Node, NodeAffinity, NodeSelector, Pod, PodSpec
+from plimsoll.placement.classes import ClassRules, terms_with_class
+from plimsoll.placement.distribution import CapacityClass
+from plimsoll.placement.guards import Move
+from plimsoll.placement.leaving import receives_nobody
+from plimsoll.placement.seen import Seen
+from plimsoll.scheduling.model import EXISTING
+from plimsoll.scheduling.pack import pack
+from plimsoll.scheduling.snapshot import Change, Snapshot
+
+SEEN_FOR_ROOM: tuple[Resource[Any], ...] = (NODES, PODS, NAMESPACES, CLAIMS, VOLUMES)
+
+
+class Rooms:
+    """The packing engine's picture of the view, kept from one question to the next because it is dear to make.
+
+    What it answers depends on the view alone: before each question the picture is compared with the view, object by object.
+    """
+
+    def __init__(self) -> None:
+        self._snapshot = Snapshot.build((), (), claims=(), volumes=())
+        self._held: dict[Resource[Any], dict[Name, KubeObject]] = {resource: {} for resource in SEEN_FOR_ROOM}
+        self._waiting: dict[Name, Pod] = {}  # pods that have no node yet, and will take theirs before ours comes
+        self._shunned: set[str] = set()  # nodes that nothing should be moved to
+
+    def missing_for(self, seen: Seen, moves: Sequence[Move]) -> Blocker | None:
+        """Why not all of these could be moved, or None."""
+        self._follow(seen.view)
+        with self._snapshot.trial():
+            for name in self._shunned:
+                self._snapshot.remove_node(name)
+            waiting = {pod.uid: pod for pod in self._waiting.values()}
+            for uid, node in pack(self._snapshot, waiting.values()).placements.items():
+                self._snapshot.add(waiting[uid], node)
+            packing = pack(self._snapshot, [replacement(move, seen) for move in moves])
+        for move in moves:
+            refusals = packing.unplaced.get(move.replica.pod.uid)
+            if refusals is not None:
+                why = f": {refusals[EXISTING].message}" if EXISTING in refusals else ""
+                message = f"the replacement of pod {move.replica.pod.name} fits on no {move.to.value} node{why}"
+                return Blocker("NoPlaceToMovePods", message)
+        return None
+
+    def _follow(self, view: View) -> None:
+        changes: list[Change] = []
+        for resource, held in self._held.items():
+            store = view[resource]
+            for obj in store:
+                name = (obj.metadata.namespace, obj.metadata.name)
+                before = held.get(name)
+                if before is not obj:
+                    held[name] = obj
+                    changes.append(Change(before, obj))
+            if len(held) > len(store):
+                changes += [Change(held.pop(name), None) for name in held.keys() - store.names()]
+        for change in changes:
+            match change.after if change.after is not None else change.before:
+                case Pod() as pod:
+                    self._waiting.pop((pod.namespace, pod.name), None)
+                    if change.after is not None and _waits(pod):
+                        self._waiting[pod.namespace, pod.name] = pod
+                case Node() as node:
+                    self._shunned.discard(node.name)
+                    if change.after is not None and receives_nobody(node):
+                        self._shunned.add(node.name)
+        self._snapshot.apply(changes)
+
+
+def _waits(pod: Pod) -> bool:
+    return not (pod.spec.node_name or pod.terminating or pod.finished or pod.spec.scheduling_gates)
+
+
+def replacement(move: Move, seen: Seen) -> Pod:
+    """The pod that will come: the template's, with its class as admission gives it, and the volumes of the one that goes."""
+    gone = move.replica.pod
+    spec = of_class(seen.workload.spec.template.spec, move.to, seen.settings.rules.in_use(seen.view[NODES]))
+    meta = Metadata(name=gone.name, namespace=gone.namespace, uid=gone.uid, labels=gone.labels)
+    return Pod(metadata=meta, spec=replace(spec, node_name="", volumes=gone.spec.volumes))
+
+
+def of_class(spec: PodSpec, wanted: CapacityClass, rules: ClassRules) -> PodSpec:
+    affinity = spec.affinity or Affinity()
+    by_node = affinity.node_affinity or NodeAffinity()
+    own = by_node.required.node_selector_terms if by_node.required else ()
+    try:
+        terms = terms_with_class(own, rules.requirements(wanted))
+    except ValueError:
+        return spec  # it runs nowhere, on any class
+    by_node = replace(by_node, required=NodeSelector(terms))
+    return replace(
+        spec,
+        affinity=replace(affinity, node_affinity=by_node),
+        tolerations=(*spec.tolerations, *rules.tolerations(wanted)),
+    )

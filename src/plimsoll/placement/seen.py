@@ -1,0 +1,53 @@
+"""Everything that a decision about one workload is made from, gathered once."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from functools import cached_property
+
+from plimsoll.decision import Ref
+from plimsoll.kube.resources import DEPLOYMENTS, STATEFULSETS, Key
+from plimsoll.kube.store import View
+from plimsoll.kube.types import StatefulSet
+from plimsoll.placement.counting import Counts, Replica, count, pods_of, replicas
+from plimsoll.placement.next_action import ReplicaState
+from plimsoll.placement.settings import PlacementSettings
+from plimsoll.placement.workload import Managed
+
+
+class Seen:
+    def __init__(self, managed: Managed, view: View, now: datetime, settings: PlacementSettings) -> None:
+        self.managed = managed
+        self.workload = managed.workload
+        self.view = view
+        self.now = now
+        self.settings = settings
+        self.replicas: tuple[Replica, ...] = replicas(pods_of(managed.workload, view), view, settings.rules)
+        self.counts: Counts = count(self.replicas)
+
+    @property
+    def key(self) -> Key:
+        return self.managed.key
+
+    @property
+    def ordinal(self) -> bool:
+        """Whether each pod has its class by its place, and not the workload as many as it should have."""
+        return isinstance(self.workload, StatefulSet)
+
+    @property
+    def ref(self) -> Ref:
+        return Ref.to(STATEFULSETS if self.ordinal else DEPLOYMENTS, self.workload)
+
+    @cached_property
+    def state(self) -> ReplicaState:
+        """Pods on nodes that are about to go count as gone."""
+        counts = self.counts
+        return ReplicaState(
+            counts.spot - counts.leaving_spot, counts.on_demand - counts.leaving_on_demand, self.managed.target
+        )
+
+    @property
+    def missing(self) -> int:
+        """Replicas that are wanted and not available: not there, not ready, not ready for long enough, or about to go."""
+        available = min(self.counts.ready, self.workload.status.available_replicas)
+        return max(0, self.workload.spec.replicas - available)
