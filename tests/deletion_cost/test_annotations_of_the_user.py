@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from plimsoll.deletion_cost.spec import (
     ENABLED,
@@ -98,6 +99,7 @@ def test_a_problem_is_the_same_at_every_look_so_it_is_told_once() -> None:
     scene.add("one", "a")
     first = scene.decide()
     scene.add("another", "b")
+    scene.deployment = replace(scene.deployment, metadata=replace(scene.deployment.metadata, resource_version="9999"))
     assert scene.decide().problems == first.problems
 
 

@@ -70,7 +70,7 @@ def test_another_label_that_no_node_has_writes_nothing_and_says_so() -> None:
     scene.annotate(spread_by="rack")
     decision = scene.decide()
     assert decision.actions == ()
-    assert [problem.code for problem in decision.problems] == ["NodeUnlabelled"]
+    assert {problem.code for problem in decision.problems} == {"NodeUnlabelled"}
 
 
 def test_another_type_recomputes() -> None:

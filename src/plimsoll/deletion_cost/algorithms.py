@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import EntryPoint, entry_points
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import structlog
 from msgspec import Struct, field
 
 from plimsoll.deletion_cost.ranking import decided_by_cost
+from plimsoll.deletion_cost.spec import DEFAULT_TYPE
 from plimsoll.deletion_cost.values import Value, Whose
 from plimsoll.kube.types import Deployment, Node, Pod
 
@@ -70,6 +71,15 @@ class Algorithm(Protocol):
         ...
 
 
+@runtime_checkable
+class Choosy(Protocol):
+    """An algorithm that is the better default for some workloads."""
+
+    def suits(self, workload: Deployment) -> bool:
+        """Whether a workload that names no type gets this one."""
+        ...
+
+
 class Algorithms(Struct, frozen=True):
     """The algorithms that can be used, and why others cannot."""
 
@@ -79,6 +89,16 @@ class Algorithms(Struct, frozen=True):
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self.usable))
+
+    def default_for(self, workload: Deployment) -> str:
+        """The type of a workload that names none."""
+        for name, algorithm in sorted(self.usable.items()):
+            try:
+                if isinstance(algorithm, Choosy) and algorithm.suits(workload):
+                    return name
+            except Exception:
+                log.exception("a deletion-cost algorithm cannot say whom it suits", type=name, workload=workload.name)
+        return DEFAULT_TYPE
 
 
 def discover(wanted: Collection[str] = ()) -> Algorithms:

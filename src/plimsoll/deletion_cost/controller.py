@@ -63,7 +63,9 @@ class DeletionCostController:
         if deployment is None or deployment.terminating:
             return DeletionCostDecision(reason=Reason("Gone", f"{key} is gone or leaving"))
         try:
-            settings = read_settings(deployment.annotations, self._algorithms.usable)
+            settings = read_settings(
+                deployment.annotations, self._algorithms.usable, lambda: self._algorithms.default_for(deployment)
+            )
         except InvalidSettingsError as error:
             return _refuse(deployment, "InvalidAnnotations", self._explain(error, deployment))
         if not settings.enabled:
@@ -144,10 +146,10 @@ def _clean_up(deployment: Deployment, view: View) -> DeletionCostDecision:
     if not patches:
         return DeletionCostDecision(reason=Reason("NotEnabled", why.message))
     message = f"taking back what we wrote on {len(patches)} pods: {why.message}"
-    note = Note(Ref.to(DEPLOYMENTS, deployment), "DeletionCostRemoved", message)
+    note = Note(report.about(deployment), "DeletionCostRemoved", message)
     return DeletionCostDecision(reason=why, actions=patches, in_order=False, notes=(note,))
 
 
 def _refuse(deployment: Deployment, code: str, message: str) -> DeletionCostDecision:
-    problem = Problem(Ref.to(DEPLOYMENTS, deployment), code, message)
+    problem = Problem(report.about(deployment), code, message)
     return DeletionCostDecision(reason=Reason(code, message), problems=(problem,))

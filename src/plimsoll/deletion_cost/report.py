@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 from plimsoll.decision import Measure, Note, Problem, Reason, Ref
 from plimsoll.deletion_cost.order import DeletionOrder
+from plimsoll.deletion_cost.spec import SPREAD_BY
 from plimsoll.deletion_cost.values import COST
 from plimsoll.deletion_cost.workload import Seen
 from plimsoll.deletion_cost.writes import Writes
-from plimsoll.kube.resources import DEPLOYMENTS
+from plimsoll.kube.resources import DEPLOYMENTS, PODS, Resource
+from plimsoll.kube.types import Deployment, KubeObject
+
+# Beyond this many of a kind, the rest is told once these are mended: nobody reads three hundred events.
+MOST_PROBLEMS = 10
+
+
+def about(deployment: Deployment) -> Ref:
+    return _lasting(DEPLOYMENTS, deployment)
+
+
+def _lasting(resource: Resource[Any], obj: KubeObject) -> Ref:
+    """Without a version: what is said about an object stays the same while the object's status changes."""
+    return Ref(resource, obj.namespace, obj.name, obj.uid)
 
 
 def reason(seen: Seen, writes: Writes) -> Reason:
@@ -22,37 +37,42 @@ def reason(seen: Seen, writes: Writes) -> Reason:
 
 
 def notes(seen: Seen, writes: Writes) -> Iterator[Note]:
-    about = Ref.to(DEPLOYMENTS, seen.deployment)
     holes = [f"{w.pod.name} {w.before} → {w.cost}" for w in writes.now if w.kind == "rewritten"]
     if holes:
         message = f"rewriting {_number(holes, 'value')} so that a scale-down is even by {seen.settings.spread_by}"
-        yield Note(about, "DeletionCostRewritten", f"{message}: {_some(holes)}")
+        yield Note(about(seen.deployment), "DeletionCostRewritten", f"{message}: {_some(holes)}")
     renewed = [write.pod.name for write in writes.now if write.kind == "renewed"]
     if renewed:
         terms = f'type "{seen.settings.type}", spread by {seen.settings.spread_by}'
-        yield Note(about, "DeletionCostRecomputed", f"recomputing {_number(renewed, 'value')}: {terms}")
+        yield Note(
+            about(seen.deployment), "DeletionCostRecomputed", f"recomputing {_number(renewed, 'value')}: {terms}"
+        )
 
 
 def problems(seen: Seen, covered: Collection[str]) -> Iterator[Problem]:
-    """What a person should mend; `covered` are the UIDs of pods that this decision gives a value."""
-    about = Ref.to(DEPLOYMENTS, seen.deployment)
-    unreadable = [f'{r.pod.name} ("{r.value.unreadable}")' for r in seen.replicas if r.value.unreadable is not None]
-    if unreadable:
-        what = f"{COST} is no int32 on pod {_some(unreadable)}"
+    """What a person should mend; `covered` are the UIDs of pods that this decision gives a value.
+
+    One for each thing to mend, so that each is told once, whatever else comes and goes.
+    """
+    unreadable = [replica for replica in seen.replicas if replica.value.unreadable is not None]
+    for replica in unreadable[:MOST_PROBLEMS]:
+        pod = replica.pod
+        what = f'pod {pod.namespace}/{pod.name}: {COST} is "{replica.value.unreadable}", which is no int32'
         cure = "Kubernetes reads it as 0; we did not write it and leave it. Write a whole number, or remove it"
-        yield Problem(about, "InvalidDeletionCost", f"{what}: {cure}")
+        yield Problem(_lasting(PODS, pod), "InvalidDeletionCost", f"{what}. {cure}")
 
     label = seen.settings.spread_by
-    unlabelled: dict[str, list[str]] = {}
-    for replica in seen.replicas:
-        node = seen.nodes.get(replica.pod.spec.node_name)
-        passed_over = replica.whose == "nobody" and replica.decided_by_cost and replica.pod.uid not in covered
-        if node is not None and passed_over and not node.labels.get(label):
-            unlabelled.setdefault(node.name, []).append(replica.pod.name)
-    if unlabelled:
-        where = _some([f"node {node} (pod {_some(pods)})" for node, pods in sorted(unlabelled.items())])
-        cure = "their pods get no value, so a scale-down takes them first. Label the nodes, or name another label"
-        yield Problem(about, "NodeUnlabelled", f"there is no label {label} on {where}: {cure}")
+    unlabelled = {
+        node.name
+        for replica in seen.replicas
+        if replica.whose == "nobody" and replica.decided_by_cost and replica.pod.uid not in covered
+        if (node := seen.nodes.get(replica.pod.spec.node_name)) is not None and not node.labels.get(label)
+    }
+    for name in sorted(unlabelled)[:MOST_PROBLEMS]:
+        cure = (
+            f"pods there get no value, so a scale-down takes them first. Label the node, or name another in {SPREAD_BY}"
+        )
+        yield Problem(about(seen.deployment), "NodeUnlabelled", f"node {name} has no label {label}: {cure}")
 
 
 def measures(seen: Seen, orders: Sequence[DeletionOrder]) -> Iterator[Measure]:

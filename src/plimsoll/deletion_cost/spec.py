@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from msgspec import Struct
 
@@ -53,19 +53,21 @@ def asks_for_values(annotations: Mapping[str, str]) -> bool:
     return annotations.get(ENABLED, "false") != "false"
 
 
-def read_settings(annotations: Mapping[str, str], types: Collection[str]) -> WorkloadSettings:
-    """The settings of a Deployment. A Deployment that is not enabled may say what it likes in the other annotations.
+def read_settings(
+    annotations: Mapping[str, str], types: Collection[str], default_type: Callable[[], str] = lambda: DEFAULT_TYPE
+) -> WorkloadSettings:
+    """The settings of a Deployment, with `default_type()` where it names none.
 
-    Raises InvalidSettingsError.
+    One that is not enabled may say what it likes in the other annotations. Raises InvalidSettingsError.
     """
     if not asks_for_values(annotations):
         return WorkloadSettings()
     reasons = []
     if annotations[ENABLED] != "true":
         reasons.append(f'{ENABLED} is "{annotations[ENABLED]}": write "true" or "false"')
-    kind = annotations.get(TYPE, DEFAULT_TYPE)
+    kind = annotations[TYPE] if TYPE in annotations else default_type()
     if kind not in types:
-        reasons.append(f'{TYPE} is "{kind}", which is none of the types there are')
+        reasons.append(f'{TYPE} is "{kind}", and there is no such type')
     spread_by = annotations.get(SPREAD_BY, DEFAULT_SPREAD_BY)
     if not is_label_key(spread_by):
         reasons.append(
