@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from plimsoll.kube.types import Pod
 from tests.scheduling.cases import Case, Plan
@@ -49,8 +49,19 @@ def way_to_place(now: Situation, pods: Sequence[Pod], *, but: Iterable[str] = ()
     return _way(now.copy(), list(pods), set(but), dead_ends=set())
 
 
+def order_of(now: Situation, placements: Sequence[Placement]) -> list[Placement] | None:
+    """An order in which each of these placements is accepted when its turn comes; None if there is none."""
+    places = {id(placement.pod): placement.node_name for placement in placements}
+    return _way(now.copy(), [placement.pod for placement in placements], set(), dead_ends=set(), places=places)
+
+
 def _way(
-    now: Situation, waiting: list[Pod], closed: set[str], dead_ends: set[frozenset[tuple[int, str]]]
+    now: Situation,
+    waiting: list[Pod],
+    closed: set[str],
+    *,
+    dead_ends: set[frozenset[tuple[int, str]]],
+    places: Mapping[int, str] | None = None,
 ) -> list[Placement] | None:
     if not waiting:
         return []
@@ -61,8 +72,10 @@ def _way(
     for pod in waiting:
         rest = [other for other in waiting if other is not pod]
         for name in open_to(now, pod, but=closed):
+            if places is not None and places[id(pod)] != name:
+                continue
             now.place(pod, name)
-            found = _way(now, rest, closed, dead_ends)
+            found = _way(now, rest, closed, dead_ends=dead_ends, places=places)
             now.take(pod, name)
             if found is not None:
                 return [Placement(pod, name), *found]
