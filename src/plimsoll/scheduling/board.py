@@ -15,7 +15,7 @@ from plimsoll.kube.types import Toleration
 from plimsoll.scheduling.classes import Identity, PodClass, Shape, Spread, Term
 from plimsoll.scheduling.kinds import Kinds, Place, static_keys
 from plimsoll.scheduling.model import HOSTNAME, ComingNode, Template
-from plimsoll.scheduling.offerings import Lane, Offerings
+from plimsoll.scheduling.offerings import Lane, Offerings, cheapest
 from plimsoll.scheduling.requests import allocatable
 from plimsoll.scheduling.rules import ports_conflict, selects
 from plimsoll.scheduling.snapshot import Snapshot
@@ -468,6 +468,10 @@ class Board:
             held[resource] += amount * count
         lane, members = self.sets[int(self.set_of[row])]
         return self.offerings.lanes[lane].holding(list(enumerate(held.tolist())), members)
+
+    def cheapest_offering(self, row: int) -> int:
+        """What a new node becomes in the end."""
+        return int(self.lane_at(row).members[cheapest(self.holding(row))])
 
     def lane_at(self, row: int) -> Lane:
         return self.offerings.lanes[self.sets[int(self.set_of[row])][0]]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from plimsoll.scheduling.board import Board, Ints, RowIndex
 from plimsoll.scheduling.classes import Shape
-from plimsoll.scheduling.offerings import Lane, cheapest
+from plimsoll.scheduling.offerings import Lane, cheapest, listed
 from plimsoll.scheduling.views import View
 
 
@@ -49,6 +49,7 @@ class Grower:
         self.board = board
         self.first_fit = first_fit
         self._ladders: dict[tuple[int, int], Ladder] = {}
+        self._most: dict[int, Ints] = {}
 
     def _ladder(self, lane: int, members: int) -> Ladder:
         key = (lane, members)
@@ -62,19 +63,57 @@ class Grower:
         members = lane.holding(shape, view.lane_sets[lane_index])
         if not members:
             return None
-        if pods == 1 and not self.first_fit:
+        if pods == 1:
             return cheapest(members), 1
         holds = np.full(len(lane.members), 2**31)
         for resource, amount in shape:
             np.minimum(holds, lane.caps[resource] // amount, out=holds)
         if members != lane.everything:
             holds[[i for i in range(len(holds)) if not members >> i & 1]] = 0
-        if self.first_fit:  # as large as can be: what is not needed is given back at the end
-            most = int(self._ladder(lane_index, members).members[-1])
-            return most, min(pods, int(holds[most]))
+        if self.first_fit:  # for the first pod; it grows to the largest while there is no other node for the rest
+            return cheapest(members), min(pods, int(holds.max()))
         enough = np.flatnonzero(holds >= pods)
         member = int(enough[0]) if len(enough) else int(holds.argmax())
         return member, min(pods, int(holds[member]))
+
+    def sizes_are_fixed(self) -> bool:
+        """Whether no new node could become anything but what it is."""
+        return all(members & (members - 1) == 0 for _, members in self.board.sets)
+
+    def could_hold(self, view: View, shape: Shape) -> list[int]:
+        """New nodes, in the order in which they were opened, that may be able to take one more pod if they grow."""
+        board = self.board
+        rows = np.flatnonzero(view.growable()) + board.first_new
+        for resource, amount in shape:
+            most = np.array([self._largest(index)[resource] for index in range(len(board.sets))])
+            rows = rows[board.held[resource, rows] + amount <= most[board.set_of[rows]]]
+        found: list[int] = rows.tolist()
+        return found
+
+    def _largest(self, set_index: int) -> Ints:
+        """By resource: the most that any member of a set has."""
+        if set_index not in self._most:
+            lane, members = self.board.sets[set_index]
+            caps = self.board.offerings.lanes[lane].caps[:, listed(members)]
+            self._most[set_index] = caps.max(axis=1, initial=0)
+        return self._most[set_index]
+
+    def resize_for(self, view: View, row: int, shape: Shape, pods: int) -> int:
+        """Take a new node for the cheapest offering that holds as many more pods as any would; how many that is."""
+        board = self.board
+        lane_index, members = board.sets[int(board.set_of[row])]
+        lane = board.offerings.lanes[lane_index]
+        among = members & view.lane_sets[lane_index]
+        holds = np.full(len(lane.members), pods)
+        for resource, amount in shape:
+            np.minimum(holds, (lane.caps[resource] - board.held[resource, row]) // amount, out=holds)
+        fitting = lane.holding(list(enumerate(board.held[:, row].tolist())), among)
+        candidates = listed(fitting)
+        if not candidates or (most := int(holds[candidates].max())) <= 0:
+            return 0
+        member = next(m for m in candidates if holds[m] == most)
+        board.resize(np.array([row]), int(lane.members[member]))
+        return most
 
     def grow(self, view: View, shape: Shape) -> bool:
         """Take some new nodes for larger offerings, so that at least one of them can take one more pod."""

@@ -11,6 +11,9 @@ from plimsoll.scheduling.plan import Group, Plan
 from plimsoll.scheduling.snapshot import Snapshot
 
 
+FEW_GROUPS = 400
+
+
 def pack(
     snapshot: Snapshot,
     pods: Iterable[Pod],
@@ -28,9 +31,27 @@ def pack(
             if pod.metadata.uid in snapshot.slots:
                 snapshot.remove(pod.metadata.uid)
         groups = grouped(snapshot.classes, pods)
-        plan = Plan(snapshot, groups, tuple(templates), tuple(coming))
-        plan.run()
-        return plan.result()
+        return _cheaper(snapshot, groups, tuple(templates), tuple(coming)).result()
+
+
+def _cheaper(
+    snapshot: Snapshot, groups: list[Group], templates: tuple[Template, ...], coming: tuple[ComingNode, ...]
+) -> Plan:
+    """The plan by groups, or the one that places one pod after the other where that needs fewer nodes or less money.
+
+    Where only rules (a node each, say) decided how many nodes there are, the second has nothing to gain and is left out, unless
+    there is so little to place that it costs nothing to look.
+    """
+    plan = Plan(snapshot, groups, templates, coming)
+    plan.run()
+    if not templates or (len(groups) > FEW_GROUPS and not plan.placer.opened_for_room):
+        return plan
+    greedy = Plan(snapshot, groups, templates, coming, first_fit=True)
+    greedy.run()
+    if plan.unplaced != greedy.unplaced:
+        return min(plan, greedy, key=lambda p: p.unplaced)
+    (nodes, price), (greedy_nodes, greedy_price) = plan.cost, greedy.cost
+    return plan if nodes <= greedy_nodes and price <= greedy_price else greedy
 
 
 def grouped(classes: Classes, pods: Sequence[Pod]) -> list[Group]:

@@ -22,6 +22,7 @@ class Placer:
         self.board = board
         self.first_fit = first_fit  # take the first node that will do, not the one that fits best
         self.expects_empty_hosts = False
+        self.opened_for_room = 0  # how often a node was opened though rules would have allowed others
         self.grower = Grower(board, first_fit=first_fit)
         self._views: dict[int, View] = {}
 
@@ -31,13 +32,18 @@ class Placer:
             view = self._views[pod_class.index] = View(self.board, pod_class)
         return view
 
-    def place(self, pod_class: PodClass, shape: Shape, count: int, *, may_open: bool = True) -> list[int]:
-        """Place up to `count` pods; the row of each, in an order that every rule agrees with."""
+    def place(
+        self, pod_class: PodClass, shape: Shape, count: int, *, may_open: bool = True, give_way: bool = True
+    ) -> list[int]:
+        """Place up to `count` pods; the row of each, in an order that every rule agrees with.
+
+        With `give_way`, the spread of pods placed earlier is broken before a pod stays unplaced.
+        """
         view = self.view(pod_class)
         view.expect_empty_hosts(self.expects_empty_hosts)
         placed: list[int] = []
         self._place_all(view, shape, count, placed, may_open=may_open)
-        if len(placed) < count and view.protects_others:
+        if give_way and len(placed) < count and view.protects_others:
             view.protecting = False
             self._place_all(view, shape, count, placed, may_open=may_open)
             view.protecting = True
@@ -68,7 +74,7 @@ class Placer:
         while len(placed) < count:
             before = len(placed)
             left = count - before
-            if self._fill(view, shape, left, placed):
+            if self._fill_with_foresight(view, shape, left, placed, opened if opened_in is not None else 0):
                 opened_in = None
                 self._note_reliance(view)
                 continue
@@ -76,7 +82,7 @@ class Placer:
                 closed.add(opened_in)
                 board.close(opened)
                 opened_in = None
-            if self.grower.grow(view, shape):
+            if not self.first_fit and self.grower.grow(view, shape):
                 continue
             if may_open:
                 opened = board.size
@@ -88,18 +94,28 @@ class Placer:
 
     # ── on open nodes ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _fill(self, view: View, shape: Shape, left: int, placed: list[int]) -> bool:
-        """Place what fits now, on existing and coming nodes first; False if nothing does."""
+    def _fill_with_foresight(self, view: View, shape: Shape, left: int, placed: list[int], first: int) -> bool:
+        if view.protecting and view.foresee(True):
+            filled = self._fill(view, shape, left, placed, first)
+            view.foresee(False)
+            if filled:
+                return True
+        return self._fill(view, shape, left, placed, first)
+
+    def _fill(self, view: View, shape: Shape, left: int, placed: list[int], first: int) -> bool:
+        """Place what fits now on rows from `first` on, existing and coming nodes before new ones; False if nothing does."""
         board = self.board
         mask = view.mask()
         crowding = view.crowding()
         zonal = [rule for rule in crowding if not self._on_hosts(rule)]
         decisive = view.has_preferences or (view.together is not None and view.together.first)
-        if left > 1 and len(zonal) == 1 and isinstance(zonal[0], Levelled) and not decisive:
-            if self._fill_levels(view, shape, left, zonal[0], placed):
+        if left > 1 and len(zonal) == 1 and isinstance(zonal[0], Levelled) and not decisive and not self.first_fit:
+            if self._fill_levels(view, shape, left, zonal[0], placed, first):
                 return True
         single = left == 1 or bool(zonal) or decisive
-        for start, stop in ((0, board.first_new), (board.first_new, board.size)):
+        for start, stop in ((first, board.first_new), (max(first, board.first_new), board.size)):
+            if self.first_fit and stop == board.size and not self.grower.sizes_are_fixed():
+                return self._fill_first(view, shape, 1 if single else left, crowding, placed, first)
             rows = self._fitting(shape, mask, start, stop)
             if not len(rows):
                 continue
@@ -114,11 +130,29 @@ class Placer:
             return True
         return False
 
+    def _fill_first(
+        self, view: View, shape: Shape, left: int, crowding: list[Rule], placed: list[int], first: int
+    ) -> bool:
+        """The first new node that could become an offering which holds one more, filled to what it could hold at most."""
+        board = self.board
+        for row in self.grower.could_hold(view, shape):
+            if row < first:
+                continue
+            most = left
+            for rule in crowding:
+                most = min(most, int(rule.room_by_row(board.size)[row]))
+            count = self.grower.resize_for(view, row, shape, most)
+            if count:
+                self._put(view, shape, np.array([row]), np.array([count]))
+                placed += [row] * count
+                return True
+        return False
+
     def _on_hosts(self, rule: Rule) -> bool:
         return rule.topology.of_hosts and rule.topology.private_rows >= self.board.size
 
     def _fitting(self, shape: Shape, mask: Mask, start: int, stop: int) -> RowIndex:
-        if start == stop:
+        if start >= stop:
             return np.zeros(0, np.intp)
         fits = mask[start:stop]
         free = self.board.free
@@ -172,10 +206,10 @@ class Placer:
             if len(new):
                 self.board.narrow(new, view.lane_sets)
 
-    def _fill_levels(self, view: View, shape: Shape, left: int, rule: Levelled, placed: list[int]) -> bool:
+    def _fill_levels(self, view: View, shape: Shape, left: int, rule: Levelled, placed: list[int], first: int) -> bool:
         """Spread over zones by counting: all domains with room rise together, none further above the lowest than allowed."""
         board = self.board
-        rows = self._fitting(shape, view.mask(), 0, board.size)
+        rows = self._fitting(shape, view.mask(), first, board.size)
         rows = rows[rule.topology.domain[rows] >= 0]
         if not len(rows):
             return False
@@ -221,7 +255,12 @@ class Placer:
             member, holds = choice
             offering = int(lane.members[member])
             liked = 0 if view.offerings_liked is None else int(view.offerings_liked[offering])
-            rank = (-board.offerings.templates[lane.template].priority, -liked, -holds, float(lane.prices[member]))
+            rank = (
+                -board.offerings.templates[lane.template].priority,
+                -liked,
+                0 if self.first_fit else -holds,
+                float(lane.prices[member]),
+            )
             if best is None or rank < best:
                 best, ties = rank, [index]
             elif rank == best:
@@ -232,6 +271,8 @@ class Placer:
         choice = self.grower.opening(view, index, shape, min(left, a_node))
         assert choice is not None  # noqa: S101
         member, holds = choice
+        if view.growable().any():
+            self.opened_for_room += 1
         nodes = -(-left // holds)
         offering = int(lanes[index].members[member])
         if any(not self._on_hosts(rule) for rule in crowding) or view.minds_daemons_of(offering):

@@ -11,7 +11,7 @@ from plimsoll.scheduling.classes import LOWEST_PRIORITY_WORTH_A_NODE, PodClass, 
 from plimsoll.scheduling.model import EXISTING, HOSTNAME, ComingNode, NewNode, Packing, Refusal, Rule, Template
 from plimsoll.scheduling.offerings import cheapest, listed
 from plimsoll.scheduling.placing import Placer
-from plimsoll.scheduling.reasons import refused_by_existing, refused_by_template
+from plimsoll.scheduling.reasons import refused_by_existing, refused_by_template, refused_everywhere
 from plimsoll.scheduling.requests import CPU, PODS, allocatable
 from plimsoll.scheduling.snapshot import Snapshot
 
@@ -37,6 +37,7 @@ class Plan:
         *,
         first_fit: bool = False,
     ) -> None:
+        """With `first_fit`, one pod after the other, the largest first, each on the first node that will do."""
         self._coming = coming
         self._first_fit = first_fit
         in_play = {group.pod_class.index: group.pod_class for group in groups}
@@ -56,22 +57,26 @@ class Plan:
             self._replay()
 
     def _place_what_is_left(self) -> None:
-        """Again and again until nothing more is placed: what one group places may be the company that another waits for."""
-        progress = True
-        while progress:
-            progress = False
-            for index, group in enumerate(self.groups):
-                waiting = self.left[index]
-                if not waiting or group.pod_class.gates:
-                    continue
-                may_open = group.pod_class.priority >= LOWEST_PRIORITY_WORTH_A_NODE
-                rows = self.placer.place(group.pod_class, group.shape, len(waiting), may_open=may_open)
-                if rows:
-                    progress = True
-                    self.placed.append((group, waiting[: len(rows)], rows))
-                    self.left[index] = waiting[len(rows) :]
-            if not any(self.left.values()):
-                return
+        """Again and again until nothing more is placed: what one group places may be what another waits for."""
+        while self._place_each(give_way=False):
+            pass
+        while self._place_each(give_way=True):
+            pass
+
+    def _place_each(self, *, give_way: bool) -> bool:
+        """One round over the groups; False if nothing was placed or nothing is left."""
+        progress = False
+        for index, group in enumerate(self.groups):
+            waiting = self.left[index]
+            if not waiting or group.pod_class.gates:
+                continue
+            may_open = group.pod_class.priority >= LOWEST_PRIORITY_WORTH_A_NODE
+            rows = self.placer.place(group.pod_class, group.shape, len(waiting), may_open=may_open, give_way=give_way)
+            if rows:
+                progress = True
+                self.placed.append((group, waiting[: len(rows)], rows))
+                self.left[index] = waiting[len(rows) :]
+        return progress and any(self.left.values())
 
     def _hardest_first(self, group: Group) -> tuple[float, ...]:
         """Pods that need nodes of their own open them; those with rules of their own follow; what fits anywhere fills up."""
@@ -81,7 +86,8 @@ class Plan:
         return (-me.priority, rank, -self._size(group), me.index)
 
     def _by_size(self, group: Group) -> tuple[float, ...]:
-        return (-group.pod_class.priority, -self._size(group), group.pod_class.index)
+        amounts = dict(group.shape)
+        return (-group.pod_class.priority, -amounts.get(0, 0), -amounts.get(1, 0), group.pod_class.index)
 
     def _size(self, group: Group) -> float:
         return sum(float(self.board.weights[resource]) * amount for resource, amount in group.shape)
@@ -124,6 +130,13 @@ class Plan:
     def unplaced(self) -> int:
         return sum(len(positions) for positions in self.left.values())
 
+    @property
+    def cost(self) -> tuple[int, float]:
+        """Nodes to make, and their price."""
+        board = self.board
+        rows = [row for row in range(board.first_new, board.size) if board.held[:, row].any()]
+        return len(rows), sum(board.offerings.prices[board.cheapest_offering(row)] for row in rows)
+
     def result(self) -> Packing:
         board = self.board
         placements: dict[str, str] = {}
@@ -149,10 +162,10 @@ class Plan:
     def _why(self, group: Group) -> dict[str, Refusal]:
         me, templates = group.pod_class, self.board.offerings.templates
         keys = [EXISTING, *(template.name for template in templates)]
-        if me.gates:
-            refusal = Refusal(Rule.GATED, f"the pod waits for its scheduling gates: {', '.join(me.gates)}")
-            return dict.fromkeys(keys, refusal)
         view = self.placer.view(me)
+        hopeless = refused_everywhere(view)
+        if hopeless is not None:
+            return dict.fromkeys(keys, hopeless)
         why = {EXISTING: refused_by_existing(view, group.shape)}
         for index, template in enumerate(templates):
             if me.priority < LOWEST_PRIORITY_WORTH_A_NODE:

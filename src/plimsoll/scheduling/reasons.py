@@ -31,6 +31,13 @@ class Check(NamedTuple):
     brief: str  # "lack cpu": what is wrong with several nodes at once
 
 
+def refused_everywhere(view: View) -> Refusal | None:
+    """What no node could mend: then nothing else is worth saying."""
+    if view.pod_class.gates:
+        return Refusal(Rule.GATED, f"the pod waits for its scheduling gates: {', '.join(view.pod_class.gates)}")
+    return Refusal(Rule.VOLUME, view.volumes.problem) if view.volumes.problem else None
+
+
 def first_refusal(view: View, shape: Shape, row: int) -> Refusal | None:
     for check in _checks(view, shape):
         if not check.allowed[row]:
@@ -229,8 +236,7 @@ def refused_by_template(view: View, shape: Shape, index: int) -> Refusal:
         )
     here &= kinds.allowed_by_volumes(view.volumes)
     if not here.any():
-        words = view.volumes.problem or f"no node of {template.name} would be where the pod's volumes are"
-        return Refusal(Rule.VOLUME, words)
+        return Refusal(Rule.VOLUME, f"no node of {template.name} would be where the pod's volumes are")
     for resource, amount in shape:
         most = int(offerings.caps[resource, here].max(initial=0))
         here &= offerings.caps[resource] >= amount
@@ -289,7 +295,11 @@ def _refused_in_lane(view: View, lane: Lane) -> Refusal | None:
         return Refusal(
             Rule.EXISTING_ANTI_AFFINITY, f"a new node would have {where}, where a pod is that wants this one away"
         )
-    if view.together is not None and not view.together.allows_new(lane.domains):
+    if (
+        view.together is not None
+        and not view.together.allows_new(lane.domains)
+        and not view.board.has_daemons_for(me, lane)
+    ):
         terms = " and ".join(f"{selector_text(t.selector)} by {t.topology_key}" for t in me.affinity)
         return Refusal(
             Rule.POD_AFFINITY, f"no pod that the pod wants to be with ({terms}) would be in the domain of a new node"

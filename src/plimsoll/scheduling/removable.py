@@ -76,6 +76,13 @@ class _Leaving:
             sums = np.bincount(snapshot.pod_rows[slots], weights, minlength=len(snapshot.nodes))
             self.amounts[resource] = sums.astype(np.int64)
 
+    def slots(self, row: int) -> list[int]:
+        first, last = np.searchsorted(self._group_rows, (row, row + 1)).tolist()
+        if first == last:
+            return []
+        stop = int(self._starts[last]) if last < len(self._starts) else len(self._slots)
+        return self._slots[int(self._starts[first]) : stop]
+
     def groups(self, row: int) -> list[Movers]:
         """Largest first."""
         snapshot = self._snapshot
@@ -147,7 +154,7 @@ class _Removals:
         elsewhere = self.free_in_all - np.maximum(self.board.free[: len(wanted), row], 0)
         lacking = np.flatnonzero(wanted > elsewhere)
         if len(lacking):
-            return self._too_little(name, int(lacking[0]), wanted, elsewhere)
+            return self._too_little(row, int(lacking[0]), elsewhere)
         groups = self.leaving.groups(self.snapshot.rows[name]) + self.arrived.get(row, [])
         refusal = None
         for _ in range(_TRIES):
@@ -163,10 +170,16 @@ class _Removals:
             groups = [stuck, *(group for group in groups if group is not stuck)]
         return refusal
 
-    def _too_little(self, name: str, resource: int, wanted: Ints, elsewhere: Ints) -> Refusal:
+    def _too_little(self, row: int, resource: int, elsewhere: Ints) -> Refusal:
+        name = self.board.names[row]
         what = self.snapshot.classes.resources[resource]
-        asked, free = written(what, int(wanted[resource])), written(what, int(elsewhere[resource]))
-        words = f"the pods of node {name} ask for {asked} of {what}, all other nodes together have {free} free"
+        asked, free = written(what, int(self.wanted[resource, row])), written(what, int(elsewhere[resource]))
+        slots = self.leaving.slots(self.snapshot.rows[name])
+        others = f" and {len(slots) - 1} more pods" if len(slots) > 1 else ""
+        pods = (
+            f"pod {self.snapshot.described(slots[0])}{others} of node {name}" if slots else f"what node {name} took in"
+        )
+        words = f"{pods} would need {asked} of {what}, all other nodes together have {free} free"
         return Refusal(Rule.RESOURCES, words)
 
     def receivers_for(self, pod_class: PodClass) -> Receivers | None:

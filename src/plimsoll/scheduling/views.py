@@ -132,20 +132,19 @@ class KeepsOthersSpread(Rule):
     def __init__(self, counter: Counter, kept: Counter, max_skew: int, min_domains: int) -> None:
         super().__init__(counter, crowding=True)
         self.kept = kept
+        self.foresees = False  # pods that rely on the spread may yet come to any zone
         self.max_skew = max_skew
         self.min_domains = min_domains
 
     def allowed(self) -> Mask:
-        counts = self.counter.by_domain()
-        if not self.kept.total:
-            return np.ones(len(counts), np.bool_)
         limit = self.max_skew + self.counter.minimum(self.min_domains)
-        return (counts < limit) | (self.kept.by_domain() == 0)
+        below = self.counter.by_domain() < limit
+        return below if self.foresees else below | (self.kept.by_domain() == 0)
 
     def room(self) -> Ints:
-        counts = self.counter.by_domain()
         limit = self.max_skew + self.counter.minimum(self.min_domains)
-        return np.where(self.kept.by_domain() == 0, PLENTY, np.maximum(limit - counts, 0))
+        room = np.maximum(limit - self.counter.by_domain(), 0)
+        return room if self.foresees else np.where(self.kept.by_domain() == 0, PLENTY, room)
 
     def level_limit(self, rising: Mask) -> int:
         """As if a pod that relies on the spread were in every domain: sure to be right, if not always as much as possible."""
@@ -198,6 +197,7 @@ class View:
         self.volumes = board.volume_rules[pod_class.index]
         self.protecting = True  # whether rules that give way are asked at present
         self.expects_empty_hosts = False
+        self.foresees = False
         kinds, offerings = board.kinds, board.offering_kinds
         self._static = np.zeros(board.capacity_rows, np.bool_)
         self._static[: board.first_new] = self._never_changes(kinds)
@@ -276,6 +276,14 @@ class View:
         mine = all(self.board.covers(term, self.pod_class.identity) for term in self.pod_class.affinity)
         return Together(self.board.affinity_counters(self.pod_class), wants_itself=mine)
 
+    def foresee(self, foreseen: bool) -> bool:
+        """Whether to keep zones even for the sake of pods that are still to come. False if that makes no difference."""
+        zonal = [r for r in self.rules if isinstance(r, KeepsOthersSpread) and not r.topology.of_hosts]
+        for rule in zonal:
+            rule.foresees = foreseen
+        self.foresees = foreseen and bool(zonal)
+        return bool(zonal)
+
     def expect_empty_hosts(self, expected: bool) -> None:
         self.expects_empty_hosts = expected
         for rule in self.spreads:
@@ -333,7 +341,8 @@ class View:
 
     def mask(self) -> Mask:
         """The rows that every rule but amounts allows, as long as new nodes stay the offerings they are taken for."""
-        at = (self.board.size, self.board.structure, self.protecting, self.expects_empty_hosts, self._versions())
+        modes = (self.protecting, self.expects_empty_hosts, self.foresees)
+        at = (self.board.size, self.board.structure, modes, self._versions())
         if self._cached is None or at != self._cached_at:
             self._cached = self.static() & self.board.alive[: self.board.size] & self.dynamic()
             self._cached_at = at
@@ -394,7 +403,7 @@ class View:
         return [
             rule
             for rule in self.rules
-            if not isinstance(rule, KeepsOthersSpread) or (self.protecting and rule.kept.total)
+            if not isinstance(rule, KeepsOthersSpread) or (self.protecting and (rule.kept.total or rule.foresees))
         ]
 
     def crowding(self) -> list[Rule]:
