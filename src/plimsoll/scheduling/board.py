@@ -120,6 +120,7 @@ class Board:
             for lane in self.offerings.lanes:
                 lane.caps = np.ascontiguousarray(self.offerings.caps[:, lane.members])
         self.weights = self._weights()
+        self._vectors: dict[Shape, tuple[Ints, float]] = {}
         self.slack: NDArray[np.float64] = np.zeros(
             self.capacity_rows
         )  # how much is free, all resources weighed together
@@ -321,11 +322,15 @@ class Board:
 
     def daemon_bumps(self, offering: int) -> list[Counter]:
         """The counters that the daemons of one new node change, once for each daemon that does."""
+        if not self.has_daemons:
+            return []
         daemons = self._daemons.on_offering(offering)
         return [counter for daemon in daemons for counter in self.bumps(self.classes.classes[daemon])]
 
     def any_daemon_bumps(self) -> list[Counter]:
         """The counters that daemons of some offering change."""
+        if not self.has_daemons:
+            return []
         return [counter for daemon in self._daemons.on_any for counter in self.bumps(self.classes.classes[daemon])]
 
     def free_of_daemons_against(self, pod_class: PodClass) -> Mask:
@@ -345,7 +350,7 @@ class Board:
 
     def has_daemons_for(self, pod_class: PodClass, lane: Lane) -> bool:
         """Whether a new node of the lane would bring the company along that the pod's affinity asks for."""
-        return any(
+        return self.has_daemons and any(
             all(self.covers(term, self.classes.classes[daemon].identity) for term in pod_class.affinity)
             for offering in lane.members.tolist()
             for daemon in self._daemons.on_offering(offering)
@@ -358,24 +363,33 @@ class Board:
 
     def place(self, pod_class: PodClass, shape: Shape, rows: RowIndex, counts: Ints) -> None:
         """Put `counts[i]` pods on `rows[i]` (each row once), whether or not a rule allows it."""
-        for resource, amount in shape:
-            taken = amount * counts
-            self.free[resource, rows] -= taken
-            self.held[resource, rows] += taken
-            self.slack[rows] -= self.weights[resource] * taken
+        vector, weight = self._vector(shape)
+        taken = vector[:, None] * counts
+        self.free[:, rows] -= taken
+        self.held[:, rows] += taken
+        self.slack[rows] -= weight * counts
         for counter in self.bumps(pod_class):
             counter.add(rows, counts)
 
     def place_one(self, pod_class: PodClass, shape: Shape, row: int, count: int = 1) -> None:
-        weighed = 0.0
-        for resource, amount in shape:
-            taken = amount * count
-            self.free[resource, row] -= taken
-            self.held[resource, row] += taken
-            weighed += float(self.weights[resource]) * taken
-        self.slack[row] -= weighed
+        vector, weight = self._vector(shape)
+        if count != 1:
+            vector, weight = vector * count, weight * count
+        self.free[:, row] -= vector
+        self.held[:, row] += vector
+        self.slack[row] -= weight
         for counter in self.bumps(pod_class):
             counter.add_one(row, count)
+
+    def _vector(self, shape: Shape) -> tuple[Ints, float]:
+        """A shape as a column of amounts, and how much slack it takes up."""
+        found = self._vectors.get(shape)
+        if found is None:
+            vector = np.zeros(self.free.shape[0], np.int64)
+            for resource, amount in shape:
+                vector[resource] = amount
+            found = self._vectors[shape] = (vector, float(self.weights @ vector))
+        return found
 
     def open(self, lane_index: int, members: int, offering: int, nodes: int) -> RowIndex:
         """Append new nodes, taken for `offering` at first; `members` is what they may become."""
@@ -404,6 +418,10 @@ class Board:
             counter.add(rows, 1)
         self.structure += 1
         return rows
+
+    @property
+    def has_daemons(self) -> bool:
+        return bool(self._daemons.class_indexes)
 
     @property
     def has_counters(self) -> bool:

@@ -13,8 +13,12 @@ from plimsoll.scheduling.board import Board, Ints, RowIndex
 from plimsoll.scheduling.classes import PodClass, Shape
 from plimsoll.scheduling.growing import Grower
 from plimsoll.scheduling.levels import levelled
+from plimsoll.scheduling.neighbours import PLENTY, Level, Rule
 from plimsoll.scheduling.topology import Mask
-from plimsoll.scheduling.views import PLENTY, Levelled, Rule, View
+from plimsoll.scheduling.views import View
+
+# So few pods are placed one by one sooner than the arrays for placing them together are set up.
+_A_FEW = 3
 
 
 class Placer:
@@ -40,7 +44,7 @@ class Placer:
         With `give_way`, the spread of pods placed earlier is broken before a pod stays unplaced.
         """
         view = self.view(pod_class)
-        view.expect_empty_hosts(self.expects_empty_hosts)
+        view.expect_empty_hosts(expected=self.expects_empty_hosts)
         placed: list[int] = []
         self._place_all(view, shape, count, placed, may_open=may_open)
         if give_way and len(placed) < count and view.protects_others:
@@ -54,7 +58,7 @@ class Placer:
         view = self.view(pod_class)
         if not view.mask()[row] or any(self.board.free[resource, row] < amount for resource, amount in shape):
             return False
-        self._put(view, shape, np.array([row]), np.ones(1, np.int64))
+        self._put_one(view, shape, row)
         self._note_reliance(view)
         return True
 
@@ -72,9 +76,8 @@ class Placer:
         else:
             view.forget_openable()
         while len(placed) < count:
-            before = len(placed)
-            left = count - before
-            if self._fill_with_foresight(view, shape, left, placed, opened if opened_in is not None else 0):
+            left = count - len(placed)
+            if self._fill_with_foresight(view, shape, left, placed, 0 if opened_in is None else opened):
                 opened_in = None
                 self._note_reliance(view)
                 continue
@@ -95,33 +98,38 @@ class Placer:
     # ── on open nodes ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _fill_with_foresight(self, view: View, shape: Shape, left: int, placed: list[int], first: int) -> bool:
-        if view.protecting and view.foresee(True):
+        if view.protecting and view.foresee(foreseen=True):
             filled = self._fill(view, shape, left, placed, first)
-            view.foresee(False)
+            view.foresee(foreseen=False)
             if filled:
                 return True
         return self._fill(view, shape, left, placed, first)
 
     def _fill(self, view: View, shape: Shape, left: int, placed: list[int], first: int) -> bool:
-        """Place what fits now on rows from `first` on, existing and coming nodes before new ones; False if nothing does."""
+        """Place what fits now on rows from `first` on, existing and coming before new ones; False if nothing does."""
         board = self.board
+        crowding: list[Rule] = []
+        single = left == 1 or view.has_preferences or (view.together is not None and view.together.first)
+        if not single:
+            crowding = [rule for rule in view.asked() if rule.crowding]
+            zonal = [rule for rule in crowding if not self._on_hosts(rule)]
+            if zonal:
+                level = zonal[0] if len(zonal) == 1 and left > _A_FEW and not self.first_fit else None
+                if isinstance(level, Level) and self._fill_levels(view, shape, left, level, placed, first):
+                    return True
+                single = True
         mask = view.mask()
-        crowding = view.crowding()
-        zonal = [rule for rule in crowding if not self._on_hosts(rule)]
-        decisive = view.has_preferences or (view.together is not None and view.together.first)
-        if left > 1 and len(zonal) == 1 and isinstance(zonal[0], Levelled) and not decisive and not self.first_fit:
-            if self._fill_levels(view, shape, left, zonal[0], placed, first):
-                return True
-        single = left == 1 or bool(zonal) or decisive
         for start, stop in ((first, board.first_new), (max(first, board.first_new), board.size)):
+            if start >= stop:
+                continue
             if self.first_fit and stop == board.size and not self.grower.sizes_are_fixed():
-                return self._fill_first(view, shape, 1 if single else left, crowding, placed, first)
+                return self._fill_first(view, shape, 1 if single else left, placed, first)
             rows = self._fitting(shape, mask, start, stop)
             if not len(rows):
                 continue
             if single:
                 row = self._best(view, rows)
-                self._put(view, shape, np.array([row]), np.ones(1, np.int64))
+                self._put_one(view, shape, row)
                 placed.append(row)
             else:
                 rows, counts = self._choose(rows, self._capacity(shape, rows, crowding), left)
@@ -130,20 +138,17 @@ class Placer:
             return True
         return False
 
-    def _fill_first(
-        self, view: View, shape: Shape, left: int, crowding: list[Rule], placed: list[int], first: int
-    ) -> bool:
+    def _fill_first(self, view: View, shape: Shape, left: int, placed: list[int], first: int) -> bool:
         """The first new node that could become an offering which holds one more, filled to what it could hold at most."""
-        board = self.board
+        crowding = [rule for rule in view.asked() if rule.crowding]
         for row in self.grower.could_hold(view, shape):
             if row < first:
                 continue
-            most = left
-            for rule in crowding:
-                most = min(most, int(rule.room_by_row(board.size)[row]))
+            rows = np.array([row])
+            most = min([left, *(int(rule.room_at(rows)[0]) for rule in crowding)])
             count = self.grower.resize_for(view, row, shape, most)
             if count:
-                self._put(view, shape, np.array([row]), np.array([count]))
+                self._put(view, shape, rows, np.array([count]))
                 placed += [row] * count
                 return True
         return False
@@ -152,27 +157,23 @@ class Placer:
         return rule.topology.of_hosts and rule.topology.private_rows >= self.board.size
 
     def _fitting(self, shape: Shape, mask: Mask, start: int, stop: int) -> RowIndex:
-        if start >= stop:
-            return np.zeros(0, np.intp)
         fits = mask[start:stop]
         free = self.board.free
         for resource, amount in shape:
             fits = fits & (free[resource, start:stop] >= amount)
         rows: RowIndex = fits.nonzero()[0]
-        return rows + start
+        return rows + start if start else rows
 
     def _best(self, view: View, rows: RowIndex) -> int:
         if view.has_preferences:
             liking = view.liking()[rows]
             rows = rows[liking == liking.max()]
         if view.together is not None and view.together.first:
-            rows = self._roomiest_domain(view, rows)
+            rows = self._roomiest_domain(view.together.counters[0].topology.domain[rows], rows)
         return int(rows[0] if self.first_fit else rows[self.board.slack[rows].argmin()])
 
-    def _roomiest_domain(self, view: View, rows: RowIndex) -> RowIndex:
+    def _roomiest_domain(self, domains: RowIndex, rows: RowIndex) -> RowIndex:
         """The first of a group that stays together decides for all: let it be where most room is."""
-        assert view.together is not None  # noqa: S101
-        domains = view.together.counters[0].topology.domain[rows]
         return rows[domains == np.bincount(domains, np.maximum(self.board.slack[rows], 0) + 1e-12).argmax()]
 
     def _capacity(self, shape: Shape, rows: RowIndex, crowding: list[Rule]) -> Ints:
@@ -182,40 +183,51 @@ class Placer:
         for resource, amount in shape:
             np.minimum(capacity, free[resource, rows] // amount, out=capacity)
         for rule in crowding:
-            np.minimum(capacity, rule.room_by_row(self.board.size)[rows], out=capacity)
+            np.minimum(capacity, rule.room_at(rows), out=capacity)
         return capacity
 
     def _choose(self, rows: RowIndex, capacity: Ints, left: int) -> tuple[RowIndex, Ints]:
         """Fill the tightest row first, each to the brim, until `left` pods have a place."""
         if not self.first_fit and len(rows) > 1:
-            order = np.argsort(self.board.slack[rows], kind="stable")
+            order = self.board.slack[rows].argsort(kind="stable")
+            if len(order) > left:
+                order = order[:left]  # each takes at least one
             rows, capacity = rows[order], capacity[order]
-        before = np.cumsum(capacity) - capacity
-        counts = np.clip(left - before, 0, capacity)
-        used = int(np.searchsorted(before, left))
-        return rows[:used], counts[:used]
+        total = capacity.cumsum()
+        used = int(total.searchsorted(left)) + 1
+        rows, capacity = rows[:used], capacity[:used]
+        over = int(total[len(rows) - 1]) - left
+        if over > 0:
+            capacity[-1] -= over
+        return rows, capacity
 
     def _put(self, view: View, shape: Shape, rows: RowIndex, counts: Ints) -> None:
-        if len(rows) <= 3:
+        if len(rows) <= _A_FEW:
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
-                self.board.place_one(view.pod_class, shape, row, count)
-        else:
-            self.board.place(view.pod_class, shape, rows, counts)
+                self._put_one(view, shape, row, count)
+            return
+        self.board.place(view.pod_class, shape, rows, counts)
         if not view.uniform:
             new = rows[rows >= self.board.first_new]
             if len(new):
                 self.board.narrow(new, view.lane_sets)
 
-    def _fill_levels(self, view: View, shape: Shape, left: int, rule: Levelled, placed: list[int], first: int) -> bool:
+    def _put_one(self, view: View, shape: Shape, row: int, count: int = 1) -> None:
+        self.board.place_one(view.pod_class, shape, row, count)
+        if not view.uniform and row >= self.board.first_new:
+            self.board.narrow(np.array([row]), view.lane_sets)
+
+    def _fill_levels(self, view: View, shape: Shape, left: int, rule: Level, placed: list[int], first: int) -> bool:
         """Spread over zones by counting: all domains with room rise together, none further above the lowest than allowed."""
         board = self.board
         rows = self._fitting(shape, view.mask(), first, board.size)
-        rows = rows[rule.topology.domain[rows] >= 0]
+        domains = rule.topology.domain[rows]
+        if len(domains) and domains.min() < 0:
+            rows, domains = rows[domains >= 0], domains[domains >= 0]
         if not len(rows):
             return False
-        hosts = [other for other in view.crowding() if other is not rule]
+        hosts = [other for other in view.asked() if other.crowding and other is not rule]
         capacity = self._capacity(shape, rows, hosts)
-        domains = rule.topology.domain[rows]
         counts = rule.counter.by_domain()
         room = np.bincount(domains, capacity, minlength=len(counts)).astype(np.int64)
         shares = levelled(counts.tolist(), room.tolist(), left, rule.level_limit(room > 0))
@@ -223,11 +235,12 @@ class Placer:
         for domain, share in enumerate(shares):
             if not share:
                 continue
-            inside = domains == domain
-            for part in (inside & (rows < board.first_new), inside & (rows >= board.first_new)):
-                if share and part.any():
-                    chosen, numbers = self._choose(rows[part], capacity[part], share)
+            inside = (domains == domain).nonzero()[0]
+            split = int(rows[inside].searchsorted(board.first_new))
+            for part in (inside[:split], inside[split:]):
+                if share and len(part):
                     level = int(counts[domain])
+                    chosen, numbers = self._choose(rows[part], capacity[part], share)
                     self._put(view, shape, chosen, numbers)
                     expanded = np.repeat(chosen, numbers).tolist()
                     by_level += [(level + i, domain, row) for i, row in enumerate(expanded)]
@@ -242,10 +255,10 @@ class Placer:
         """Open nodes for up to `left` pods in the lane that needs the fewest and then the cheapest; None if there is none."""
         board = self.board
         lanes = board.offerings.lanes
-        crowding = view.crowding()
+        crowding = [rule for rule in view.asked() if rule.crowding]
         a_node = min((rule.room_on_new_host() for rule in crowding), default=PLENTY)
         best: tuple[float, ...] | None = None
-        ties: list[int] = []
+        ties: list[tuple[int, int, int]] = []
         for index, lane in enumerate(lanes):
             if index in closed or not view.allows_lane(index):
                 continue
@@ -253,26 +266,18 @@ class Placer:
             if choice is None:
                 continue
             member, holds = choice
-            offering = int(lane.members[member])
-            liked = 0 if view.offerings_liked is None else int(view.offerings_liked[offering])
-            rank = (
-                -board.offerings.templates[lane.template].priority,
-                -liked,
-                0 if self.first_fit else -holds,
-                float(lane.prices[member]),
-            )
+            liked = 0 if view.offerings_liked is None else int(view.offerings_liked[lane.members[member]])
+            priority = board.offerings.templates[lane.template].priority
+            rank = (-priority, -liked, 0 if self.first_fit else -holds, float(lane.prices[member]))
             if best is None or rank < best:
-                best, ties = rank, [index]
-            elif rank == best:
-                ties.append(index)
+                best, ties = rank, []
+            if rank == best:
+                ties.append((index, member, holds))
         if best is None:
             return None
-        index = min(ties, key=lambda i: (lanes[i].nodes_opened, i))
-        choice = self.grower.opening(view, index, shape, min(left, a_node))
-        assert choice is not None  # noqa: S101
-        member, holds = choice
         if view.growable().any():
             self.opened_for_room += 1
+        index, member, holds = min(ties, key=lambda tie: (lanes[tie[0]].nodes_opened, tie[0]))
         nodes = -(-left // holds)
         offering = int(lanes[index].members[member])
         if any(not self._on_hosts(rule) for rule in crowding) or view.minds_daemons_of(offering):

@@ -43,6 +43,10 @@ class Plan:
         in_play = {group.pod_class.index: group.pod_class for group in groups}
         self.board = Board(snapshot, in_play.values(), templates, coming)
         self.placer = Placer(self.board, first_fit=first_fit)
+        self._largest: dict[int, float] = {}  # by class: the size of its largest pods; its groups follow one another
+        for group in groups:
+            index = group.pod_class.index
+            self._largest[index] = max(self._largest.get(index, 0.0), self._size(group))
         self.groups = sorted(groups, key=self._by_size if first_fit else self._hardest_first)
         self.placed: list[tuple[Group, list[int], list[int]]] = []  # group, positions of its pods, rows; in order
         self.left: dict[int, list[int]] = {}  # index of the group → positions of its unplaced pods
@@ -83,7 +87,7 @@ class Plan:
         me = group.pod_class
         on_hosts = bool(me.ports) or any(term.topology_key == HOSTNAME for term in me.anti_affinity)
         rank = 0 if on_hosts else 1 if me.spread else 2 if me.affinity or me.anti_affinity else 3
-        return (-me.priority, rank, -self._size(group), me.index)
+        return (-me.priority, rank, -self._largest[me.index], me.index, -self._size(group))
 
     def _by_size(self, group: Group) -> tuple[float, ...]:
         amounts = dict(group.shape)

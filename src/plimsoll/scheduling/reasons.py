@@ -19,7 +19,8 @@ from plimsoll.scheduling.offerings import Lane
 from plimsoll.scheduling.requests import written
 from plimsoll.scheduling.rules import UNSCHEDULABLE, selector_text, tolerates, untolerated
 from plimsoll.scheduling.topology import Mask
-from plimsoll.scheduling.views import EvenlySpread, NoneThere, View
+from plimsoll.scheduling.neighbours import EvenlySpread, NoneThere
+from plimsoll.scheduling.views import View
 
 
 class Check(NamedTuple):

@@ -78,31 +78,36 @@ class Counter:
         self.eligible_at_first = np.zeros(0, np.bool_) if eligible is None else eligible.copy()
         self.count: Counts = np.zeros(max(8, len(topology.values)), np.int64)
         self.total = 0
-        self.nodes: Counts = np.zeros(0, np.int64)  # by domain: how many eligible nodes; spread only
         self.counted_offerings: Mask | None = None  # spread only: whether a new node of each offering is eligible
+        self.there: Mask = np.zeros(0, np.bool_)  # spread only, by domain: whether it has an eligible node
+        self.there_count = 0
+        self.nodes_version = 0
         self.version = 0
-        self._minimum = 0
-        self._minimum_at: tuple[int, int, int] = (-1, 0, 0)
+        self._low = -1  # the fewest in any domain that is there, and how many domains have so few; -1: not known
+        self._at_low = 0
         if eligible is not None:
             self.nodes_changed()
 
     def nodes_changed(self) -> None:
-        """Count eligible nodes anew after some appeared or went."""
+        """Find the domains that are there anew, after eligible nodes appeared or went."""
         if self.eligible is not None:
-            domains = self.topology.domain[self.eligible]
-            self.nodes = np.bincount(domains[domains >= 0], minlength=len(self.topology.values))
+            self.there = np.zeros(len(self.topology.values) + 1, np.bool_)
+            self.there[self.topology.domain[self.eligible]] = True  # NOWHERE is -1: the last, which is cut off
+            self.there = self.there[:-1]
+            self.there_count = int(self.there.sum())
             self._fit()
+            self._low = -1
+            self.nodes_version += 1
             self.version += 1
 
     def _fit(self) -> None:
         """Have a count for every domain that is known by now."""
         known = len(self.topology.values)
         if known > len(self.count):
-            self.count = np.concatenate(
-                (self.count, np.zeros(max(known, 2 * len(self.count)) - len(self.count), np.int64))
-            )
-        if self.eligible is not None and known > len(self.nodes):
-            self.nodes = np.concatenate((self.nodes, np.zeros(known - len(self.nodes), np.int64)))
+            more = max(known, 2 * len(self.count)) - len(self.count)
+            self.count = np.concatenate((self.count, np.zeros(more, np.int64)))
+        if self.eligible is not None and known > len(self.there):
+            self.there = np.concatenate((self.there, np.zeros(known - len(self.there), np.bool_)))
 
     def add(self, rows: NDArray[np.intp], amounts: Counts | int) -> None:
         """Pods of the counted kind arrive on (or, negative, leave) rows; a row may occur twice."""
@@ -121,17 +126,25 @@ class Counter:
         self._fit()
         np.add.at(self.count, domains, amounts)
         self.total += amounts * len(domains) if isinstance(amounts, int) else int(amounts.sum())
+        self._low = -1
         self.version += 1
 
     def add_one(self, row: int, amount: int = 1) -> None:
-        domain = self.topology.domain[row]
+        domain = int(self.topology.domain[row])
         if domain < 0 or (self.eligible is not None and not self.eligible[row]):
             return
         if domain >= len(self.count):
             self._fit()
-        self.count[domain] += amount
+        before = int(self.count[domain])
+        self.count[domain] = before + amount
         self.total += amount
         self.version += 1
+        if before == self._low:
+            self._at_low -= 1
+            if not self._at_low:
+                self._low = -1
+        if amount < 0:
+            self._low = -1
 
     def by_domain(self) -> Counts:
         known = len(self.topology.values)
@@ -139,16 +152,14 @@ class Counter:
             self._fit()
         return self.count[:known]
 
-    def minimum(self, min_domains: int, openable: Mask | None = None) -> int:
-        """The fewest in any domain that there is, or that could be opened; zero while there are too few of them."""
-        at = (self.version, min_domains, id(openable))
-        if self._minimum_at != at:
-            there = self.there(openable)
-            self._minimum = int(self.by_domain()[there].min()) if int(there.sum()) >= min_domains else 0
-            self._minimum_at = at
-        return self._minimum
-
-    def there(self, openable: Mask | None = None) -> Mask:
-        """The domains that a spread sees, or soon could."""
-        self._fit()
-        return self.nodes > 0 if openable is None else (self.nodes > 0) | openable
+    def minimum(self, min_domains: int, expected: int = 0) -> int:
+        """The fewest in any domain: zero while there are too few of them, or while `expected` more are to come, empty."""
+        if expected or self.there_count < max(1, min_domains):
+            return 0
+        if self._low < 0:
+            if len(self.there) < len(self.topology.values):
+                self._fit()
+            counts = self.by_domain()[self.there]
+            self._low = int(counts.min())
+            self._at_low = int((counts == self._low).sum())
+        return self._low

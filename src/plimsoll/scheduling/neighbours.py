@@ -1,0 +1,201 @@
+"""The rules about other pods: affinity, anti-affinity, host ports and topology spread, as questions to counters.
+
+A rule tells two things: which domains allow one more pod of the class now, and, where pods of the class get in each other's way,
+how many more each domain can take.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plimsoll.scheduling.classes import Spread
+from plimsoll.scheduling.topology import Counter, Counts, Mask, NOWHERE
+
+PLENTY = 2**31
+
+
+class Rule:
+    """A rule over one counter. `crowding`: each pod of the class that is placed leaves less room for the next."""
+
+    protects = False  # guards the spread of pods placed earlier; gives way before a pod stays unplaced
+    nowhere = True  # whether a node without the label is allowed
+
+    def __init__(self, counter: Counter, *, crowding: bool) -> None:
+        self.counter = counter
+        self.topology = counter.topology
+        self.crowding = crowding
+        self._rows: Mask = np.zeros(0, np.bool_)
+        self._rows_for: tuple[int, bytes] = (0, b"")
+
+    def allowed(self) -> Mask:
+        """By domain: whether one more pod of the class may come."""
+        raise NotImplementedError
+
+    def room(self) -> Counts:
+        """By domain: how many more pods of the class may come if nothing else changes. For crowding rules."""
+        raise NotImplementedError
+
+    def rows(self, size: int) -> Mask:
+        """By row: whether one more pod of the class may come."""
+        allowed = self.allowed()
+        if self.topology.private_rows >= size and len(allowed) >= size:
+            return allowed[:size]
+        at = (size, allowed.tobytes())
+        if at != self._rows_for:
+            padded = np.append(allowed, self.nowhere)  # NOWHERE is -1: the last
+            self._rows, self._rows_for = padded[self.topology.domain[:size]], at
+        return self._rows
+
+    def room_at(self, rows: NDArray[np.intp]) -> Counts:
+        padded = np.append(self.room(), PLENTY if self.nowhere else 0)
+        room: Counts = padded[self.topology.domain[rows]]
+        return room
+
+    def room_on_new_host(self) -> int:
+        """How many pods of the class may share a new node, if the rule is about hosts."""
+        return PLENTY
+
+    def allows_new(self, value: str | None) -> bool:
+        """Whether a new node in that domain would do. A new host is a domain of its own, and empty."""
+        if self.topology.of_hosts:
+            return True
+        if value is None:
+            return self.nowhere
+        return bool(self.allowed()[self.topology.enter(value)])
+
+
+class NoneThere(Rule):
+    """Anti-affinity, host ports: not where there is one already."""
+
+    def allowed(self) -> Mask:
+        return self.counter.by_domain() == 0
+
+    def room(self) -> Counts:
+        return (self.counter.by_domain() == 0).astype(np.int64)
+
+    def room_on_new_host(self) -> int:
+        return 1 if self.topology.of_hosts else PLENTY
+
+
+class Level(Rule):
+    """A rule under which domains fill up like water: none may stand further above the lowest than `max_skew`."""
+
+    def __init__(self, counter: Counter, max_skew: int, min_domains: int, *, crowding: bool) -> None:
+        super().__init__(counter, crowding=crowding)
+        self.max_skew = max_skew
+        self.min_domains = min_domains
+        self.openable: Mask | None = None  # by domain: a node could be opened there for the class
+        self._expected = 0
+        self._expected_for: tuple[int, Mask | None] = (-1, None)
+
+    def limit(self) -> int:
+        """The most that a domain may hold once the pod is there."""
+        return self.max_skew + self.counter.minimum(self.min_domains, self.domains_to_come())
+
+    def domains_to_come(self) -> int:
+        """How many domains have no node yet but could: a spread goes there before any domain gets ahead."""
+        if self.openable is None:
+            return 0
+        nodes_version, openable = self._expected_for
+        if nodes_version != self.counter.nodes_version or openable is not self.openable:
+            there = np.zeros(len(self.openable), np.bool_)
+            there[: len(self.counter.there)] = self.counter.there[: len(there)]
+            self._expected = int((self.openable & ~there).sum())
+            self._expected_for = (self.counter.nodes_version, self.openable)
+        return self._expected
+
+    def level_limit(self, rising: Mask) -> int:
+        """How high the domains in `rising` may go together: held down by the lowest of those that stay behind."""
+        expected = self.domains_to_come()
+        if self.counter.there_count + expected < self.min_domains:
+            return self.max_skew
+        counts = self.counter.by_domain()
+        there = self.counter.there[: len(counts)]
+        if expected and self.openable is not None:
+            there = there | self.openable[: len(counts)]
+        behind = counts[there & ~rising]
+        return self.max_skew + int(behind.min()) if len(behind) else PLENTY
+
+
+class EvenlySpread(Level):
+    """The pod's own topology spread."""
+
+    nowhere = False
+
+    def __init__(self, counter: Counter, spread: Spread) -> None:
+        crowding = spread.self_match and spread.counts_pods
+        super().__init__(counter, spread.max_skew, spread.min_domains, crowding=crowding)
+        self.spread = spread
+        self.expects_empty_hosts = False  # more nodes may follow, and the emptiest host has none
+
+    def limit(self) -> int:
+        if not self.spread.counts_pods:
+            return PLENTY
+        if self.topology.of_hosts and self.expects_empty_hosts:
+            return self.max_skew
+        return super().limit()
+
+    def allowed(self) -> Mask:
+        return self.counter.by_domain() <= self.limit() - self.spread.self_match
+
+    def room(self) -> Counts:
+        return np.maximum(self.limit() - self.counter.by_domain(), 0)
+
+    def room_on_new_host(self) -> int:
+        return self.limit() if self.topology.of_hosts else PLENTY
+
+
+class KeepsOthersSpread(Level):
+    """Not one more where that would break the spread of pods that this plan has placed."""
+
+    protects = True
+
+    def __init__(self, counter: Counter, kept: Counter, max_skew: int, min_domains: int) -> None:
+        super().__init__(counter, max_skew, min_domains, crowding=True)
+        self.kept = kept
+        self.foresees = False  # pods that rely on the spread may yet come to any zone
+
+    def allowed(self) -> Mask:
+        below = self.counter.by_domain() < self.limit()
+        return below if self.foresees else below | (self.kept.by_domain() == 0)
+
+    def room(self) -> Counts:
+        room = np.maximum(self.limit() - self.counter.by_domain(), 0)
+        return room if self.foresees else np.where(self.kept.by_domain() == 0, PLENTY, room)
+
+
+class Together:
+    """Pod affinity: where pods that match every term are; the first of a group that wants its own company goes anywhere."""
+
+    def __init__(self, counters: list[Counter], *, wants_itself: bool) -> None:
+        self.counters = counters
+        self.wants_itself = wants_itself
+
+    @property
+    def first(self) -> bool:
+        return self.wants_itself and not any(counter.total for counter in self.counters)
+
+    def rows(self, size: int) -> Mask:
+        first = self.first
+        allowed = np.ones(size, np.bool_)
+        for counter in self.counters:
+            domain = counter.topology.domain[:size]
+            if first:
+                allowed &= domain != NOWHERE
+            else:
+                allowed &= np.append(counter.by_domain() > 0, np.False_)[domain]
+        return allowed
+
+    def allows_new(self, domains: dict[str, str | None]) -> bool:
+        first = self.first
+        for counter in self.counters:
+            topology = counter.topology
+            if topology.of_hosts:
+                if not first:
+                    return False
+                continue
+            value = domains.get(topology.key)
+            if value is None or (not first and not counter.by_domain()[topology.enter(value)]):
+                return False
+        return True
