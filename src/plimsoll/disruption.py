@@ -23,6 +23,8 @@ from plimsoll.kube.types import Pod, PodDisruptionBudget
 
 # The API server refuses while a budget's controller has so many evictions still to see through.
 DISRUPTED_PODS_LIMIT = 2000
+# Longer than the API server works on a request (60 s), and than a watch may be silent before it is taken for dead.
+UNDER_WAY_SECONDS = 180.0
 
 
 class Disruption(Struct, frozen=True):
@@ -54,7 +56,7 @@ class DisruptionLedger:
 
     def withdraw(self, disruption: Disruption) -> None:
         """The eviction certainly did not happen."""
-        if self._asked.pop(disruption.uid, None) is not None:
+        if self._asked.pop(disruption.uid, None) is not None and disruption in self._recent:
             self._recent.remove(disruption)
 
     def recall(self, disruptions: Iterable[Disruption]) -> None:
@@ -101,14 +103,20 @@ class DisruptionLedger:
         """The node of these pods went by itself: they were disrupted, though not by us."""
         known = {disruption.uid for disruption in self._recent}
         for pod in pods:
-            if pod.metadata.uid not in known and pod.ready and not pod.finished:
-                owner = owner_of(pod, view)
+            # Ready or not: whether a pod's own change is heard before its node's is chance. A daemon's pod has no other
+            # place to be, so its loss is the node's alone.
+            owner = owner_of(pod, view)
+            if pod.uid not in known and not never_ran(pod) and owner.key.kind != "DaemonSet":
                 self.enter(Disruption(owner.key, f"{pod.namespace}/{pod.name}", pod.uid, now, ours=False))
 
     def _forget(self, now: float) -> None:
         oldest = now - self._kept_seconds
         while self._recent and self._recent[0].at <= oldest:
             self._recent.popleft()
+        # Written down and never sent: once nothing can be under way any more, it no longer holds others back.
+        settled = now - min(UNDER_WAY_SECONDS, self._limits.period.total_seconds())
+        for uid in [uid for uid, disruption in self._asked.items() if disruption.at <= settled]:
+            del self._asked[uid]
 
     def _still_unseen(self, view: View) -> Mapping[str, Pod]:
         """Pods, by UID, that we asked to leave and that the view still shows as if nothing had happened."""

@@ -74,6 +74,7 @@ class Operator:
         self._clock = clock
         self.metrics = metrics
         self._ended: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
+        self._beginning: asyncio.Task[None] | None = None
 
         self._stores: dict[Resource[Any], Store[Any]] = {r: Store(r) for r in watched_by(controllers)}
         self.view = View(self._stores)
@@ -168,7 +169,7 @@ class Operator:
             return code
         finally:
             # Workers first: nothing may be written once the lease is given back.
-            await _cancel(stopped, *working)
+            await _cancel(stopped, *working, *([self._beginning] if self._beginning else []))
             if election is not None:
                 await _cancel(election)
             await _cancel(recorder, *background)
@@ -205,7 +206,9 @@ class Operator:
         self._spawn_beginning()
 
     def _spawn_beginning(self) -> None:
-        self._spawn(self._begin(), "beginning of a tenure")
+        if self._beginning is not None:
+            self._beginning.cancel()
+        self._beginning = self._spawn(self._begin(), "beginning of a tenure")
 
     async def _begin(self) -> None:
         """What was written down before counts from the first decision on; then every key is looked at."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.disruption import Disruption, DisruptionLedger
+from plimsoll.disruption import UNDER_WAY_SECONDS, Disruption, DisruptionLedger
 from plimsoll.kube.resources import BUDGETS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Key
 from plimsoll.kube.store import View
 from tests import build
@@ -132,3 +132,25 @@ def test_nothing_is_disrupted_before_memory_was_read_or_after_the_tenure_ended()
     book.recall([Disruption(WEB, f"default/{pods[1].name}", pods[1].uid, at=-5.0)])
     # The former leader asked pods[1] to leave; this view does not show it yet.
     assert refusal(book, pods[0], seen) == "OwnerDisrupted"
+
+
+def test_what_was_written_down_and_never_sent_stops_holding_others_back():
+    deployment, replica_set, pods = workload()
+    seen = view(deployment, replica_set, pods)
+    book = ledger()
+    book.recall([Disruption(WEB, f"default/{pods[1].name}", pods[1].uid, at=0.0)])
+    assert book.refusal(pods[0], seen, UNDER_WAY_SECONDS - 1, workload=WEB) is not None
+    assert book.refusal(pods[0], seen, UNDER_WAY_SECONDS, workload=WEB) is None
+    assert len(book.recent(UNDER_WAY_SECONDS)) == 1  # against the limits it counts for the whole period
+
+
+def test_a_lost_nodes_pods_count_whether_or_not_they_were_heard_of_first():
+    deployment, replica_set, pods = workload()
+    unready = build.pod("web-1-9", owner=replica_set, ready=False)
+    daemon = build.pod(
+        "agent", ownerReferences=[{"kind": "DaemonSet", "name": "agent", "uid": "d", "controller": True}]
+    )
+    pending = build.pod("web-1-8", owner=replica_set, phase="Pending")
+    book = ledger()
+    book.node_lost((pods[0], unready, daemon, pending), view(deployment, replica_set, pods), 0.0)
+    assert sorted(disruption.pod for disruption in book.recent(1.0)) == ["default/web-1-0", "default/web-1-9"]
