@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
-from plimsoll.config import DisruptionLimits
+from plimsoll.disruption import UNDER_WAY_SECONDS
+from tests.clocks import PushedClock
 from tests.eventually import eventually
 from tests.faults import invariants
 from tests.faults.example import LEAVE
@@ -44,15 +43,18 @@ async def test_another_pod_waits_for_what_may_still_arrive(scene: Scene) -> None
 async def test_what_was_never_sent_does_not_block_for_ever(scene: Scene) -> None:
     """L1: the eviction was written down and never sent, and nobody wants it any more. In time it stops counting."""
     pods = await scene.deploy(leaving=1)
-    brief = DisruptionLimits(period=timedelta(seconds=5))
     scene.rules.add(EVICT, CrashBefore(), times=1)
-    first = await Run.start(scene.proxy, "first", config(scene.namespace, limits=brief))
+    first = await Run.start(scene.proxy, "first", config(scene.namespace))
     await first.exit_code()
     assert [one.sent for one in evictions(scene.record)] == [False]
 
     await scene.annotate("pods", pods[0]["metadata"]["name"], {LEAVE: None})
     await scene.ask_to_leave(pods[1])
-    second = await Run.start(scene.proxy, "second", config(scene.namespace, limits=brief))
+    clock = PushedClock()
+    second = await Run.start(scene.proxy, "second", config(scene.namespace), clock=clock)
+    await eventually(lambda: second.metric("plimsoll_blocked", code="OwnerDisrupted") == 1, "it waits, and says so")
+    clock.push(UNDER_WAY_SECONDS)
+    await second.look()
     await scene.comes_to_rest(second)
     await second.stop()
     invariants.all_of(scene)
