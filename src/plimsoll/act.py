@@ -16,7 +16,8 @@ from msgspec import Struct
 
 from plimsoll.audit import AuditRecord, AuditTrail
 from plimsoll.clock import Clock
-from plimsoll.decision import Action, Blocker, Create, Decision, Delete, Evict, Note, Patch, Ref
+from plimsoll.conversation import Answer, Write, converse
+from plimsoll.decision import Action, Blocker, Converse, Create, Decision, Delete, Evict, Note, Patch, Ref
 from plimsoll.disruption import Disruption, DisruptionLedger, never_ran
 from plimsoll.freshness import OwnWrites
 from plimsoll.kube.client import Client
@@ -25,6 +26,7 @@ from plimsoll.kube.events import EventRecorder, Happening
 from plimsoll.kube.lease import Leadership
 from plimsoll.kube.resources import Key
 from plimsoll.kube.store import View
+from plimsoll.kube.types import KubeObject
 from plimsoll.memory import DisruptionMemory
 from plimsoll.metrics import Metrics
 
@@ -48,6 +50,7 @@ class Result(Struct, frozen=True):
     word: Word
     detail: str = ""
     blocker: Blocker | None = None
+    written: KubeObject | None = None  # the object as it is after the write, where that is known
 
 
 class Outcome(Struct, frozen=True):
@@ -155,11 +158,13 @@ class Door:
         )
 
     async def _limited(self, controller: str, key: Key, action: Action, epoch: str) -> Result:
+        if isinstance(action, Converse):  # its writes are limited one by one; holding a place meanwhile could lock all
+            return await self._one(controller, key, action, epoch)
         async with self._concurrency:
             return await self._one(controller, key, action, epoch)
 
     async def _one(self, controller: str, key: Key, action: Action, epoch: str) -> Result:
-        result = await self._attempt(key, action, epoch)
+        result = await self._attempt(controller, key, action, epoch)
         kind = type(action).__name__
         self._metrics.actions.labels(controller, kind, result.word).inc()
         target = _target(action)
@@ -179,7 +184,7 @@ class Door:
             self.tell(action.note)
         return result
 
-    async def _attempt(self, key: Key, action: Action, epoch: str) -> Result:
+    async def _attempt(self, controller: str, key: Key, action: Action, epoch: str) -> Result:
         if self._read_only:
             return Result(action, "would", "read-only: nothing was written")
         try:
@@ -193,6 +198,8 @@ class Door:
                     return await self._delete(key, action, epoch)
                 case Evict():
                     return await self._evict(key, action, epoch)
+                case Converse():
+                    return await self._converse(controller, key, action, epoch)
         except _Stop as stop:
             return Result(action, stop.word, str(stop), stop.blocker)
         except NotFound:
@@ -227,7 +234,7 @@ class Door:
             resource_version=target.resource_version if action.if_unchanged else "", subresource=action.subresource,
         )  # fmt: skip
         self._own_writes.wrote(key, target, changed.metadata.resource_version)
-        return Result(action, "done")
+        return Result(action, "done", written=changed)
 
     async def _create(self, key: Key, action: Create) -> Result:
         body = {
@@ -244,7 +251,7 @@ class Door:
             self._own_writes.wrote(key, Ref.to(action.resource, there), there.metadata.resource_version)
             return Result(action, "conflict", "an object of this name is already there")
         self._own_writes.wrote(key, Ref.to(action.resource, made), made.metadata.resource_version)
-        return Result(action, "done")
+        return Result(action, "done", written=made)
 
     async def _delete(self, key: Key, action: Delete, epoch: str) -> Result:
         target = action.target
@@ -285,6 +292,18 @@ class Door:
                 raise
             self._own_writes.removed(key, action.pod)
             return Result(action, "done")
+
+    async def _converse(self, controller: str, key: Key, action: Converse, epoch: str) -> Result:
+        """Hold a conversation; each of its writes passes the checks of its own, at the moment at which it is sent."""
+
+        async def write(writes: tuple[Write, ...]) -> tuple[Answer, ...]:
+            results = await asyncio.gather(*(self._limited(controller, key, one, epoch) for one in writes))
+            return tuple(Answer(result.word, result.written, result.detail) for result in results)
+
+        end = await converse(action, self._client, write, self._clock)
+        for note in end.notes:
+            self.tell(note)
+        return Result(action, end.word, end.detail, end.blocker)
 
     async def _read_live(self, key: Key, target: Ref) -> Any:
         """The object as it is now, if it still is as it was when it was decided about."""
