@@ -8,10 +8,11 @@ from plimsoll.config import Config
 from plimsoll.config import DisruptionWindow as WindowSection
 from plimsoll.config.sources import ConfigurationError, Problem
 from plimsoll.decision import Controller, DisruptionLimits
-from plimsoll.deletion_cost.algorithms import discover
+from plimsoll.deletion_cost.algorithms import Algorithms, discover
 from plimsoll.deletion_cost.controller import DeletionCostController
 from plimsoll.deletion_cost.spec import DeletionCostSettings
 from plimsoll.durations import format_duration
+from plimsoll.placement.capacity_order import Capacity
 from plimsoll.placement.classes import ClassRule, ClassRules
 from plimsoll.placement.controller import PlacementController
 from plimsoll.placement.distribution import Rounding
@@ -84,7 +85,12 @@ def _deletion_cost(config: Config) -> Controller:
         algorithms=section.algorithms,
         max_rewrites_per_minute=section.max_rewrites_per_minute,
     )
-    return DeletionCostController(settings, discover(section.algorithms))
+    algorithms = discover(section.algorithms)
+    if isinstance(algorithms.usable.get(Capacity.name), Capacity):
+        # A plug-in is made without arguments; ours must round and read as the placement controller does.
+        configured = {**algorithms.usable, Capacity.name: Capacity(placement_settings(config))}
+        algorithms = Algorithms(configured, algorithms.failures)
+    return DeletionCostController(settings, algorithms)
 
 
 MAKERS: Mapping[str, Callable[[Config], Controller]] = {
