@@ -1,0 +1,104 @@
+"""A ReplicaSet that creates pods, and a webhook that answers, without anything between them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from plimsoll.kube.codec import convert
+from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS
+from plimsoll.kube.store import View
+from plimsoll.kube.types import Deployment, KubeObject, Node, Pod, ReplicaSet, StatefulSet
+from plimsoll.placement.admission import Admission, Answer, Assigned, Request
+from plimsoll.placement.distribution import CapacityClass
+from plimsoll.placement.settings import PlacementSettings
+from plimsoll.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
+from tests import build
+
+SPOT, ON_DEMAND = CapacityClass.SPOT, CapacityClass.ON_DEMAND
+SPOT_LABEL = {"karpenter.sh/capacity-type": "spot"}
+
+
+def asking(spot: str = "70%", minimum: str = "0") -> dict[str, str]:
+    return {ENABLED: "true", SPOT_PERCENTAGE: spot, MIN_ON_DEMAND: minimum}
+
+
+def review(
+    owner: KubeObject | None,
+    *,
+    name: str = "",
+    operation: str = "CREATE",
+    dry_run: bool = False,
+    annotations: Mapping[str, str] | None = None,
+    spec: Mapping[str, Any] | None = None,
+    **metadata: Any,
+) -> Request:
+    """What the API server asks about a pod: no UID yet, and from a ReplicaSet no name."""
+    meta: dict[str, Any] = {"annotations": dict(annotations or {}), **metadata}
+    meta |= {"name": name} if name else {"generateName": "web-1-"}
+    if owner is not None:
+        meta["ownerReferences"] = [
+            {
+                "apiVersion": "apps/v1",
+                "kind": type(owner).__name__,
+                "name": owner.name,
+                "uid": owner.uid,
+                "controller": True,
+            }
+        ]
+    pod = {"metadata": meta, "spec": dict(spec or {})}
+    body = {"uid": "r1", "operation": operation, "namespace": "default", "dryRun": dry_run, "object": pod}
+    return convert(body, Request)
+
+
+class Scene:
+    """One workload, the view of it, and the answers."""
+
+    def __init__(
+        self, *objects: KubeObject, nodes: tuple[Node, ...] = (), settings: PlacementSettings | None = None
+    ) -> None:
+        kinds = {Deployment: DEPLOYMENTS, ReplicaSet: REPLICASETS, StatefulSet: STATEFULSETS, Pod: PODS}
+        found: dict[Any, list[KubeObject]] = {kind: [] for kind in (*kinds.values(), NODES)}
+        for obj in objects:
+            found[kinds[type(obj)]].append(obj)
+        found[NODES] = list(nodes)
+        self.view = View.of(found)
+        self.settings = settings or PlacementSettings()
+        self.admission = Admission(self.view, self.settings)
+        self.now_seconds = 0.0
+        self._tokens = (f"t{number}" for number in itertools.count(1))
+
+    def ask(self, request: Request, **options: Any) -> Answer:
+        return self.admission.answer(request, build.START, self.now_seconds, token=next(self._tokens), **options)
+
+    def admit(self, owner: KubeObject, **options: Any) -> Assigned:
+        answer = self.ask(review(owner), **options)
+        assert isinstance(answer, Assigned), answer
+        return answer
+
+    def would_get(self, owner: KubeObject) -> CapacityClass:
+        """The class that the next pod would get, asked without a trace."""
+        answer = self.ask(review(owner, dry_run=True))
+        assert isinstance(answer, Assigned), answer
+        return answer.marks.capacity_class
+
+    def appear(self, owner: KubeObject, assigned: Assigned, *, node: str = "") -> Pod:
+        """The pod was created, and the view shows it."""
+        pod = build.pod(owner=owner, node=node, phase="Pending", annotations=annotations_of(assigned))
+        self.view[PODS].put(pod)
+        return pod
+
+
+def annotations_of(assigned: Assigned) -> dict[str, str]:
+    marks = assigned.marks
+    return {
+        "plimsoll.dev/placement-class": marks.capacity_class.value,
+        "plimsoll.dev/placement-reason": marks.why.value,
+        "plimsoll.dev/placement-token": marks.token,
+    }
+
+
+def workload(replicas: int = 10, spot: str = "70%", minimum: str = "0", **more: Any) -> tuple[Deployment, ReplicaSet]:
+    deployment = build.deployment(replicas=replicas, annotations=asking(spot, minimum), **more)
+    return deployment, build.replica_set(replicas=replicas, owner=deployment)

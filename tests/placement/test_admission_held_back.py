@@ -1,0 +1,59 @@
+"""Spot ran short for a workload: its new pods get on-demand, and later one at a time tries spot again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from plimsoll.kube.codec import convert
+from plimsoll.kube.store import Store, View
+from plimsoll.kube.types import ConfigMap, Deployment, StatefulSet
+from plimsoll.placement.admission import Admission, Assigned
+from plimsoll.placement.holdback import Holdback, shard_name
+from plimsoll.placement.marks import Why
+from plimsoll.placement.workload import key_of
+from tests import build
+from tests.placement.admission_scene import ON_DEMAND, SPOT, Scene, asking, review, workload
+
+
+def held_back(scene: Scene, of: Deployment | StatefulSet, *, until: timedelta) -> None:
+    """Spot ran short ten minutes ago; the pause ends in `until`."""
+    record = Holdback(key_of(of), build.START - timedelta(minutes=10), build.START + until)
+    memory = scene.settings.memory
+    store: Store[ConfigMap] = Store(memory)
+    body = {
+        "metadata": {"namespace": scene.settings.namespace, "name": shard_name(of.uid)},
+        "data": {of.uid: msgspec.json.encode(record).decode()},
+    }
+    store.put(convert(body, ConfigMap))
+    scene.view = View({**scene.view._stores, memory: store})
+    scene.admission = Admission(scene.view, scene.settings)
+
+
+def test_on_demand_while_the_pause_lasts():
+    deployment, replica_set = workload(4, "100%")
+    scene = Scene(deployment, replica_set)
+    held_back(scene, deployment, until=timedelta(minutes=1))
+    marks = [scene.admit(replica_set).marks for _ in range(4)]
+    assert [(m.capacity_class, m.why) for m in marks] == [(ON_DEMAND, Why.HELD_BACK)] * 4
+
+
+def test_afterwards_one_is_sent_and_the_others_wait_for_what_becomes_of_it():
+    deployment, replica_set = workload(4, "100%")
+    scene = Scene(deployment, replica_set)
+    held_back(scene, deployment, until=timedelta(minutes=-1))
+    first = scene.admit(replica_set)
+    assert first.marks.capacity_class is SPOT
+    assert scene.admit(replica_set).marks.why is Why.HELD_BACK
+    scene.appear(replica_set, first)
+    assert scene.admit(replica_set).marks.why is Why.HELD_BACK
+
+
+def test_a_stateful_set_holds_back_too():
+    stateful_set = build.stateful_set(annotations=asking("100%"))
+    scene = Scene(stateful_set)
+    held_back(scene, stateful_set, until=timedelta(minutes=1))
+    answer = scene.ask(review(stateful_set, name="db-0"))
+    assert isinstance(answer, Assigned)
+    assert (answer.marks.capacity_class, answer.marks.why) == (ON_DEMAND, Why.HELD_BACK)
