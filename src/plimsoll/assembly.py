@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 
+from plimsoll.allocation.controller import AllocationController, AllocationSettings
 from plimsoll.config import Config
 from plimsoll.config import DisruptionWindow as WindowSection
 from plimsoll.config.sources import ConfigurationError, Problem
@@ -22,7 +24,8 @@ from plimsoll.placement.window import DisruptionWindow, parse_window
 
 def controllers(config: Config) -> tuple[Controller, ...]:
     """The controllers that exist and are switched on; ConfigurationError if one is asked for that does not."""
-    wanted: Sequence[str] = config.controllers.enabled or tuple(MAKERS)
+    # Two allocators that do not know of each other would give the same drive away: this one is never switched on unasked.
+    wanted: Sequence[str] = config.controllers.enabled or [name for name in MAKERS if name != AllocationController.name]
     if missing := [name for name in wanted if name not in MAKERS]:
         message = f"this version has no controller {', '.join(missing)}; it has: {', '.join(MAKERS)}"
         raise ConfigurationError([Problem("", "controllers.enabled", message)])
@@ -93,7 +96,18 @@ def _deletion_cost(config: Config) -> Controller:
     return DeletionCostController(settings, algorithms)
 
 
+def _allocation(config: Config) -> Controller:
+    section = config.allocation
+    settings = AllocationSettings(
+        namespace=section.namespace,
+        ports_per_container=60 if section.reduced_ports else 100,
+        shortage_wait=section.shortage_wait,
+    )
+    return AllocationController(settings, nonce=uuid.uuid4().hex)
+
+
 MAKERS: Mapping[str, Callable[[Config], Controller]] = {
     PlacementController.name: _placement,
     DeletionCostController.name: _deletion_cost,
+    AllocationController.name: _allocation,
 }

@@ -71,10 +71,15 @@ def releasing(now: datetime) -> dict[str, Any]:
     return {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _micro_time(now)}}
 
 
-def orphans(leases: Iterable[Lease], nodes: Iterable[str]) -> tuple[Lease, ...]:
-    """Leases of ours whose node is not among `nodes`."""
+def orphans(leases: Iterable[Lease], nodes: Iterable[str]) -> tuple[tuple[str, Lease], ...]:
+    """Leases whose node is not among `nodes`, with that node's name."""
     wanted = {lease_name(node) for node in nodes}
-    return tuple(lease for lease in leases if lease.name.startswith(PREFIX) and lease.name not in wanted)
+    return tuple(
+        (lease.name.removeprefix(PREFIX), lease)
+        for lease in leases
+        # The name of a node that is too long is not to be had from its lease; what cannot be asked for is left alone.
+        if lease.name.startswith(PREFIX) and lease.name not in wanted and len(lease.name) < _LONGEST_NAME - 17
+    )
 
 
 def _micro_time(now: datetime) -> str:

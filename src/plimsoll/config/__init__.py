@@ -180,7 +180,11 @@ class Controllers(Section, frozen=True):
     """Which controllers run, and how hard they work."""
 
     enabled: Annotated[
-        tuple[ControllerName, ...], about("The controllers that run; empty: all that exist. `--controllers` sets it.")
+        tuple[ControllerName, ...],
+        about(
+            "The controllers that run; empty: all but `allocation`, which must be named: another allocator may be at work. "
+            "`--controllers` sets it."
+        ),
     ] = ()
     reconcile_interval: Annotated[
         timedelta, span("Every key is looked at again at least this often, changed or not.", at_least="1s")
@@ -249,6 +253,30 @@ class Placement(Section, frozen=True):
     ] = 30
 
 
+class Allocation(Section, frozen=True):
+    """The controller that gives drives and ports to storage containers. It runs only where `controllers.enabled` names it."""
+
+    namespace: Annotated[
+        NamespaceName,
+        about("Where the Lease `weka-allocator-{node}` of each node is kept; every allocator must use the same one."),
+    ] = "weka-operator-system"
+    reduced_ports: Annotated[
+        bool,
+        about(
+            "New containers get 60 ports in a row instead of 100, for versions that need no more. How many one has is "
+            "remembered in its status."
+        ),
+    ] = False
+    shortage_wait: Annotated[
+        timedelta,
+        span(
+            "How long a container waits that found too few drives, too little capacity or no ports, unless something on its "
+            "node is freed earlier.",
+            at_least="1s",
+        ),
+    ] = timedelta(seconds=30)
+
+
 class Kubernetes(Section, frozen=True):
     """How the API server is talked to, and how old a view of the cluster may become."""
 
@@ -309,6 +337,7 @@ class Config(Section, frozen=True):
     operator: Operator = Operator()
     controllers: Controllers = Controllers()
     placement: Placement = Placement()
+    allocation: Allocation = Allocation()
     kubernetes: Kubernetes = Kubernetes()
     web: Web = Web()
     logging: Logging = Logging()
