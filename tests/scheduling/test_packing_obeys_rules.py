@@ -96,7 +96,7 @@ def check_candidates(case: Case, plan: Plan) -> None:
             assert not illegal_steps(swapped.before, swapped.placements), f"{new.name} as {candidate}"
 
 
-@examples(400)
+@examples(250)
 @given(clusters())
 def test_generated_clusters(case: Case) -> None:
     plan = plan_of(case)
@@ -104,7 +104,7 @@ def test_generated_clusters(case: Case) -> None:
     check_candidates(case, plan)
 
 
-@examples(100)
+@examples(60)
 @given(clusters(max_nodes=0, max_pending=10, max_bound=0))
 def test_generated_clusters_of_new_nodes_only(case: Case) -> None:
     plan = plan_of(case)
@@ -121,7 +121,7 @@ def test_many_more_clusters(case: Case) -> None:
     check_candidates(case, plan)
 
 
-@examples(50)
+@examples(30)
 @given(clusters())
 def test_the_same_question_has_the_same_answer_and_leaves_the_snapshot_as_it_was(case: Case) -> None:
     snapshot = case.snapshot()
@@ -132,9 +132,9 @@ def test_the_same_question_has_the_same_answer_and_leaves_the_snapshot_as_it_was
     assert list(first.placements) == list(again.placements) == list(anew.placements)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_diverse_pods_break_nothing_at_all(seed: int) -> None:
-    case = k1.case(300, seed)
+    case = k1.case(250, seed)
     plan = plan_of(case)
     assert not plan.unplaced
     assert not illegal_steps(plan.before, plan.placements)

@@ -45,8 +45,8 @@ def check_removals(case: Case, answer: list[Removal]) -> None:
         now = without
 
 
-@examples(300)
-@given(clusters(max_nodes=4, max_bound=8, max_templates=0))
+@examples(200)
+@given(clusters(max_nodes=4, max_pending=1, max_bound=8, max_templates=0))
 def test_generated_clusters(case: Case) -> None:
     names = [node.name for node in case.nodes]
     snapshot = case.snapshot()
@@ -58,7 +58,7 @@ def test_generated_clusters(case: Case) -> None:
 
 @pytest.mark.soak
 @campaign(20_000)
-@given(clusters(max_nodes=5, max_bound=10, max_templates=0))
+@given(clusters(max_nodes=5, max_pending=1, max_bound=10, max_templates=0))
 def test_many_more_clusters(case: Case) -> None:
     check_removals(case, removable(case.snapshot(), [node.name for node in case.nodes]))
 
