@@ -174,6 +174,7 @@ def test_refusals_in_any_pattern_end_exactly_at_the_target(replicas, percentage,
     minimum = min(minimum, replicas)
     deployment, replica_set = workload(replicas, f"{percentage}%", str(minimum))
     scene = Scene(deployment, replica_set)
+    scene.view[PODS].resource_version = "0"
     live: list[Pod] = []
     unseen: list[Pod] = []
     version = 0

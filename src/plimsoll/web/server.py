@@ -58,7 +58,7 @@ class WebServer:
         await self._runner.setup()
         try:
             if self._host == EVERY_ADDRESS:
-                await web.SockSite(self._runner, _listen_everywhere(self._wanted_port)).start()
+                await web.SockSite(self._runner, listen_everywhere(self._wanted_port)).start()
             else:
                 await web.TCPSite(self._runner, self._host, self._wanted_port).start()
         except OSError as error:
@@ -103,7 +103,7 @@ def _verdict(reason: str | None) -> web.Response:
     return web.Response(text="ok\n") if reason is None else web.Response(status=503, text=f"{reason}\n")
 
 
-def _listen_everywhere(port: int) -> socket.socket:
+def listen_everywhere(port: int) -> socket.socket:
     """One socket for IPv4 and IPv6, or for IPv4 alone where the machine has IPv6 switched off."""
     if socket.has_dualstack_ipv6():
         try:

@@ -1,0 +1,73 @@
+"""How the API server is told to ask us about new pods: the one description, for the manifests and for the operator itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+SERVICE_CONFIGURATION = "plimsoll"  # made by whoever installs the operator
+URL_CONFIGURATION = "plimsoll-url"  # made by an operator that runs outside of the cluster, for as long as it runs
+SERVICE = "plimsoll-webhook"
+SECRET = "plimsoll-webhook-tls"  # noqa: S105 - its name
+PATH = "/mutate"
+WEBHOOK = "placement.plimsoll.dev"
+# Every creation of a replica waits for the answer; without one the pod starts unconstrained, and is mended later.
+TIMEOUT_SECONDS = 2
+
+# Seen by the API server, so that bare pods, jobs, daemons and mirror pods cost nothing.
+_OF_A_REPLICA_SET_OR_STATEFUL_SET = (
+    "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller"
+    " && o.apiVersion.startsWith('apps/') && o.kind in ['ReplicaSet', 'StatefulSet'])"
+)
+
+
+def service_client(operator_namespace: str) -> dict[str, Any]:
+    return {"service": {"namespace": operator_namespace, "name": SERVICE, "path": PATH, "port": 443}}
+
+
+def service_names(operator_namespace: str) -> tuple[str, ...]:
+    """The names that the API server, and a follower that forwards, expect in the serving certificate."""
+    return f"{SERVICE}.{operator_namespace}.svc", f"{SERVICE}.{operator_namespace}.svc.cluster.local"
+
+
+def webhooks(
+    client_config: Mapping[str, Any],
+    *,
+    operator_namespace: str,
+    watch_namespaces: Sequence[str] = (),
+    namespace_labels: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """The `webhooks` of a MutatingWebhookConfiguration."""
+    name = "kubernetes.io/metadata.name"
+    # Pods of the control plane, and our own, must start whatever we do.
+    expressions = [{"key": name, "operator": "NotIn", "values": ["kube-system", operator_namespace]}]
+    if watch_namespaces:
+        expressions.append({"key": name, "operator": "In", "values": list(watch_namespaces)})
+    selector: dict[str, Any] = {"matchExpressions": expressions}
+    if namespace_labels:
+        selector["matchLabels"] = dict(namespace_labels)
+    return [
+        {
+            "name": WEBHOOK,
+            "clientConfig": dict(client_config),
+            "rules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE"],
+                    "resources": ["pods"],
+                    "scope": "Namespaced",
+                }
+            ],
+            "namespaceSelector": selector,
+            "matchConditions": [
+                {"name": "of-a-replica-set-or-stateful-set", "expression": _OF_A_REPLICA_SET_OR_STATEFUL_SET}
+            ],
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "NoneOnDryRun",
+            "failurePolicy": "Ignore",
+            "timeoutSeconds": TIMEOUT_SECONDS,
+            # A webhook after ours may write an affinity of its own; asked again, we see to it that ours is part of it.
+            "reinvocationPolicy": "IfNeeded",
+        }
+    ]

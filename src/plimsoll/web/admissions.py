@@ -1,0 +1,146 @@
+"""From the bytes of an AdmissionReview to the bytes of its answer: decided here, or by the leader."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import uuid
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+import structlog
+from msgspec import Struct
+
+from plimsoll.clock import Clock
+from plimsoll.decision import Count
+from plimsoll.kube.codec import decoder
+from plimsoll.kube.types import Part
+from plimsoll.placement.admission import Admission, Assigned, LeftAlone, Look, Request, What
+from plimsoll.placement.marks import Why
+from plimsoll.web.live_looks import LiveLooks, Result
+
+log = structlog.get_logger()
+
+# Of the API server's two seconds: the leader may look for so long, a follower waits a little longer for the leader's answer,
+# and then there is still time for one of its own.
+LOOK_SECONDS = 0.8
+FORWARD_SECONDS = 1.2
+
+
+class NotLeadingError(Exception):
+    """A request that was forwarded to us is not ours to decide."""
+
+
+class Forwarding(Protocol):
+    async def ask(self, body: bytes) -> bytes | None:
+        """The leader's answer; None if it cannot be had in time."""
+        ...
+
+
+class _Review(Part, frozen=True, gc=False):
+    request: Request
+
+
+class _Response(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    uid: str
+    allowed: bool
+    patch_type: str = ""
+    patch: str = ""
+    audit_annotations: dict[str, str] = {}
+
+
+class _Answered(Struct, frozen=True, rename="camel"):
+    response: _Response
+    api_version: str = "admission.k8s.io/v1"
+    kind: str = "AdmissionReview"
+
+
+class Admissions:
+    def __init__(
+        self,
+        admission: Admission,
+        looks: LiveLooks,
+        clock: Clock,
+        *,
+        leading: Callable[[], bool],
+        forwarding: Forwarding | None,
+        count: Callable[[Count], None],
+    ) -> None:
+        self._admission = admission
+        self._looks = looks
+        self._clock = clock
+        self._leading = leading
+        self._forwarding = forwarding
+        self._count = count
+        self._decode = decoder(_Review).decode
+        self._encode = msgspec.json.Encoder().encode
+        self._nonce = uuid.uuid4().hex[:8]  # tokens of two processes, or of two lives of one, must differ
+        self._serial = itertools.count(1)
+
+    async def review(self, body: bytes, *, forwarded: bool = False) -> bytes:
+        """Always an answer that admits the pod; NotLeadingError only to a replica of ours that asked in vain.
+
+        ValueError where the body is no AdmissionReview of a pod.
+        """
+        try:
+            request = self._decode(body).request
+        except msgspec.MsgspecError as error:
+            self._counted("", "unreadable")
+            raise ValueError(f"not an AdmissionReview of a pod: {error}") from error
+        leading = self._leading()
+        if forwarded and not leading:
+            raise NotLeadingError
+        if leading or self._admission.decided_alone(request):
+            return await self._decide(request, approximate=False)
+        answer = await self._forwarding.ask(body) if self._forwarding is not None else None
+        if answer is not None:
+            self._counted(request.operation, "forwarded")
+            return answer
+        return await self._decide(request, approximate=True)
+
+    async def _decide(self, request: Request, *, approximate: bool) -> bytes:
+        since = self._clock.monotonic()
+        deadline = since + LOOK_SECONDS
+        looked: set[What] = set()
+        token = f"{self._nonce}-{next(self._serial):x}"
+        while True:
+            answer = self._admission.answer(
+                request, self._clock.now(), self._clock.monotonic(),
+                token=token, looked=looked, approximate=approximate,
+            )  # fmt: skip
+            if not isinstance(answer, Look):
+                return self._reply(request, answer)
+            result = await self._looks.look(answer, since=since, deadline=deadline)
+            if result is not Result.EARLIER:
+                looked.add(answer.what)
+            if result is Result.FAILED:
+                looked.update(What)  # no second wait: the API server's patience is short
+                approximate = True
+
+    def _reply(self, request: Request, answer: Assigned | LeftAlone) -> bytes:
+        if isinstance(answer, LeftAlone):
+            self._counted(request.operation, "left-alone")
+            return self._encode(_Answered(_Response(request.uid, True, audit_annotations={"left-alone": answer.code})))
+        marks = answer.marks
+        self._counted(request.operation, "approximate" if marks.why is Why.APPROXIMATE else "assigned")
+        if not request.dry_run:
+            labels = {"resource_kind": "Pod", "mutation_type": marks.capacity_class.value}
+            self._count(Count("spotalis_webhook_mutations_total", labels))
+        log.debug(
+            "pod admitted",
+            namespace=request.namespace,
+            pod=request.object.metadata.name or request.object.metadata.generate_name if request.object else "",
+            capacity_class=marks.capacity_class.value,
+            why=marks.why.value,
+            dry_run=bool(request.dry_run),
+        )
+        told = {"class": marks.capacity_class.value, "reason": marks.why.value}
+        if not answer.patch:
+            return self._encode(_Answered(_Response(request.uid, True, audit_annotations=told)))
+        patch = base64.b64encode(self._encode(answer.patch)).decode()
+        return self._encode(_Answered(_Response(request.uid, True, "JSONPatch", patch, told)))
+
+    def _counted(self, operation: str, result: str) -> None:
+        labels = {"operation": operation or "unknown", "resource_kind": "Pod", "result": result}
+        self._count(Count("spotalis_webhook_requests_total", labels))

@@ -1,0 +1,92 @@
+"""The HTTPS server that the API server asks about new pods."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+from types import TracebackType
+from typing import Self
+
+import structlog
+from aiohttp import StreamReader, web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.http import RawRequestMessage
+from aiohttp.web_protocol import RequestHandler
+
+from plimsoll.placement.webhook_configuration import PATH
+from plimsoll.web.admissions import Admissions, NotLeadingError
+from plimsoll.web.server import EVERY_ADDRESS, CannotListenError, listen_everywhere
+
+log = structlog.get_logger()
+
+FORWARDED = "Plimsoll-Forwarded"  # set by a replica that asks the leader: the answer must be the leader's own
+_LARGEST_REVIEW = 8 * 1024 * 1024  # etcd refuses objects above 1.5 MB; a review holds one, and some more
+
+
+def _request(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: RequestHandler,
+    writer: AbstractStreamWriter,
+    task: asyncio.Task[None],
+) -> web.BaseRequest:
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=_LARGEST_REVIEW)
+
+
+class WebhookServer:
+    """Serves for as long as its `async with` block lasts. `tls` may be given another certificate meanwhile."""
+
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext, admissions: Admissions) -> None:
+        self._host = host
+        self._wanted_port = port
+        self._tls = tls
+        self._admissions = admissions
+        # Without a router: there is one path, and 500 questions a second.
+        self._runner = web.ServerRunner(
+            web.Server(self._answer, request_factory=_request, access_log=None, keepalive_timeout=300),
+            shutdown_timeout=1.0,
+        )
+
+    @property
+    def port(self) -> int:
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    async def __aenter__(self) -> Self:
+        await self._runner.setup()
+        try:
+            if self._host == EVERY_ADDRESS:
+                site: web.BaseSite = web.SockSite(
+                    self._runner, listen_everywhere(self._wanted_port), ssl_context=self._tls
+                )
+            else:
+                site = web.TCPSite(self._runner, self._host, self._wanted_port, ssl_context=self._tls)
+            await site.start()
+        except OSError as error:
+            await self._runner.cleanup()
+            why = error.strerror if isinstance(error, socket.gaierror) or not error.errno else os.strerror(error.errno)
+            raise CannotListenError(
+                f"cannot listen on {self._host}:{self._wanted_port}: {why}; choose another address with webhook.host and "
+                "webhook.port (0 takes any port that is free)"
+            ) from error
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._runner.cleanup()
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        if request.path != PATH or request.method != "POST":
+            return web.Response(status=404, text=f"expected POST {PATH}\n")
+        body = await request.read()
+        try:
+            answer = await self._admissions.review(body, forwarded=FORWARDED in request.headers)
+        except ValueError as error:
+            return web.Response(status=400, text=f"{error}\n")
+        except NotLeadingError:
+            return web.Response(status=503, text="not the leader\n")
+        return web.Response(body=answer, content_type="application/json")
