@@ -63,7 +63,7 @@ def _shown(awaited: _Awaited, view: View) -> bool:
     if seen is not None and _at_least(seen.metadata.resource_version, awaited.resource_version):
         return True
     # Versions of a kind are one counter: a store that is past the write has shown it, be the object since deleted or not.
-    return _at_least(store.resource_version, awaited.resource_version)
+    return _at_least(store.version_at(target.namespace), awaited.resource_version)
 
 
 def _at_least(seen: str, wanted: str) -> bool:

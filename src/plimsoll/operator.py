@@ -36,7 +36,7 @@ from plimsoll.kube.resources import (
     STATEFULSETS,
     Resource,
 )
-from plimsoll.kube.store import Store, View
+from plimsoll.kube.store import GatheredStore, Store, View
 from plimsoll.kube.types import KubeObject, Node
 from plimsoll.memory import DisruptionMemory
 from plimsoll.metrics import Metrics
@@ -76,15 +76,11 @@ class Operator:
         self._ended: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
         self._beginning: asyncio.Task[None] | None = None
 
-        self._stores: dict[Resource[Any], Store[Any]] = {r: Store(r) for r in watched_by(controllers)}
+        self._stores: dict[Resource[Any], Store[Any]] = {}
+        self._reflectors: dict[tuple[Resource[Any], str], Reflector[Any]] = {}
+        for resource in watched_by(controllers):
+            self._stores[resource] = self._follow(resource)
         self.view = View(self._stores)
-        self._reflectors = {
-            resource: Reflector(
-                client, store, clock, namespace=resource.watched_in,
-                idle_seconds=config.kubernetes.watch_idle_timeout.total_seconds(),
-            )
-            for resource, store in self._stores.items()
-        }  # fmt: skip
 
         self._election = self._campaign(name)
         leadership = self._election or Unled()
@@ -121,6 +117,17 @@ class Operator:
         if NODES in self._stores and PODS in self._stores:
             self._stores[NODES].listen(self._node_changed)
 
+    def _follow(self, resource: Resource[Any]) -> Store[Any]:
+        """A store of one kind and the reflectors that feed it: one for all namespaces, or one for each that is watched."""
+        namespaces = self._config.operator.watch_namespaces if resource.namespaced and not resource.watched_in else ()
+        parts: dict[str, Store[Any]] = {name: Store(resource) for name in namespaces or (resource.watched_in,)}
+        for namespace, part in parts.items():
+            self._reflectors[resource, namespace] = Reflector(
+                self._client, part, self._clock, namespace=namespace,
+                idle_seconds=self._config.kubernetes.watch_idle_timeout.total_seconds(),
+            )  # fmt: skip
+        return GatheredStore(resource, parts) if namespaces else parts[resource.watched_in]
+
     def _campaign(self, name: str) -> LeaderElection | None:
         wanted = self._config.operator.leader_election
         if not wanted.enabled or self._config.operator.read_only_mode:
@@ -139,8 +146,8 @@ class Operator:
     def not_ready(self) -> str | None:
         """Leadership is no condition: a synced standby is ready, or a rollout of the operator would wait for ever."""
         oldest = self._config.kubernetes.max_view_age.total_seconds()
-        for resource, reflector in self._reflectors.items():
-            if not self._stores[resource].synced:
+        for (resource, _), reflector in self._reflectors.items():
+            if not reflector.store.synced:
                 trouble = f": {reflector.trouble}" if reflector.trouble else ""
                 return f"the view of {resource.plural} is not live{trouble}"
             if reflector.age_seconds() > oldest:
@@ -151,7 +158,9 @@ class Operator:
 
     async def run(self, stop: asyncio.Event) -> ExitCode:
         """Work until told to stop, or until going on would not be safe."""
-        background = [self._spawn(reflector.run(), f"watch {r.plural}") for r, reflector in self._reflectors.items()]
+        background = [
+            self._spawn(reflector.run(), f"watch {r.plural} {ns}") for (r, ns), reflector in self._reflectors.items()
+        ]
         background.append(self._spawn(self._watch_over_views(), "watchdog"))
         recorder = self._spawn(self._recorder.run(), "events")
         election = self._spawn(self._election.run(), "election") if self._election else None
@@ -236,16 +245,18 @@ class Operator:
         live_at = dict.fromkeys(self._reflectors, self._clock.monotonic())
         while True:
             now = self._clock.monotonic()
-            for resource, reflector in self._reflectors.items():
-                heard, store = reflector.age_seconds(), self._stores[resource]
-                self.metrics.view_age_seconds.labels(resource.plural).set(heard)
-                self.metrics.view_synced.labels(resource.plural).set(store.synced)
-                self.metrics.view_objects.labels(resource.plural).set(len(store))
-                self.metrics.publish_relists(resource.plural, reflector.relists.total())
-                if store.synced:
-                    live_at[resource] = now
+            for plural in {resource.plural for resource in self._stores}:
+                of_kind = [reflector for (kind, _), reflector in self._reflectors.items() if kind.plural == plural]
+                self.metrics.view_age_seconds.labels(plural).set(max(r.age_seconds() for r in of_kind))
+                self.metrics.view_synced.labels(plural).set(all(r.store.synced for r in of_kind))
+                self.metrics.view_objects.labels(plural).set(sum(len(r.store) for r in of_kind))
+                self.metrics.publish_relists(plural, sum(r.relists.total() for r in of_kind))
+            for followed, reflector in self._reflectors.items():
+                resource, heard = followed[0], reflector.age_seconds()
+                if reflector.store.synced:
+                    live_at[followed] = now
                 # A server can be heard and still not be followed: one restored from a backup, or that refuses us.
-                if (age := max(heard, now - live_at[resource])) > limit:
+                if (age := max(heard, now - live_at[followed])) > limit:
                     log.error(
                         "the view is too old to go on",
                         resource=resource.plural,

@@ -27,9 +27,17 @@ ELECTION = LeaderElection(
 )
 
 
-def config(namespace: str, *, read_only: bool = False, kubernetes: Kubernetes | None = None) -> Config:
+def config(
+    namespace: str, *, read_only: bool = False, kubernetes: Kubernetes | None = None, watch: tuple[str, ...] = ()
+) -> Config:
     return Config(
-        operator=OperatorConfig(namespace=namespace, audit_log="", leader_election=ELECTION, read_only_mode=read_only),
+        operator=OperatorConfig(
+            namespace=namespace,
+            audit_log="",
+            leader_election=ELECTION,
+            read_only_mode=read_only,
+            watch_namespaces=watch,
+        ),
         controllers=Controllers(max_concurrent_reconciles=2),
         kubernetes=kubernetes or Kubernetes(qps=500, burst=500),
     )
@@ -103,6 +111,33 @@ async def test_read_only_takes_no_lease_and_still_decides(control_plane: Control
         except NotFound:
             return
         raise AssertionError("a lease was taken in read-only mode")
+
+
+async def test_only_the_watched_namespaces_are_seen_and_decided_about(
+    control_plane: ControlPlane, client: Client, namespace: str
+):
+    others = [control_plane.add_namespace() for _ in range(2)]
+    try:
+        for name in (namespace, *others):
+            await deployed(client, name)
+        settings = config(namespace, read_only=True, watch=(namespace, others[0]))
+        async with alive(control_plane, settings, "narrow") as life:
+            seen = {namespace, others[0]}
+            await eventually(lambda: {key.namespace for key in life.controller.asked} == seen)
+            assert life.operator.not_ready() is None
+            assert {deployment.namespace for deployment in life.operator.view[DEPLOYMENTS]} == seen
+            await deployed(client, others[0], "late")
+            await eventually(lambda: life.operator.view[DEPLOYMENTS].get(others[0], "late"))
+            late = life.operator.view[DEPLOYMENTS].get(others[0], "late")
+            assert late is not None
+            await client.delete(DEPLOYMENTS, others[0], "late", uid=late.uid)
+            await eventually(lambda: life.operator.view[DEPLOYMENTS].get(others[0], "late") is None)
+            version = life.operator.view[DEPLOYMENTS].version_at
+            assert version(others[0]).isdecimal()
+            assert version(others[1]) == ""  # nothing is known of what is not watched
+    finally:
+        for name in others:
+            control_plane.remove_namespace(name)
 
 
 async def test_the_process_ends_when_the_lease_is_lost_with_work_under_way(

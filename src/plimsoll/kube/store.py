@@ -34,12 +34,25 @@ class Store(Generic[T]):
     def __init__(self, resource: Resource[T]) -> None:
         self.resource = resource
         self.resource_version = ""
-        self.synced = False  # live now: listed, and the watch that follows has not fallen behind or silent
+        self._synced = False
         self._objects: dict[Name, T] = {}
         self._indexes: dict[Index, dict[str, dict[Name, T]]] = {index: {} for index in resource.indexes}
         self._listeners: list[Listener] = []
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def synced(self) -> bool:
+        """Live now: listed, and the watch that follows has neither fallen behind nor silent."""
+        return self._synced
+
+    @synced.setter
+    def synced(self, live: bool) -> None:
+        self._synced = live
+
+    def version_at(self, namespace: str) -> str:  # noqa: ARG002 - a store that was gathered knows one for each
+        """How far the view of a namespace has come."""
+        return self.resource_version
 
     def get(self, namespace: str, name: str) -> T | None:
         return self._objects.get((namespace, name))
@@ -148,6 +161,35 @@ class Store(Generic[T]):
             holders.pop(name, None)
             if not holders:
                 del entries[value]
+
+
+class GatheredStore(Store[T]):
+    """Some namespaces of a kind, each followed on its own, as one store: where not all may be seen, or need be."""
+
+    def __init__(self, resource: Resource[T], parts: Mapping[str, Store[T]]) -> None:
+        super().__init__(resource)
+        self._parts = dict(parts)
+        for part in parts.values():
+            part.listen(self._follow)
+
+    @property
+    def synced(self) -> bool:
+        return all(part.synced for part in self._parts.values())
+
+    @synced.setter
+    def synced(self, live: bool) -> None:
+        for part in self._parts.values():
+            part.synced = live
+
+    def version_at(self, namespace: str) -> str:
+        part = self._parts.get(namespace)
+        return part.resource_version if part is not None else ""
+
+    def _follow(self, _: Resource[Any], before: KubeObject | None, after: Any) -> None:
+        if after is not None:
+            self.put(after)
+        elif before is not None:
+            self.remove(before.metadata.namespace, before.metadata.name)
 
 
 class View:
