@@ -261,8 +261,10 @@ class Board:
     def _counted_nodes(self, pod_class: PodClass, spread: Spread, kinds: Kinds) -> Mask:
         """The nodes that a spread looks at: those with all of its pod's topology keys that its two policies admit."""
         hard = pod_class.spread if spread in pod_class.spread else pod_class.soft_spread
-        needed = [s.topology_key for s in hard if kinds is self.kinds or s.topology_key != HOSTNAME]
-        counted = np.array([all(key in place.labels for key in needed) for place in kinds.places], np.bool_)
+        counted = np.ones(len(kinds.places), np.bool_)
+        for key in {s.topology_key for s in hard}:
+            if kinds is self.kinds or key != HOSTNAME:  # a new node always has a host name
+                counted &= kinds.having(key)
         if spread.honor_affinity:
             counted &= kinds.selected(pod_class)
         if spread.honor_taints:
@@ -381,6 +383,27 @@ class Board:
         for counter in self.bumps(pod_class):
             counter.add_one(row, count)
 
+    def place_each(
+        self,
+        pod_class: PodClass,
+        rows: RowIndex,
+        amounts: Ints,
+        slack: NDArray[np.float64],
+        counted: Sequence[Counter] = (),
+    ) -> None:
+        """Put one pod on each of `rows` (all different), with its own amounts (resource × pod); `counted` know already."""
+        self.free[:, rows] -= amounts
+        self.held[:, rows] += amounts
+        self.slack[rows] -= slack
+        for counter in self.bumps(pod_class):
+            if counter not in counted:
+                counter.add(rows, 1)
+
+    def vectors(self, shapes: Sequence[Shape]) -> tuple[Ints, NDArray[np.float64]]:
+        """Shape × resource, and how much slack each takes up."""
+        found = [self._vector(shape) for shape in shapes]
+        return np.array([vector for vector, _ in found]), np.array([weight for _, weight in found])
+
     def _vector(self, shape: Shape) -> tuple[Ints, float]:
         """A shape as a column of amounts, and how much slack it takes up."""
         found = self._vectors.get(shape)
@@ -409,10 +432,8 @@ class Board:
         for topology in self.topologies.values():
             topology.put_new(new, names, lane.domains.get(topology.key))
         for counter in self._counters.values():
-            if counter.eligible is not None:
-                counted = counter.counted_offerings is not None and bool(counter.counted_offerings[offering])
-                counter.eligible[new] = counted
-                counter.nodes_changed()
+            if counter.counted_offerings is not None:
+                counter.nodes_appeared(new, eligible=bool(counter.counted_offerings[offering]))
         rows = np.arange(first, self.size)
         for counter in self.daemon_bumps(offering):
             counter.add(rows, 1)
@@ -439,11 +460,10 @@ class Board:
 
     def close(self, first: int) -> None:
         """Take back the opening of the last rows, on which no pod was placed."""
-        nodes = self.size - first
-        rows = np.arange(first, self.size)
-        offering = int(self.offering[first])
-        for counter in self.daemon_bumps(offering):
-            counter.add(rows, -1)
+        for row in range(first, self.size):
+            for counter in self.daemon_bumps(int(self.offering[row])):
+                counter.add_one(row, -1)
+            self.offerings.opened(self.lane_at(row), -1)
         for counter in self._counters.values():
             if counter.eligible is not None:
                 counter.eligible[first:] = False
@@ -451,7 +471,6 @@ class Board:
             topology.forget(first, self.names[first:])
         for counter in self._counters.values():
             counter.nodes_changed()
-        self.offerings.opened(self.lane_at(first), -nodes)
         del self.names[first:]
         self.size = first
         self.structure += 1

@@ -156,18 +156,19 @@ def _wants(affinity: Affinity | None) -> _Wants:
     )
 
 
+_Requests: TypeAlias = tuple[tuple[str, int], ...]
 _Amounts: TypeAlias = tuple[tuple[Container, ...], tuple[Container, ...], Any, Any]  # what shape and ports are made of
 
 
 class _Seen:
-    """The pod seen last under a key: its replicas have equal containers, so comparing finds their group without arithmetic."""
+    """What has been found out about pods of one key: replicas have equal containers, so comparing finds their group."""
 
-    __slots__ = ("amounts", "class_index", "shape_index")
+    __slots__ = ("amounts", "answer", "by_requests")
 
-    def __init__(self, amounts: _Amounts, class_index: int, shape_index: int) -> None:
-        self.amounts = amounts
-        self.class_index = class_index
-        self.shape_index = shape_index
+    def __init__(self) -> None:
+        self.amounts: _Amounts | None = None  # of the pod seen last
+        self.answer = (-1, -1)
+        self.by_requests: dict[_Requests, tuple[int, int]] = {}  # for pods that differ in their requests only
 
 
 class Classes:
@@ -183,7 +184,6 @@ class Classes:
         self._class_index: dict[tuple[bytes, tuple[HostPort, ...]], int] = {}
         self._identity_index: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
         self._shape_index: dict[Shape, int] = {}
-        self._shape_of_requests: dict[Any, int] = {}
 
     def of(self, pod: Pod) -> tuple[int, int]:
         """The index of the pod's class and of its shape."""
@@ -218,16 +218,23 @@ class Classes:
         )
         amounts = (spec.containers, spec.init_containers, spec.overhead, spec.resources)
         seen = self._seen.get(key)
-        if seen is not None and seen.amounts == amounts:
-            return seen.class_index, seen.shape_index
+        if seen is None:
+            seen = self._seen[key] = _Seen()
+        elif seen.amounts == amounts:
+            return seen.answer
+        requests = _simple_requests(spec)
+        if requests is not None and (known := seen.by_requests.get(requests)) is not None:
+            return known
         shape_index = self._shape(spec)
         ports = _host_ports(spec)
         class_index = self._class_index.get((key, ports))
         if class_index is None:
             class_index = self._class_index[key, ports] = len(self.classes)
             self.classes.append(self._make(pod, class_index, affinity, ports, claims or (), stays=stays))
-        self._seen[key] = _Seen(amounts, class_index, shape_index)
-        return class_index, shape_index
+        seen.amounts, seen.answer = amounts, (class_index, shape_index)
+        if requests is not None:
+            seen.by_requests[requests] = seen.answer
+        return seen.answer
 
     def resource(self, name: str) -> int:
         """The number of a resource; a new name gets the next one."""
@@ -238,17 +245,10 @@ class Classes:
         return index
 
     def _shape(self, spec: PodSpec) -> int:
-        containers = spec.containers
-        simple = len(containers) == 1 and not spec.init_containers and not spec.overhead and spec.resources is None
-        requests = tuple(containers[0].resources.requests.items()) if simple else None
-        if requests is not None and (known := self._shape_of_requests.get(requests)) is not None:
-            return known
         shape = tuple(sorted((self.resource(name), amount) for name, amount in effective_requests(spec).items()))
         index = self._shape_index.setdefault(shape, len(self.shapes))
         if index == len(self.shapes):
             self.shapes.append(shape)
-        if requests is not None:
-            self._shape_of_requests[requests] = index
         return index
 
     def _identity(self, namespace: str, labels: Labels) -> int:
@@ -325,6 +325,20 @@ class Classes:
             leaving=meta.deletion_timestamp is not None,
             stays=stays,
         )
+
+
+def _simple_requests(spec: PodSpec) -> _Requests | None:
+    """The requests of a single container without ports, if that is all there is to the pod; most pods are like that."""
+    containers = spec.containers
+    if (
+        len(containers) != 1
+        or spec.init_containers
+        or spec.overhead
+        or spec.resources is not None
+        or containers[0].ports
+    ):
+        return None
+    return tuple(containers[0].resources.requests.items())
 
 
 def _claims(pod: Pod) -> tuple[Claim, ...]:

@@ -60,7 +60,7 @@ class Grower:
     def opening(self, view: View, lane_index: int, shape: Shape, pods: int) -> tuple[int, int] | None:
         """What to open in a lane for `pods` pods: a member, and how many of them it holds. None if it holds not even one."""
         lane = self.board.offerings.lanes[lane_index]
-        members = lane.holding(shape, view.lane_sets[lane_index])
+        members = lane.holding_one(shape, view.lane_sets[lane_index])
         if not members:
             return None
         if pods == 1:

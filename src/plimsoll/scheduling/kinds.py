@@ -63,7 +63,14 @@ class Kinds:
                 self.examples.append(place)
             of.append(kind)
         self.of = np.array(of, np.intp)
+        self._having: dict[str, Mask] = {}
         self.prefers_to_be_avoided = any(t.effect == "PreferNoSchedule" for p in self.examples for t in p.taints)
+
+    def having(self, key: str) -> Mask:
+        """Where there is a label of that name."""
+        if key not in self._having:
+            self._having[key] = np.array([key in place.labels for place in self.places], np.bool_)
+        return self._having[key]
 
     def selected(self, pod_class: PodClass) -> Mask:
         """Where nodeSelector and required node affinity hold: also what a spread counts as its domain, if it is to."""

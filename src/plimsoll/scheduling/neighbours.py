@@ -25,11 +25,13 @@ class Rule:
         self.counter = counter
         self.topology = counter.topology
         self.crowding = crowding
-        self._rows: Mask = np.zeros(0, np.bool_)
-        self._rows_for: tuple[int, bytes] = (0, b"")
 
     def allowed(self) -> Mask:
         """By domain: whether one more pod of the class may come."""
+        raise NotImplementedError
+
+    def allowed_few(self) -> bytes:
+        """The same, a byte a domain, worked out with plain integers: for keys other than hosts."""
         raise NotImplementedError
 
     def room(self) -> Counts:
@@ -38,19 +40,21 @@ class Rule:
 
     def rows(self, size: int) -> Mask:
         """By row: whether one more pod of the class may come."""
+        if not self.topology.of_hosts:
+            return self.topology.rows_in(self.allowed_few(), size, nowhere=self.nowhere)
         allowed = self.allowed()
         if self.topology.private_rows >= size and len(allowed) >= size:
             return allowed[:size]
-        at = (size, allowed.tobytes())
-        if at != self._rows_for:
-            padded = np.append(allowed, self.nowhere)  # NOWHERE is -1: the last
-            self._rows, self._rows_for = padded[self.topology.domain[:size]], at
-        return self._rows
+        return self.topology.rows_in(allowed.tobytes(), size, nowhere=self.nowhere)
 
     def room_at(self, rows: NDArray[np.intp]) -> Counts:
-        padded = np.append(self.room(), PLENTY if self.nowhere else 0)
-        room: Counts = padded[self.topology.domain[rows]]
-        return room
+        """By given row: how many more pods of the class may come."""
+        room = self.room()
+        if self.topology.private_rows >= len(room):
+            return room[rows]
+        padded = np.append(room, PLENTY if self.nowhere else 0)
+        at: Counts = padded[self.topology.domain[rows]]
+        return at
 
     def room_on_new_host(self) -> int:
         """How many pods of the class may share a new node, if the rule is about hosts."""
@@ -62,7 +66,7 @@ class Rule:
             return True
         if value is None:
             return self.nowhere
-        return bool(self.allowed()[self.topology.enter(value)])
+        return bool(self.allowed_few()[self.topology.enter(value)])
 
 
 class NoneThere(Rule):
@@ -70,6 +74,9 @@ class NoneThere(Rule):
 
     def allowed(self) -> Mask:
         return self.counter.by_domain() == 0
+
+    def allowed_few(self) -> bytes:
+        return bytes([count == 0 for count in self.counter.by_tally()])
 
     def room(self) -> Counts:
         return (self.counter.by_domain() == 0).astype(np.int64)
@@ -139,6 +146,10 @@ class EvenlySpread(Level):
     def allowed(self) -> Mask:
         return self.counter.by_domain() <= self.limit() - self.spread.self_match
 
+    def allowed_few(self) -> bytes:
+        limit = self.limit() - self.spread.self_match
+        return bytes([count <= limit for count in self.counter.by_tally()])
+
     def room(self) -> Counts:
         return np.maximum(self.limit() - self.counter.by_domain(), 0)
 
@@ -159,6 +170,13 @@ class KeepsOthersSpread(Level):
     def allowed(self) -> Mask:
         below = self.counter.by_domain() < self.limit()
         return below if self.foresees else below | (self.kept.by_domain() == 0)
+
+    def allowed_few(self) -> bytes:
+        limit = self.limit()
+        if self.foresees:
+            return bytes([count < limit for count in self.counter.by_tally()])
+        pairs = zip(self.counter.by_tally(), self.kept.by_tally(), strict=True)
+        return bytes([count < limit or not kept for count, kept in pairs])
 
     def room(self) -> Counts:
         room = np.maximum(self.limit() - self.counter.by_domain(), 0)

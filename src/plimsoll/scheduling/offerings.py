@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plimsoll.kube.types import Labels, Taint
+from plimsoll.scheduling.classes import Shape
 from plimsoll.scheduling.model import Offering, Template
 from plimsoll.scheduling.requests import allocatable
 
@@ -45,6 +46,7 @@ class Lane:
         self.everything = (1 << len(members)) - 1
         self.nodes_opened = 0
         self._steps: dict[int, tuple[list[int], list[int]]] = {}
+        self._holding_one: dict[tuple[Shape, int], int] = {}
 
     def holding(self, amounts: Sequence[tuple[int, int]], among: int) -> int:
         """The members of `among` that hold these amounts of each resource."""
@@ -57,6 +59,14 @@ class Lane:
             if not among:
                 return 0
         return among
+
+    def holding_one(self, shape: Shape, among: int) -> int:
+        """The members of `among` that hold one pod on an empty node; asked again and again for the same shapes."""
+        key = (shape, among)
+        found = self._holding_one.get(key)
+        if found is None:
+            found = self._holding_one[key] = self.holding(shape, among)
+        return found
 
     def _make_steps(self, resource: int) -> tuple[list[int], list[int]]:
         """For each size that occurs, the set of members at least as large."""
@@ -109,16 +119,22 @@ class Offerings:
             for offering in template.offerings:
                 labels = {**template.labels, **offering.labels}
                 self.sold.append(Sold(index, offering, labels, template.taints))
-        sizes = [
-            [(resource(name), amount) for name, amount in allocatable(s.offering.allocatable).items()]
-            for s in self.sold
-        ]
+        sizes = self._sizes(resource)
         self.prices = [s.offering.price for s in self.sold]
         rows = 1 + max((r for size in sizes for r, _ in size), default=-1)
         self.caps: Ints = np.zeros((rows, len(self.sold)), np.int64)
         for column, size in enumerate(sizes):
             for r, amount in size:
                 self.caps[r, column] = amount
+
+    def _sizes(self, resource: Callable[[str], int]) -> list[list[tuple[int, int]]]:
+        """What each offering has of each resource. Zones and capacity types of an instance type often share one mapping."""
+        known: dict[int, list[tuple[int, int]]] = {}
+        for sold in self.sold:
+            given = sold.offering.allocatable
+            if id(given) not in known:
+                known[id(given)] = [(resource(name), amount) for name, amount in allocatable(given).items()]
+        return [known[id(sold.offering.allocatable)] for sold in self.sold]
 
     def make_lanes(self) -> None:
         """Called once daemons have been taken off `caps` and every resource has its row."""

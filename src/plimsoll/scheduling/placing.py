@@ -13,6 +13,7 @@ from plimsoll.scheduling.board import Board, Ints, RowIndex
 from plimsoll.scheduling.classes import PodClass, Shape
 from plimsoll.scheduling.growing import Grower
 from plimsoll.scheduling.levels import levelled
+from plimsoll.scheduling.matching import Matcher
 from plimsoll.scheduling.neighbours import PLENTY, Level, Rule
 from plimsoll.scheduling.topology import Mask
 from plimsoll.scheduling.views import View
@@ -26,8 +27,9 @@ class Placer:
         self.board = board
         self.first_fit = first_fit  # take the first node that will do, not the one that fits best
         self.expects_empty_hosts = False
-        self.opened_for_room = 0  # how often a node was opened though rules would have allowed others
+        self.opened_for_room = False  # whether a node was opened though rules would have allowed others
         self.grower = Grower(board, first_fit=first_fit)
+        self.matcher = Matcher(board)
         self._views: dict[int, View] = {}
 
     def view(self, pod_class: PodClass) -> View:
@@ -53,6 +55,31 @@ class Placer:
             view.protecting = True
         return placed
 
+    def place_alike(self, pod_class: PodClass, wanted: list[tuple[Shape, int]]) -> list[list[int]]:
+        """Place pods of one class and several shapes (the largest first) on open nodes as far as that goes; rows by shape."""
+        view = self.view(pod_class)
+        placed: list[list[int]] = [[] for _ in wanted]
+        if self.first_fit or not self.matcher.suits(view):
+            return placed
+        view.expect_empty_hosts(expected=self.expects_empty_hosts)
+        shapes = [shape for shape, _ in wanted]
+        pods = [index for index, (_, count) in enumerate(wanted) for _ in range(count)]
+        for shape in shapes[:1]:
+            view.look_for_openable(shape)
+        view.foresee(foreseen=True)
+        while pods:
+            matched = self.matcher.match(view, shapes, pods)
+            for position, row in matched:
+                placed[pods[position]].append(row)
+            done = {position for position, _ in matched}
+            pods = [index for position, index in enumerate(pods) if position not in done]
+            if matched:
+                self._note_reliance(view)
+            elif not pods or not self.grower.grow(view, shapes[pods[0]]):
+                break
+        view.foresee(foreseen=False)
+        return placed
+
     def put(self, pod_class: PodClass, shape: Shape, row: int) -> bool:
         """Place one pod on that very row, if it may go there."""
         view = self.view(pod_class)
@@ -69,7 +96,7 @@ class Placer:
     def _place_all(self, view: View, shape: Shape, count: int, placed: list[int], *, may_open: bool) -> None:
         board = self.board
         closed: set[int] = set()  # lanes that were tried in vain
-        opened_in: int | None = None
+        opened_in: list[int] = []  # lanes of the nodes from row `opened` on, which are there for this group
         opened = board.size
         if may_open:
             view.look_for_openable(shape)
@@ -77,20 +104,20 @@ class Placer:
             view.forget_openable()
         while len(placed) < count:
             left = count - len(placed)
-            if self._fill_with_foresight(view, shape, left, placed, 0 if opened_in is None else opened):
-                opened_in = None
+            if self._fill_with_foresight(view, shape, left, placed, opened if opened_in else 0):
+                opened_in = []
                 self._note_reliance(view)
                 continue
-            if opened_in is not None:  # not even a fresh node will do: a daemon on it is in the way
-                closed.add(opened_in)
+            if opened_in:  # not even a fresh node will do: a daemon on it is in the way
+                closed.update(opened_in)
                 board.close(opened)
-                opened_in = None
+                opened_in = []
             if not self.first_fit and self.grower.grow(view, shape):
                 continue
             if may_open:
                 opened = board.size
                 opened_in = self._open(view, shape, left, closed)
-                if opened_in is not None:
+                if opened_in:
                     continue
             if not view.forget_openable():
                 return  # no domain was waited for in vain: this is how it is
@@ -251,8 +278,8 @@ class Placer:
 
     # ── on further nodes ─────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _open(self, view: View, shape: Shape, left: int, closed: set[int]) -> int | None:
-        """Open nodes for up to `left` pods in the lane that needs the fewest and then the cheapest; None if there is none."""
+    def _open(self, view: View, shape: Shape, left: int, closed: set[int]) -> list[int]:
+        """Open nodes for up to `left` pods in the lanes that need the fewest and then the cheapest; returns the lanes."""
         board = self.board
         lanes = board.offerings.lanes
         crowding = [rule for rule in view.asked() if rule.crowding]
@@ -274,16 +301,18 @@ class Placer:
             if rank == best:
                 ties.append((index, member, holds))
         if best is None:
-            return None
-        if view.growable().any():
-            self.opened_for_room += 1
-        index, member, holds = min(ties, key=lambda tie: (lanes[tie[0]].nodes_opened, tie[0]))
-        nodes = -(-left // holds)
-        offering = int(lanes[index].members[member])
-        if any(not self._on_hosts(rule) for rule in crowding) or view.minds_daemons_of(offering):
+            return []
+        if not self.opened_for_room and view.growable().any():
+            self.opened_for_room = True
+        ties.sort(key=lambda tie: (lanes[tie[0]].nodes_opened, tie[0]))
+        nodes = -(-left // ties[0][2])
+        if any(not self._on_hosts(rule) for rule in crowding) or view.minds_daemons:
             nodes = 1  # the next node may be wanted in another zone
-        elif len(ties) > 1:
-            nodes = -(-nodes // len(ties))
-        nodes = min(nodes, board.offerings.can_open(lanes[index]))
-        board.open(index, view.lane_sets[index], offering, nodes)
-        return index
+        opened = []
+        for position, (index, member, _) in enumerate(ties):  # as many in each zone, where nothing else decides
+            share = min(-(-nodes // (len(ties) - position)), board.offerings.can_open(lanes[index]))
+            if share:
+                board.open(index, view.lane_sets[index], int(lanes[index].members[member]), share)
+                opened.append(index)
+                nodes -= share
+        return opened

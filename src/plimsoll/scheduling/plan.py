@@ -16,15 +16,21 @@ from plimsoll.scheduling.requests import CPU, PODS, allocatable
 from plimsoll.scheduling.snapshot import Snapshot
 
 
+# Groups of at most so many pods are placed together with others of their class, if there are at least so many groups.
+FEW_ALIKE = 8
+FEW_SHAPES = 4
+
+
 class Group:
     """Pods that ask for the same and for as much."""
 
-    __slots__ = ("pod_class", "pods", "shape")
+    __slots__ = ("pod_class", "pods", "shape", "size")
 
     def __init__(self, pod_class: PodClass, shape: Shape) -> None:
         self.pod_class = pod_class
         self.shape = shape
         self.pods: list[str] = []  # UIDs
+        self.size = 0.0  # all amounts weighed together
 
 
 class Plan:
@@ -44,9 +50,13 @@ class Plan:
         self.board = Board(snapshot, in_play.values(), templates, coming)
         self.placer = Placer(self.board, first_fit=first_fit)
         self._largest: dict[int, float] = {}  # by class: the size of its largest pods; its groups follow one another
+        sizes: dict[Shape, float] = {}
         for group in groups:
+            if group.shape not in sizes:
+                sizes[group.shape] = sum(float(self.board.weights[r]) * amount for r, amount in group.shape)
+            group.size = sizes[group.shape]
             index = group.pod_class.index
-            self._largest[index] = max(self._largest.get(index, 0.0), self._size(group))
+            self._largest[index] = max(self._largest.get(index, 0.0), group.size)
         self.groups = sorted(groups, key=self._by_size if first_fit else self._hardest_first)
         self.placed: list[tuple[Group, list[int], list[int]]] = []  # group, positions of its pods, rows; in order
         self.left: dict[int, list[int]] = {}  # index of the group → positions of its unplaced pods
@@ -71,6 +81,8 @@ class Plan:
         """One round over the groups; False if nothing was placed or nothing is left."""
         progress = False
         for index, group in enumerate(self.groups):
+            if index and group.pod_class is not self.groups[index - 1].pod_class or not index:
+                progress |= self._place_alike(index)
             waiting = self.left[index]
             if not waiting or group.pod_class.gates:
                 continue
@@ -82,19 +94,37 @@ class Plan:
                 self.left[index] = waiting[len(rows) :]
         return progress and any(self.left.values())
 
+    def _place_alike(self, first: int) -> bool:
+        """Place pods of one class that ask for different amounts together: its groups from `first` on that are small."""
+        pod_class = self.groups[first].pod_class
+        small = []
+        for index in range(first, len(self.groups)):
+            if self.groups[index].pod_class is not pod_class:
+                break
+            if 0 < len(self.left[index]) <= FEW_ALIKE:
+                small.append(index)
+        if len(small) < FEW_SHAPES or pod_class.gates:
+            return False
+        wanted = [(self.groups[index].shape, len(self.left[index])) for index in small]
+        progress = False
+        for index, rows in zip(small, self.placer.place_alike(pod_class, wanted), strict=True):
+            if rows:
+                waiting = self.left[index]
+                self.placed.append((self.groups[index], waiting[: len(rows)], rows))
+                self.left[index] = waiting[len(rows) :]
+                progress = True
+        return progress
+
     def _hardest_first(self, group: Group) -> tuple[float, ...]:
         """Pods that need nodes of their own open them; those with rules of their own follow; what fits anywhere fills up."""
         me = group.pod_class
         on_hosts = bool(me.ports) or any(term.topology_key == HOSTNAME for term in me.anti_affinity)
         rank = 0 if on_hosts else 1 if me.spread else 2 if me.affinity or me.anti_affinity else 3
-        return (-me.priority, rank, -self._largest[me.index], me.index, -self._size(group))
+        return (-me.priority, rank, -self._largest[me.index], me.index, -group.size)
 
     def _by_size(self, group: Group) -> tuple[float, ...]:
         amounts = dict(group.shape)
         return (-group.pod_class.priority, -amounts.get(0, 0), -amounts.get(1, 0), group.pod_class.index)
-
-    def _size(self, group: Group) -> float:
-        return sum(float(self.board.weights[resource]) * amount for resource, amount in group.shape)
 
     def _replay(self) -> None:
         """Place everything once more, with all nodes of the plan there from the start, each pod where it was if it may.

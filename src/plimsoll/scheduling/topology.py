@@ -29,6 +29,8 @@ class Topology:
         self.domain: Domains = np.full(capacity, NOWHERE, np.int32)  # by row
         self.private_rows = 0  # so many rows, from the first, are a domain of their own under the row's number
         self._index: dict[str, int] = {}
+        self._rows_in: dict[tuple[bytes, bool], Mask] = {}  # which rows a choice of domains amounts to
+        self._rows_in_size = -1
 
     def enter(self, value: str) -> int:
         index = self._index.get(value)
@@ -44,6 +46,7 @@ class Topology:
 
     def put_new(self, rows: slice, names: list[str], value: str | None) -> None:
         """Domains of nodes just opened: each its own host, all of one zone."""
+        self._rows_in_size = -1
         if self.of_hosts:
             self.domain[rows] = [self.enter(name) for name in names]
             if self.private_rows == rows.start and int(self.domain[rows.start]) == rows.start:
@@ -51,8 +54,21 @@ class Topology:
         else:
             self.domain[rows] = NOWHERE if value is None else self.enter(value)
 
+    def rows_in(self, allowed: bytes, size: int, *, nowhere: bool) -> Mask:
+        """By row: whether its domain is allowed (one byte a domain, in order); `nowhere` for rows without one."""
+        if size != self._rows_in_size:
+            self._rows_in.clear()
+            self._rows_in_size = size
+        key = (allowed, nowhere)
+        rows = self._rows_in.get(key)
+        if rows is None:
+            padded = np.frombuffer(allowed + bytes((nowhere,)), np.bool_)  # NOWHERE is -1: the last
+            rows = self._rows_in[key] = padded[self.domain[:size]]
+        return rows
+
     def forget(self, first: int, names: list[str]) -> None:
         """Rows from `first` on, the last ones opened, are gone again."""
+        self._rows_in_size = -1
         self.domain[first:] = NOWHERE
         if self.of_hosts:
             for name in reversed(names):
@@ -83,6 +99,8 @@ class Counter:
         self.there_count = 0
         self.nodes_version = 0
         self.version = 0
+        # The same counts as plain integers, where domains are few: small sums are faster without arrays.
+        self.tally: list[int] = []
         self._low = -1  # the fewest in any domain that is there, and how many domains have so few; -1: not known
         self._at_low = 0
         if eligible is not None:
@@ -100,12 +118,30 @@ class Counter:
             self.nodes_version += 1
             self.version += 1
 
+    def nodes_appeared(self, rows: slice, *, eligible: bool) -> None:
+        """New nodes, without pods that count so far."""
+        if self.eligible is None:
+            return
+        self.eligible[rows] = eligible
+        self._fit()
+        if eligible:
+            domains = np.unique(self.topology.domain[rows])
+            added = domains[(domains != NOWHERE) & ~self.there[domains]]
+            if len(added):
+                self.there[added] = True
+                self.there_count += len(added)
+                self._low = -1
+                self.nodes_version += 1
+        self.version += 1
+
     def _fit(self) -> None:
         """Have a count for every domain that is known by now."""
         known = len(self.topology.values)
         if known > len(self.count):
             more = max(known, 2 * len(self.count)) - len(self.count)
             self.count = np.concatenate((self.count, np.zeros(more, np.int64)))
+        if not self.topology.of_hosts and known > len(self.tally):
+            self.tally = self.count[:known].tolist()
         if self.eligible is not None and known > len(self.there):
             self.there = np.concatenate((self.there, np.zeros(known - len(self.there), np.bool_)))
 
@@ -125,6 +161,8 @@ class Counter:
             return
         self._fit()
         np.add.at(self.count, domains, amounts)
+        if not self.topology.of_hosts:
+            self.tally = self.count[: len(self.topology.values)].tolist()
         self.total += amounts * len(domains) if isinstance(amounts, int) else int(amounts.sum())
         self._low = -1
         self.version += 1
@@ -137,6 +175,8 @@ class Counter:
             self._fit()
         before = int(self.count[domain])
         self.count[domain] = before + amount
+        if not self.topology.of_hosts:
+            self.by_tally()[domain] = before + amount
         self.total += amount
         self.version += 1
         if before == self._low:
@@ -151,6 +191,12 @@ class Counter:
         if known > len(self.count):
             self._fit()
         return self.count[:known]
+
+    def by_tally(self) -> list[int]:
+        """By domain, as plain integers; for keys other than hosts."""
+        if len(self.tally) < len(self.topology.values):
+            self._fit()
+        return self.tally
 
     def minimum(self, min_domains: int, expected: int = 0) -> int:
         """The fewest in any domain: zero while there are too few of them, or while `expected` more are to come, empty."""

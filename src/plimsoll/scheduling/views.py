@@ -47,7 +47,8 @@ class View:
         self._mask: Mask = np.zeros(0, np.bool_)
         self._mask_at: tuple[object, ...] = ()
         looks_at = {id(counter) for counter in self._counters}
-        self._minds_daemons = any(id(counter) in looks_at for counter in board.any_daemon_bumps())
+        # Whether daemons that come with new nodes count in a rule of the class.
+        self.minds_daemons = any(id(counter) in looks_at for counter in board.any_daemon_bumps())
 
     # ── what never changes ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -158,7 +159,7 @@ class View:
         usable = [
             lane
             for index, lane in enumerate(offerings.lanes)
-            if offerings.can_open(lane) > 0 and lane.holding(shape, self.lane_sets[index])
+            if offerings.can_open(lane) > 0 and lane.holding_one(shape, self.lane_sets[index])
         ]
         for rule in self._zonal_spreads:
             openable = np.zeros(len(rule.topology.values), np.bool_)
@@ -222,13 +223,9 @@ class View:
             )
         )
 
-    def minds_daemons_of(self, offering: int) -> bool:
-        """Whether daemons that come with a new node count in a rule of the class."""
-        return self._minds_daemons and any(counter in self._counters for counter in self.board.daemon_bumps(offering))
-
     def relies_on_rows(self) -> bool:
         """Whether what is right now may no longer be once further nodes are there, empty or with their daemons."""
-        return self._minds_daemons or any(
+        return self.minds_daemons or any(
             rule.limit() > rule.max_skew and (rule.topology.of_hosts or self._may_gain_domains(rule))
             for rule in self.spreads
         )
