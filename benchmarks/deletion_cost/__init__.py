@@ -1,0 +1,1 @@
+"""What it takes to give the pods of a large Deployment their values, on a real control plane."""
