@@ -48,8 +48,9 @@ class ExampleController:
         Permission("", "configmaps", "delete"),
     )
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, *, last_first: bool = False) -> None:
         self._namespace = namespace
+        self._last_first = last_first  # which pods leave first: two operators that differ here never pick the same one
         self.decisions = 0  # made so far: a test that forces a round waits for it to have been decided
 
     def keys(self, resource: Resource[Any], changed: KubeObject, view: View) -> Iterable[Key]:
@@ -75,7 +76,7 @@ class ExampleController:
             return _let_go(key, kept)
         if kept is not None and kept.data.get("uid") != workload.uid:
             return _let_go(key, kept)
-        pods = sorted(_pods_of(workload, view), key=lambda pod: pod.name)
+        pods = sorted(_pods_of(workload, view), key=lambda pod: pod.name, reverse=self._last_first)
         leaving = [pod for pod in pods if pod.annotations.get(LEAVE) == "true" and not pod.terminating]
         actions: list[Action] = [] if kept is not None else [_keep(key, workload)]
         actions += [_mark(pod) for pod in pods if pod not in leaving and _to_be_marked(pod)]

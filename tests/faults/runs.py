@@ -44,10 +44,10 @@ def config(
 class Run:
     """One life of the operator behind a link of its own."""
 
-    def __init__(self, link: Link, settings: Config, clock: Clock) -> None:
+    def __init__(self, link: Link, settings: Config, clock: Clock, *, last_first: bool) -> None:
         self.link = link
         self.metrics = Metrics()
-        self.controller = ExampleController(settings.operator.namespace)
+        self.controller = ExampleController(settings.operator.namespace, last_first=last_first)
         self._client: Client = connect(settings, self.metrics, kubeconfig=link.kubeconfig, context=None)
         self.operator = Operator(
             settings, self._client, [self.controller], clock=clock, metrics=self.metrics, name=identity()
@@ -57,8 +57,10 @@ class Run:
         link.on_crash = self._task.cancel
 
     @classmethod
-    async def start(cls, proxy: Proxy, name: str, settings: Config, *, clock: Clock | None = None) -> Run:
-        return cls(await proxy.link(name), settings, clock or RealClock())
+    async def start(
+        cls, proxy: Proxy, name: str, settings: Config, *, clock: Clock | None = None, last_first: bool = False
+    ) -> Run:
+        return cls(await proxy.link(name), settings, clock or RealClock(), last_first=last_first)
 
     async def _live(self) -> ExitCode:
         try:
