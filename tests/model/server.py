@@ -42,7 +42,7 @@ class Objects:
         found = self._decoded.get((number, kind))
         if found is None:
             found = self._decoded[number, kind] = decode(json.dumps(self.json[number]).encode(), kind)
-        return found  # type: ignore[no-any-return]
+        return found
 
 
 class Server:

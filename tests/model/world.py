@@ -197,7 +197,7 @@ class Rules:
 
     def _may_take(self, world: World, write: int) -> bool:
         body = self.server.writes[write].body  # type: ignore[union-attr]
-        return bool(world.left.epochs) or not body["spec"].get("holderIdentity")  # type: ignore[index, call-overload]
+        return bool(world.left.epochs) or not body["spec"].get("holderIdentity")  # type: ignore[call-overload]
 
     def _answered(
         self, operator: Running, position: int, answers: Answers, outcome: tuple[int, str], request: Together
