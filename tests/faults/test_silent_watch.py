@@ -96,7 +96,7 @@ async def test_a_view_that_cannot_be_renewed_makes_the_process_unready_and_ends_
     pods = await scene.deploy()
     short = Kubernetes(
         qps=500, burst=500, watch_idle_timeout=timedelta(minutes=1), max_view_age=timedelta(seconds=2),
-        exit_view_age=timedelta(seconds=8), request_timeout=timedelta(seconds=2),
+        exit_view_age=timedelta(seconds=5), request_timeout=timedelta(seconds=2),
     )  # fmt: skip
     run = await Run.start(scene.proxy, "a", config(scene.namespace, kubernetes=short))
     await eventually(scene.reached)
