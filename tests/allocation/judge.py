@@ -1,0 +1,82 @@
+"""S1, S2 and S3 over the whole history of a store, in plain JSON: what judges the allocator must not be part of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tests.faults.history import History
+from tests.faults.record import Record
+from tests.faults.upstream import Json
+
+
+def judge(history: History, record: Record) -> None:
+    guarded_writes(record)
+    no_write_to_nodes(record)
+    nothing_twice(history)
+    nothing_taken_away(history)
+
+
+def nothing_twice(history: History) -> None:
+    """S1: at no revision are a drive, a part of one beyond its size, or a port committed to two live containers of a node."""
+    for revision, state in history.states():
+        if not revision.collection.endswith("/wekacontainers"):
+            continue
+        holders: dict[str, str] = {}
+        for place, item in state.items():
+            if place[0] != revision.collection:
+                continue
+            for thing in committed(item):
+                holder = holders.setdefault(thing, item["metadata"]["uid"])
+                assert holder == item["metadata"]["uid"], f"S1: {thing} is given twice at {revision}"
+
+
+def committed(item: Json) -> Iterator[str]:
+    """Everything that a container holds, one by one, with the node's name."""
+    status = item.get("status", {})
+    allocations = status.get("allocations") or {}
+    node = item["spec"].get("nodeAffinity") or status.get("nodeAffinity", "")
+    for serial in allocations.get("drives", ()):
+        yield f"{node}: drive {serial}"
+    for drive in allocations.get("virtualDrives", ()):
+        yield f"{node}: virtual drive {drive['virtualUUID']}"
+    if allocations.get("wekaPort"):
+        for port in range(allocations["wekaPort"], allocations["wekaPort"] + _ports(item)):
+            yield f"{node}: port {port}"
+    if allocations.get("agentPort"):
+        yield f"{node}: port {allocations['agentPort']}"
+
+
+def _ports(item: Json) -> int:
+    for condition in item.get("status", {}).get("conditions", ()):
+        if condition["type"] == "Allocated" and (found := re.search(r"ports (\d+)-(\d+)", condition["message"])):
+            return int(found[2]) - int(found[1]) + 1
+    return 100
+
+
+def nothing_taken_away(history: History) -> None:
+    """S2: what is committed stays, for as long as its container lives; people may do otherwise, and such a test says so."""
+    had: dict[str, Json] = {}
+    for revision in history.revisions():
+        if not revision.collection.endswith("/wekacontainers") or revision.change == "DELETED":
+            continue
+        now = revision.object.get("status", {}).get("allocations") or {}
+        before = had.get(revision.uid, {})
+        drives = {*before.get("drives", ())} - {*now.get("drives", ())}
+        assert not drives, f"S2: {drives} were taken away at {revision}"
+        for field in ("wekaPort", "agentPort"):
+            assert not before.get(field) or now.get(field) == before[field], f"S2: {field} was changed at {revision}"
+        had[revision.uid] = now
+
+
+def guarded_writes(record: Record) -> None:
+    """S3: what changes a container insists on which one it is, and how it was."""
+    for exchange in record.of(lambda call: call.verb == "patch" and call.resource == "wekacontainers"):
+        assert exchange.call.subresource == "status", f"not the status: {exchange}"
+        assert exchange.call.required_uid, f"no UID: {exchange}"
+        assert exchange.call.required_version, f"no resourceVersion: {exchange}"
+
+
+def no_write_to_nodes(record: Record) -> None:
+    """Node annotations are read, and never written."""
+    assert record.of(lambda call: call.writes and call.resource == "nodes") == []

@@ -1,0 +1,250 @@
+"""A real cluster as the tests of allocation see it: nodes and containers made past the operator, the operator behind a
+proxy, and every revision of the store to judge it by."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+from plimsoll.allocation.controller import AllocationController, AllocationSettings
+from plimsoll.clock import Clock, RealClock
+from plimsoll.config import Config, Controllers, Kubernetes, LeaderElection
+from plimsoll.config import Operator as OperatorConfig
+from plimsoll.exit_codes import ExitCode
+from plimsoll.kube.lease import LeaseTimes
+from plimsoll.metrics import Metrics
+from plimsoll.operator import Operator, connect, identity
+from tests.allocation.build import container_body, drive_annotations
+from tests.allocation.judge import judge
+from tests.eventually import eventually
+from tests.faults.history import History
+from tests.faults.proxy import Link, Proxy
+from tests.faults.record import Exchange, Record
+from tests.faults.rules import Rules
+from tests.faults.upstream import Direct, Json, RefusedError
+
+CONTAINERS = "/apis/weka.weka.io/v1alpha1"
+# A lease that a test may outwait; the specification's 15 s are the default and have a test of their own.
+TIMES = LeaseTimes(timedelta(seconds=3), timedelta(seconds=2), timedelta(milliseconds=200))
+
+
+def config(namespace: str, *, read_only: bool = False) -> Config:
+    return Config(
+        operator=OperatorConfig(
+            namespace=namespace, audit_log="", leader_election=LeaderElection(enabled=False), read_only_mode=read_only
+        ),
+        controllers=Controllers(max_concurrent_reconciles=8),
+        kubernetes=Kubernetes(qps=500, burst=1000, request_timeout=timedelta(seconds=10)),
+    )
+
+
+def settings(namespace: str, **changed: Any) -> AllocationSettings:
+    fields: dict[str, Any] = {"namespace": namespace, "times": TIMES, "shortage_wait": timedelta(seconds=30), **changed}
+    return AllocationSettings(**fields)
+
+
+class Allocator:
+    """One life of the operator with the allocation controller alone, behind a link of its own; nobody is elected."""
+
+    def __init__(self, link: Link, config: Config, settings: AllocationSettings, clock: Clock) -> None:
+        self.link = link
+        self.metrics = Metrics()
+        self.controller = AllocationController(settings, nonce=identity(), now=clock.now)
+        self._client = connect(config, self.metrics, kubeconfig=link.kubeconfig, context=None)
+        self.operator = Operator(
+            config, self._client, [self.controller], clock=clock, metrics=self.metrics, name=identity()
+        )
+        self._stopping = asyncio.Event()
+        self._task = asyncio.create_task(self._live(), name=f"operator {link.name}")
+        link.on_crash = self._task.cancel
+
+    async def _live(self) -> ExitCode:
+        try:
+            return await self.operator.run(self._stopping)
+        finally:
+            await self._client.close()
+
+    async def stop(self) -> None:
+        self._stopping.set()
+        await asyncio.wait([self._task])
+
+    @property
+    def ended(self) -> bool:
+        return self._task.done()
+
+    async def idle(self) -> None:
+        """Nothing waits and nothing is under way; delayed looks may still come."""
+        (reconciler,) = self.operator.reconcilers
+        await eventually(lambda: reconciler.queue.idle, "the queue runs dry")
+
+    async def look(self) -> None:
+        """Have every key looked at, once the view is live."""
+        (reconciler,) = self.operator.reconcilers
+        await eventually(lambda: self.operator.not_ready() is None, "the view is live")
+        await self.idle()
+        reconciler.look_at_everything()
+        await self.idle()
+
+
+class Stage:
+    def __init__(
+        self, namespace: str, nodes: list[str], direct: Direct, proxy: Proxy, rules: Rules, history: History
+    ) -> None:
+        self.namespace = namespace
+        self.nodes = nodes
+        self.direct = direct
+        self.proxy = proxy
+        self.rules = rules
+        self.record: Record = proxy.record
+        self.history = history
+        self.path = f"{CONTAINERS}/namespaces/{namespace}/wekacontainers"
+
+    @asynccontextmanager
+    async def operator(
+        self, name: str = "a", *, clock: Clock | None = None, read_only: bool = False, **changed: Any
+    ) -> AsyncIterator[Allocator]:
+        link = await self.proxy.link(name)
+        one = Allocator(
+            link,
+            config(self.namespace, read_only=read_only),
+            settings(self.namespace, **changed),
+            clock or RealClock(),
+        )
+        try:
+            yield one
+        finally:
+            await one.stop()
+
+    # ── what people do ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def node(self, *drives: str, **fields: Any) -> str:
+        """A node that nobody else uses, with these drives."""
+        name = f"{self.namespace}-{len(self.nodes)}"
+        body = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "annotations": drive_annotations(drives, **fields)},
+        }
+        await self.direct.create("/api/v1/nodes", body)
+        self.nodes.append(name)
+        return name
+
+    async def annotate_node(self, node: str, changed: Mapping[str, str | None]) -> None:
+        await self.direct.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": dict(changed)}})
+
+    async def remove_node(self, node: str) -> None:
+        await self.direct.delete(f"/api/v1/nodes/{node}")
+        self.nodes.remove(node)
+
+    async def container(self, name: str, *, node: str, status: Mapping[str, Any] | None = None, **fields: Any) -> Json:
+        made = await self.direct.create(self.path, container_body(name, node=node, **fields))
+        if status is not None:
+            made = await self.set_status(name, status)
+        return made
+
+    async def containers(self, count: int, *, node: str, prefix: str = "c", drives: int = 1) -> list[str]:
+        names = [f"{prefix}{n:03}" for n in range(count)]
+        for start in range(0, count, 50):
+            some = names[start : start + 50]
+            await asyncio.gather(*(self.container(name, node=node, drives=drives) for name in some))
+        return names
+
+    async def set_status(self, name: str, status: Mapping[str, Any] | None) -> Json:
+        return await self.direct.patch(f"{self.path}/{name}/status", {"status": status})
+
+    async def delete(self, name: str) -> None:
+        await self.direct.delete(f"{self.path}/{name}")
+
+    async def pod_of(self, container: Json, node: str) -> None:
+        """The pod that a storage operator would run for the container."""
+        meta = container["metadata"]
+        owner = {
+            "apiVersion": "weka.weka.io/v1alpha1", "kind": "WekaContainer", "name": meta["name"], "uid": meta["uid"],
+            "controller": True,
+        }  # fmt: skip
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": meta["name"], "ownerReferences": [owner]},
+            "spec": {"nodeName": node, "containers": [{"name": "main", "image": "example.org/none"}]},
+        }
+        await self.direct.create(f"/api/v1/namespaces/{self.namespace}/pods", body)
+
+    # ── what comes of it ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def get(self, name: str) -> Json:
+        return await self.direct.get(f"{self.path}/{name}")
+
+    async def allocations(self, name: str) -> Json:
+        found: Json = (await self.get(name)).get("status", {}).get("allocations", {})
+        return found
+
+    async def condition(self, name: str, kind: str = "Allocated") -> Json:
+        conditions = (await self.get(name)).get("status", {}).get("conditions", ())
+        return next((one for one in conditions if one["type"] == kind), {})
+
+    async def served(self, names: Iterable[str]) -> bool:
+        """Whether all of these have ports, and as many drives as they asked for; and no proposal is left."""
+        wanted = set(names)
+        listing = await self.direct.get(self.path)
+        found = {item["metadata"]["name"]: item for item in listing["items"]}
+        return wanted <= set(found) and all(_complete(found[name]) for name in wanted)
+
+    async def all_served(self, names: Sequence[str], *, seconds: float = 60) -> None:
+        await eventually(lambda: self.served(names), f"{len(names)} containers are served", seconds=seconds)
+
+    async def lease(self, node: str) -> Json | None:
+        path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/weka-allocator-{node}"
+        try:
+            return await self.direct.get(path)
+        except RefusedError as error:
+            if error.status != 404:
+                raise
+            return None
+
+    async def events(self, reason: str) -> list[Json]:
+        path = f"/apis/events.k8s.io/v1/namespaces/{self.namespace}/events"
+        return [one for one in (await self.direct.get(path))["items"] if one["reason"] == reason]
+
+    async def event(self, reason: str) -> Json:
+        found: list[Json] = await eventually(lambda: self.events(reason), f"an event {reason}")
+        return found[-1]
+
+    async def judged(self) -> None:
+        """S1, S2, S3 over everything that was sent and every revision that there was."""
+        await self.history.caught_up()
+        judge(self.history, self.record)
+
+    def calls(self, *, since: int = 0) -> Counter[str]:
+        """What the operator asked for itself, by sort: watches, what fills the view, and events are the runtime's."""
+        return Counter(exchange.call.sort for exchange in self.work(since=since))
+
+    def work(self, *, since: int = 0) -> list[Exchange]:
+        return [
+            exchange
+            for exchange in list(self.record)[since:]
+            if exchange.call.resource in ("leases", "wekacontainers", "nodes")
+            and exchange.call.verb != "watch"
+            and not (exchange.call.verb == "list" and "resourceVersion" in exchange.call.params)
+        ]
+
+
+def _complete(item: Json) -> bool:
+    status, spec = item.get("status", {}), item["spec"]
+    allocations = status.get("allocations", {})
+    proposed = any(one["type"] == "AllocationProposed" for one in status.get("conditions", ()))
+    return (
+        not proposed
+        and bool(allocations.get("wekaPort"))
+        and bool(allocations.get("agentPort"))
+        and (len(allocations.get("drives", ())) >= spec.get("numDrives", 0) or bool(allocations.get("virtualDrives")))
+    )
+
+
+def parsed(text: str) -> Any:
+    return json.loads(text)
