@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import uuid
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +137,22 @@ class Operator:
             times=LeaseTimes(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period),
             on_elected=lambda _: self._elected(), on_lost=self._lost,
         )  # fmt: skip
+
+    # ── who leads ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def leading(self) -> bool:
+        return self._leadership.epoch() is not None
+
+    def advertise(self, annotations: Mapping[str, str | None]) -> None:
+        """Before `run`: what stands on the lease whenever this process takes it."""
+        if self._election is not None:
+            self._election.annotations = annotations
+
+    @property
+    def leader_annotations(self) -> Mapping[str, str]:
+        """What the process that leads says of itself on its lease."""
+        return self._election.holder_annotations if self._election is not None else {}
 
     # ── health ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -17,6 +17,7 @@ from plimsoll.cli.controllers import controllers_for
 from plimsoll.cli.stopping import stop_on_signals
 from plimsoll.clock import RealClock
 from plimsoll.config import Config
+from plimsoll.config.sources import ConfigurationError
 from plimsoll.decision import Controller
 from plimsoll.exit_codes import ExitCode
 from plimsoll.kube.client import Client
@@ -24,6 +25,8 @@ from plimsoll.kube.errors import Forbidden, KubeError
 from plimsoll.logs import set_up_logging
 from plimsoll.metrics import Metrics
 from plimsoll.operator import Operator, connect, identity
+from plimsoll.web.certificate_sources import UnusableFilesError
+from plimsoll.web.placement_webhook import placement_webhook
 from plimsoll.web.server import CannotListenError, WebServer
 
 log = structlog.get_logger()
@@ -79,24 +82,29 @@ async def _run(
 ) -> ExitCode:
     names = [controller.name for controller in controllers]
     log.info("starting", version=__version__, controllers=names, read_only=config.operator.read_only_mode)
-    metrics = Metrics()
+    metrics, name = Metrics(), identity()
     try:
         async with connect(config, metrics, kubeconfig=kubeconfig, context=context) as client:
             if not await _answers(client, stop):
                 return ExitCode.STOPPED
             try:
-                operator = Operator(config, client, controllers, clock=RealClock(), metrics=metrics, name=identity())
+                operator = Operator(config, client, controllers, clock=RealClock(), metrics=metrics, name=name)
             except OSError as error:
                 log.error("operator.auditLog cannot be written", file=error.filename, error=error.strerror)  # noqa: TRY400
                 return ExitCode.BAD_CONFIGURATION
             async with WebServer(config.web.host, config.web.port, operator, metrics.registry) as server:
                 log.info("serving health and metrics", host=config.web.host, port=server.port)
-                return await operator.run(stop)
+                async with placement_webhook(config, controllers, client, operator, clock=RealClock(), identity=name):
+                    return await operator.run(stop)
     except KubeError as error:
         log.error("the cluster cannot be used", error=str(error))  # noqa: TRY400  (the message says what to do)
         return ExitCode.CLUSTER_REFUSED
-    except CannotListenError as error:
+    except (CannotListenError, UnusableFilesError) as error:
         log.error(str(error))  # noqa: TRY400
+        return ExitCode.BAD_CONFIGURATION
+    except ConfigurationError as error:
+        for problem in error.problems:
+            log.error("the configuration cannot be followed", problem=str(problem))  # noqa: TRY400
         return ExitCode.BAD_CONFIGURATION
     except Exception:
         log.exception("unexpected error")

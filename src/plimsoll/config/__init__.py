@@ -248,6 +248,13 @@ class Placement(Section, frozen=True):
     spot_fallback_after: Annotated[
         timedelta, span("A pod that waited so long for spot gets on-demand instead.", at_least="1s")
     ] = timedelta(minutes=2)
+    namespace_selector: Annotated[
+        tuple[NonEmpty, ...],
+        about(
+            "Labels, each as `label=value`, all of which a namespace must carry for its new pods to be placed, for those who "
+            "opt in by namespace. Empty: every namespace but kube-system and the operator's own."
+        ),
+    ] = ()
     max_fallbacks_per_minute: Annotated[
         int, Meta(ge=1, description="How many waiting pods of one workload are replaced that way in a minute.")
     ] = 30
@@ -322,6 +329,53 @@ class Web(Section, frozen=True):
     port: Annotated[int, Meta(ge=0, le=65535, description="The port to listen on; 0 takes any that is free.")] = 8080
 
 
+class Webhook(Section, frozen=True):
+    """The admission webhook, which gives each new pod of a managed workload its class. It runs with the placement controller,
+    and in read-only mode not at all."""
+
+    mode: Annotated[
+        Literal["service", "url", "off"],
+        about(
+            "How the API server reaches it. `service`: through a Service in the cluster; the MutatingWebhookConfiguration is "
+            "installed beside it (`plimsoll manifests` does both, and sets this). `url`: at an address outside of the cluster; "
+            "the operator registers itself while it runs. `off`: not at all, and replicas are only moved afterwards."
+        ),
+    ] = "off"
+    host: Annotated[NonEmpty, about("The address to listen on; `*` is every address of the machine.")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535, description="The port to listen on; 0 takes any that is free.")] = 9443
+    url: Annotated[
+        str,
+        about(
+            "For `mode: url`: the https address, without a path, at which the API server reaches `host` and `port`. Unless "
+            "set: the loopback address, where the API server is there, too."
+        ),
+    ] = ""
+    timeout: Annotated[
+        timedelta,
+        span(
+            "How long the creation of a replica waits for the answer; without one the pod starts on any class. The API server "
+            "allows up to 30s.",
+            at_least="1s",
+            whole_seconds=True,
+        ),
+    ] = timedelta(seconds=2)
+    certificate_file: Annotated[
+        str,
+        about(
+            "A serving certificate that someone else, such as cert-manager, keeps up to date; with `keyFile`. Empty: the "
+            "operator makes and renews its own."
+        ),
+    ] = ""
+    key_file: Annotated[str, about("The key of `certificateFile`.")] = ""
+    ca_file: Annotated[
+        str,
+        about(
+            "Who signed `certificateFile`; written into the webhook's configuration. Empty: someone else does that, such as "
+            "cert-manager's injector."
+        ),
+    ] = ""
+
+
 class Logging(Section, frozen=True):
     """Log records go to standard error."""
 
@@ -340,4 +394,5 @@ class Config(Section, frozen=True):
     allocation: Allocation = Allocation()
     kubernetes: Kubernetes = Kubernetes()
     web: Web = Web()
+    webhook: Webhook = Webhook()
     logging: Logging = Logging()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, Self, TypeVar
 
@@ -95,6 +95,11 @@ class Client:
             timeout_seconds=timeout_seconds,
         )  # fmt: skip
 
+    @property
+    def server(self) -> str:
+        """The base URL of the API server."""
+        return self._credentials.server
+
     async def close(self) -> None:
         await self._transport.close()
 
@@ -140,16 +145,25 @@ class Client:
             raise Garbled(f"{call.what}: the reply is not JSON (a proxy in between?): {excerpt(reply)}")
         return reply
 
-    @asynccontextmanager
-    async def watch(
+    def watch(
         self, path: str, params: Mapping[str, str], *, idle_seconds: float
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """The bytes of a watch as they come, in chunks that end anywhere.
 
         The iterator ends when the server ends the watch, and raises Unreachable when the connection breaks or is silent for
         `idle_seconds`. Nothing is repeated here: who watches knows from where to go on.
         """
         call = Call("GET", path, "watch", f"watch {path}", params={**params, "watch": "true"})
+        return self._stream(call, idle_seconds)
+
+    def stream(
+        self, path: str, params: Mapping[str, str], *, idle_seconds: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """`read` for what is too large to wait for as a whole: the JSON of a GET in chunks, and nothing repeated."""
+        return self._stream(Call("GET", path, "list", f"list {path}", params=params), idle_seconds)
+
+    @asynccontextmanager
+    async def _stream(self, call: Call, idle_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
         await self._limit.take()
         async with AsyncExitStack() as stack:
             try:

@@ -8,7 +8,7 @@ before each write. What still slips through carries preconditions that make it h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Protocol
 
@@ -73,6 +73,7 @@ class LeaderElection:
         name: str,
         identity: str,
         times: LeaseTimes | None = None,
+        annotations: Mapping[str, str | None] | None = None,
         on_elected: Callable[[str], None] = lambda _: None,
         on_lost: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -82,6 +83,8 @@ class LeaderElection:
         self._name = name
         self._identity = identity  # unique to this process: two processes must never take each other for themselves
         self._times = times or LeaseTimes()
+        # What a holder says of itself, for the others to read; None takes away what the last one said.
+        self.annotations: Mapping[str, str | None] = annotations or {}
         self._on_elected = on_elected
         self._on_lost = on_lost
         self._sighting: _Sighting | None = None
@@ -96,6 +99,11 @@ class LeaderElection:
     def holder(self) -> str:
         """Who holds the lease as far as we have seen; empty if nobody does."""
         return (self._sighting.lease.spec.holder_identity or "") if self._sighting else ""
+
+    @property
+    def holder_annotations(self) -> Mapping[str, str]:
+        """What the holder says of itself; empty if nobody holds the lease."""
+        return self._sighting.lease.annotations if self._sighting is not None and self.holder else {}
 
     async def run(self) -> None:
         """Campaign, lead, campaign again; on cancellation give the lease back at once."""
@@ -167,11 +175,15 @@ class LeaderElection:
         }
         try:
             if lease is None:
-                body = {"metadata": {"name": self._name, "namespace": self._namespace}, "spec": spec}
+                said = {key: value for key, value in self.annotations.items() if value is not None}
+                body = {
+                    "metadata": {"name": self._name, "namespace": self._namespace, "annotations": said},
+                    "spec": spec,
+                }
                 taken = await self._client.create(LEASES, self._namespace, body, urgent=True)
             else:
                 taken = await self._client.patch(
-                    LEASES, self._namespace, self._name, {"spec": spec},
+                    LEASES, self._namespace, self._name, {"metadata": {"annotations": dict(self.annotations)}, "spec": spec},
                     uid=lease.metadata.uid, resource_version=lease.metadata.resource_version, urgent=True,
                 )  # fmt: skip
         except (AlreadyExists, Conflict, NotFound):

@@ -69,7 +69,7 @@ class LiveReads:
             return in_view
         return held
 
-    def pods(self, replica_set_uid: str, view: View) -> tuple[int, int] | None:
+    def pods(self, namespace: str, replica_set_uid: str, view: View) -> tuple[int, int] | None:
         """Spot and on-demand as they were read; None where nothing was, or the view has come as far since.
 
         Events come in order: a view that has passed the version of the list has seen all that the list has.
@@ -77,7 +77,7 @@ class LiveReads:
         read = self._pods.get(replica_set_uid)
         if read is None:
             return None
-        if not is_older(view[PODS].resource_version, read.resource_version):
+        if not is_older(view[PODS].version_at(namespace), read.resource_version):
             del self._pods[replica_set_uid]
             return None
         return read.spot, read.on_demand

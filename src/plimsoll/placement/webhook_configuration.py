@@ -11,8 +11,6 @@ SERVICE = "plimsoll-webhook"
 SECRET = "plimsoll-webhook-tls"  # noqa: S105 - its name
 PATH = "/mutate"
 WEBHOOK = "placement.plimsoll.dev"
-# Every creation of a replica waits for the answer; without one the pod starts unconstrained, and is mended later.
-TIMEOUT_SECONDS = 2
 
 # Seen by the API server, so that bare pods, jobs, daemons and mirror pods cost nothing.
 _OF_A_REPLICA_SET_OR_STATEFUL_SET = (
@@ -34,6 +32,7 @@ def webhooks(
     client_config: Mapping[str, Any],
     *,
     operator_namespace: str,
+    timeout_seconds: int,
     watch_namespaces: Sequence[str] = (),
     namespace_labels: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
@@ -66,7 +65,7 @@ def webhooks(
             "admissionReviewVersions": ["v1"],
             "sideEffects": "NoneOnDryRun",
             "failurePolicy": "Ignore",
-            "timeoutSeconds": TIMEOUT_SECONDS,
+            "timeoutSeconds": timeout_seconds,
             # A webhook after ours may write an affinity of its own; asked again, we see to it that ours is part of it.
             "reinvocationPolicy": "IfNeeded",
         }

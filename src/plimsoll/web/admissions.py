@@ -22,10 +22,10 @@ from plimsoll.web.live_looks import LiveLooks, Result
 
 log = structlog.get_logger()
 
-# Of the API server's two seconds: the leader may look for so long, a follower waits a little longer for the leader's answer,
-# and then there is still time for one of its own.
-LOOK_SECONDS = 0.8
-FORWARD_SECONDS = 1.2
+# Of the time that the API server waits: the leader may look for so long, a follower waits a little longer for the leader's
+# answer, and then there is still time for one of its own.
+LOOKING_SHARE = 0.4
+FORWARDING_SHARE = 0.6
 
 
 class NotLeadingError(Exception):
@@ -63,6 +63,7 @@ class Admissions:
         looks: LiveLooks,
         clock: Clock,
         *,
+        look_seconds: float,
         leading: Callable[[], bool],
         forwarding: Forwarding | None,
         count: Callable[[Count], None],
@@ -70,6 +71,7 @@ class Admissions:
         self._admission = admission
         self._looks = looks
         self._clock = clock
+        self._look_seconds = look_seconds
         self._leading = leading
         self._forwarding = forwarding
         self._count = count
@@ -101,7 +103,7 @@ class Admissions:
 
     async def _decide(self, request: Request, *, approximate: bool) -> bytes:
         since = self._clock.monotonic()
-        deadline = since + LOOK_SECONDS
+        deadline = since + self._look_seconds
         looked: set[What] = set()
         token = f"{self._nonce}-{next(self._serial):x}"
         while True:

@@ -96,17 +96,20 @@ class CertificateInSecret:
     async def _write(self, secret: Secret | None, material: Material) -> bool:
         """False where another was faster."""
         data = material.as_secret()
-        try:
-            if secret is None:
-                present = {name: value for name, value in data.items() if value is not None}
-                body = {"metadata": {"name": SECRET}, "type": "kubernetes.io/tls", "data": present}
+        if secret is None:
+            present = {name: value for name, value in data.items() if value is not None}
+            body = {"metadata": {"name": SECRET}, "type": "kubernetes.io/tls", "data": present}
+            try:
                 await self._client.create(SECRETS, self._namespace, body)
-            else:
-                await self._client.patch(
-                    SECRETS, self._namespace, SECRET, {"data": data},
-                    uid=secret.uid, resource_version=secret.metadata.resource_version,
-                )  # fmt: skip
-        except (AlreadyExists, Conflict, NotFound):
+            except AlreadyExists:
+                return False
+            return True
+        try:
+            await self._client.patch(
+                SECRETS, self._namespace, SECRET, {"data": data},
+                uid=secret.uid, resource_version=secret.metadata.resource_version,
+            )  # fmt: skip
+        except (Conflict, NotFound):
             return False
         return True
 

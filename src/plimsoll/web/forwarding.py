@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import Callable
+from typing import Self
 
 import aiohttp
 import structlog
@@ -39,7 +39,7 @@ class ForwardingToLeader:
         self._session: aiohttp.ClientSession | None = None
         self._trusted: tuple[bytes, ssl.SSLContext] | None = None
 
-    async def __aenter__(self) -> ForwardingToLeader:
+    async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(timeout=self._timeout)
         return self
 
@@ -63,7 +63,7 @@ class ForwardingToLeader:
                     self._counted("answered")
                     return answer
                 why = f"status {response.status}"
-        except (aiohttp.ClientError, asyncio.TimeoutError, ssl.SSLError, OSError) as error:
+        except (TimeoutError, aiohttp.ClientError, ssl.SSLError, OSError) as error:
             why = str(error) or type(error).__name__
         self._counted("failed")
         log.warning("the leader could not be asked about a pod", address=address, why=why)

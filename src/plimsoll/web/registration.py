@@ -57,9 +57,12 @@ class ServiceRegistration:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._missing = False
+        self._cleaned = False
 
     async def keep(self, authorities: bytes) -> bool:
-        await remove_url_configuration(self._client, only_of=None)
+        if not self._cleaned:
+            await remove_url_configuration(self._client, only_of=None)
+            self._cleaned = True
         try:
             found = await self._client.get(WEBHOOK_CONFIGURATIONS, "", SERVICE_CONFIGURATION)
         except NotFound:
@@ -134,9 +137,12 @@ class NoRegistration:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._cleaned = False
 
     async def keep(self, authorities: bytes) -> bool:  # noqa: ARG002 - nobody is to trust anything
-        await remove_url_configuration(self._client, only_of=None)
+        if not self._cleaned:
+            await remove_url_configuration(self._client, only_of=None)
+            self._cleaned = True
         return False
 
     async def withdraw(self) -> None:

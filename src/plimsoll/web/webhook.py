@@ -21,6 +21,7 @@ from plimsoll.web.server import EVERY_ADDRESS, CannotListenError, listen_everywh
 
 log = structlog.get_logger()
 
+
 FORWARDED = "Plimsoll-Forwarded"  # set by a replica that asks the leader: the answer must be the leader's own
 _LARGEST_REVIEW = 8 * 1024 * 1024  # etcd refuses objects above 1.5 MB; a review holds one, and some more
 
@@ -82,7 +83,13 @@ class WebhookServer:
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         if request.path != PATH or request.method != "POST":
             return web.Response(status=404, text=f"expected POST {PATH}\n")
-        body = await request.read()
+        try:
+            body = await request.read()
+        except ConnectionResetError:
+            return web.Response(status=499)
+        if request.transport is None or request.transport.is_closing():
+            # The API server waited for too long: its pod starts without us, and must not be counted as one that we admitted.
+            return web.Response(status=499)
         try:
             answer = await self._admissions.review(body, forwarded=FORWARDED in request.headers)
         except ValueError as error:

@@ -1,0 +1,60 @@
+"""A thousand pods created at once end in exactly their targets, also where a quota refuses many of them in between."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from plimsoll.kube.client import Client
+from plimsoll.kube.resources import Resource
+from plimsoll.kube.types import CustomObject
+from tests.eventually import eventually
+from tests.placement.webhook_cluster import asked, config, deploy, operating, pods_of, registered, split, wanted
+from tools.controlplane.cluster import ControlPlane
+
+QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", CustomObject)
+
+
+async def test_a_burst_from_several_replica_sets_is_exact(control_plane: ControlPlane, client: Client, namespace: str):
+    home = control_plane.add_namespace()
+    async with operating(control_plane, config(home)) as running:
+        await registered(client)
+        await asked(running, client, namespace)
+        sizes = {"a": (400, 70, 0), "b": (300, 33, 5), "c": (200, 100, 50), "d": (100, 70, 0)}
+        for name, (replicas, percentage, minimum) in sizes.items():
+            await deploy(client, namespace, name, replicas, f"{percentage}%", str(minimum))
+
+        async def created() -> bool:
+            found = [len(await pods_of(client, namespace, name)) for name in sizes]
+            return found == [replicas for replicas, _, _ in sizes.values()]
+
+        await eventually(created, "1,000 pods", seconds=100)
+        for name, (replicas, percentage, minimum) in sizes.items():
+            assert split(await pods_of(client, namespace, name)) == wanted(replicas, percentage, minimum), name
+
+
+async def test_refusals_by_a_quota_in_between_change_nothing(
+    control_plane: ControlPlane, client: Client, namespace: str
+):
+    home = control_plane.add_namespace()
+    body = {"metadata": {"name": "tight"}, "spec": {"hard": {"pods": "13"}}}
+    quota = await client.create(QUOTAS, namespace, body)
+    async with operating(control_plane, config(home)) as running:
+        await registered(client)
+        await asked(running, client, namespace)
+        sizes = {"a": (40, 70, 0), "b": (30, 33, 5)}
+        for name, (replicas, percentage, minimum) in sizes.items():
+            await deploy(client, namespace, name, replicas, f"{percentage}%", str(minimum))
+
+        async def full(number: int) -> bool:
+            return sum([len(await pods_of(client, namespace, name)) for name in sizes]) == number
+
+        refused = "spotalis_webhook_requests_total"
+        labels = {"operation": "CREATE", "resource_kind": "Pod", "result": "assigned"}
+        await eventually(lambda: full(13), "a full quota")
+        await eventually(lambda: running.counted(refused, **labels) > 20, "creations that the quota refuses")
+        for limit, expected in ((41, 41), (200, 70)):
+            patch = {"spec": {"hard": {"pods": str(limit)}}}
+            await client.patch(QUOTAS, namespace, "tight", patch, uid=quota.uid)
+            await eventually(partial(full, expected), "as many pods as there may be", seconds=120)
+        for name, (replicas, percentage, minimum) in sizes.items():
+            assert split(await pods_of(client, namespace, name)) == wanted(replicas, percentage, minimum), name

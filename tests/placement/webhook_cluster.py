@@ -1,0 +1,143 @@
+"""An operator with its webhook, beside a real API server that asks it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from plimsoll.assembly import placement_settings
+from plimsoll.clock import Clock, RealClock
+from plimsoll.config import Config, Kubernetes, LeaderElection, Webhook
+from plimsoll.config import Operator as OperatorConfig
+from plimsoll.kube.client import Client
+from plimsoll.kube.errors import NotFound
+from plimsoll.kube.resources import DEPLOYMENTS, PODS
+from plimsoll.kube.types import Pod
+from plimsoll.metrics import Metrics
+from plimsoll.operator import Operator, connect
+from plimsoll.placement.controller import PlacementController
+from plimsoll.placement.distribution import Share, target
+from plimsoll.placement.marks import CLASS
+from plimsoll.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
+from plimsoll.placement.webhook_configuration import URL_CONFIGURATION
+from plimsoll.web.placement_webhook import placement_webhook
+from plimsoll.web.registration import REGISTERED_BY, WEBHOOK_CONFIGURATIONS
+from plimsoll.web.webhook import WebhookServer
+from tests.eventually import eventually
+from tools.controlplane.cluster import ControlPlane
+
+ELECTION = LeaderElection(
+    lease_duration=timedelta(seconds=15), renew_deadline=timedelta(seconds=10), retry_period=timedelta(milliseconds=100)
+)
+
+
+def config(home: str, *, read_only: bool = False, **webhook: Any) -> Config:
+    return Config(
+        operator=OperatorConfig(namespace=home, audit_log="", leader_election=ELECTION, read_only_mode=read_only),
+        kubernetes=Kubernetes(qps=1000, burst=1000),
+        # Whether answers are right is tested here; whether they come in time on a busy machine is for benchmarks.
+        webhook=Webhook(**{"mode": "url", "port": 0, "timeout": timedelta(seconds=30), **webhook}),
+    )
+
+
+class Running:
+    def __init__(self, operator: Operator, server: WebhookServer | None, client: Client, stop: asyncio.Event) -> None:
+        self.operator, self.server, self.client, self.stop = operator, server, client, stop
+
+    def counted(self, name: str, **labels: str) -> float:
+        return self.operator.metrics.registry.get_sample_value(name, labels) or 0.0
+
+
+@asynccontextmanager
+async def operating(
+    cluster: ControlPlane, settings: Config, name: str = "one", *, clock: Clock | None = None
+) -> AsyncIterator[Running]:
+    """The operator as `plimsoll run` has it, with the placement controller, until the block ends."""
+    metrics, stop, time = Metrics(), asyncio.Event(), clock or RealClock()
+    controllers = [PlacementController(placement_settings(settings))]
+    async with connect(settings, metrics, kubeconfig=Path(cluster.kubeconfig), context=None) as client:
+        operator = Operator(settings, client, controllers, clock=time, metrics=metrics, name=name)
+        async with placement_webhook(settings, controllers, client, operator, clock=time, identity=name) as server:
+            life = asyncio.create_task(operator.run(stop))
+            try:
+                yield Running(operator, server, client, stop)
+            finally:
+                stop.set()
+                await asyncio.gather(life, return_exceptions=True)
+
+
+async def registered_by(client: Client) -> str | None:
+    try:
+        found = await client.get(WEBHOOK_CONFIGURATIONS, "", URL_CONFIGURATION)
+    except NotFound:
+        return None
+    return found.annotations.get(REGISTERED_BY)
+
+
+async def registered(client: Client, name: str = "one") -> None:
+    async def is_registered() -> bool:
+        return await registered_by(client) == name
+
+    await eventually(is_registered, f"the registration of {name}")
+
+
+async def asked(running: Running, client: Client, namespace: str) -> None:
+    """Until the API server really asks: it hears of a new configuration a moment after it was written."""
+
+    async def is_asked() -> bool:
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "probe", "uid": "probe", "controller": True}
+        replica = {
+            "metadata": {"generateName": "probe-", "ownerReferences": [owner]},
+            "spec": {"containers": [{"name": "main", "image": "x"}]},
+        }
+        await client.create(PODS, namespace, replica, dry_run=True)
+        labels = {"operation": "CREATE", "resource_kind": "Pod", "result": "left-alone"}
+        return running.counted("spotalis_webhook_requests_total", **labels) > 0
+
+    await eventually(is_asked, "a question of the API server")
+
+
+def template(name: str) -> dict[str, Any]:
+    return {
+        "metadata": {"labels": {"app": name}},
+        "spec": {"containers": [{"name": "main", "image": "x", "resources": {"requests": {"cpu": "1m"}}}]},
+    }
+
+
+async def deploy(
+    client: Client, namespace: str, name: str, replicas: int, spot: str, minimum: str = "0", **spec: Any
+) -> None:
+    body = {
+        "metadata": {
+            "name": name,
+            "annotations": {ENABLED: "true", SPOT_PERCENTAGE: spot, MIN_ON_DEMAND: minimum},
+        },
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": template(name),
+            "progressDeadlineSeconds": 600,
+            **spec,
+        },
+    }
+    await client.create(DEPLOYMENTS, namespace, body)
+
+
+async def pods_of(client: Client, namespace: str, name: str) -> tuple[Pod, ...]:
+    listing = await client.list(PODS, namespace, label_selector=f"app={name}")
+    return tuple(pod for pod in listing.items if not pod.terminating and not pod.finished)
+
+
+def split(pods: tuple[Pod, ...]) -> Counter[str]:
+    return Counter(pod.annotations.get(CLASS, "unmarked") for pod in pods)
+
+
+def wanted(replicas: int, percentage: int, minimum: int = 0) -> Mapping[str, int]:
+    aim = target(replicas, Share(minimum, percentage))
+    found = {"spot": aim.spot, "on-demand": aim.on_demand}
+    return {name: number for name, number in found.items() if number}
