@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from plimsoll.allocation.containers import WekaContainer
+from plimsoll.allocation.containers import VirtualDrive, WekaContainer
 from plimsoll.allocation.drives import choose_drives, choose_pieces
 from plimsoll.allocation.inventory import Inventory
 from plimsoll.allocation.ledger import Ledger, proposed_holding
@@ -27,6 +27,17 @@ class Refusal(Struct, frozen=True):
     container: WekaContainer
     shortage: Shortage
     taken: frozenset[str]
+
+
+class Given(Struct, frozen=True):
+    """What an administrator says a container holds, whose status no longer does."""
+
+    uid: str
+    drives: tuple[str, ...] = ()
+    virtual_drives: tuple[VirtualDrive, ...] = ()
+    weka_port: int = 0
+    ports: int = 0
+    agent_port: int = 0
 
 
 class Plan(Struct, frozen=True):
@@ -104,3 +115,24 @@ def _serve(container: WekaContainer, ask: Ask, ledger: Ledger, epoch: str) -> Pr
             f"{len(pieces)} virtual drives do not fit into one condition; ask for fewer and larger ones",
         )
     return made
+
+
+def restore_plan(
+    node: str, inventory: Inventory | None, containers: Sequence[WekaContainer], given: Given, *, epoch: str
+) -> Plan:
+    """Give a container back what it is said to hold, unless another holds some of it."""
+    container = next((one for one in containers if one.uid == given.uid), None)
+    if container is None:
+        return Plan()
+    ledger = Ledger(node, inventory or Inventory(), containers)
+    proposal = Proposal(node, epoch, given.drives, given.virtual_drives, given.weka_port, given.ports, given.agent_port)
+    if container.allocated:
+        return _not_restored(container, ledger, "its status already holds an allocation, which is not overwritten")
+    ledger.enter(proposed_holding(container, proposal))
+    if clashes := [text for text in ledger.conflicts() if container.title in text]:
+        return _not_restored(container, ledger, f"on node {node} {'; '.join(clashes)}")
+    return Plan((Assignment(container, proposal),))
+
+
+def _not_restored(container: WekaContainer, ledger: Ledger, why: str) -> Plan:
+    return Plan(refusals=(Refusal(container, Shortage("AllocationNotRestored", why), ledger.tokens()),))

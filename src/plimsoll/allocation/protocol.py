@@ -25,7 +25,7 @@ from plimsoll.allocation.containers import WekaContainer
 from plimsoll.allocation.leases import NONCE, Sighting, may_be_taken, releasing, sighted, taking
 from plimsoll.allocation.marks import Proposal, proposal_of
 from plimsoll.allocation.places import WEKA_CONTAINERS, nodes_of
-from plimsoll.allocation.plan import Assignment, Plan, lost, make_plan
+from plimsoll.allocation.plan import Assignment, Plan, lost, make_plan, restore_plan
 from plimsoll.allocation.tenure import (
     BATCH,
     Clearing,
@@ -234,6 +234,9 @@ def _cleared(state: Clearing, reply: Answered) -> Next:
 
 def _plan(tenure: Tenure, containers: tuple[WekaContainer, ...], moment: Moment) -> Next:
     task = tenure.task
+    if task.given is not None:
+        plan = restore_plan(task.node, task.inventory, containers, task.given, epoch=tenure.epoch)
+        return _propose(Proposing(tenure, plan, plan.assignments), moment)
     if missing := lost(containers, task.node, task.running):
         names = ", ".join(container.title for container in missing)
         message = f"{names} runs on node {task.node} and its status holds no allocation"

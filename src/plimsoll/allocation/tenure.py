@@ -9,7 +9,7 @@ from msgspec import Struct
 from plimsoll.allocation.containers import WekaContainer
 from plimsoll.allocation.inventory import Inventory
 from plimsoll.allocation.leases import Sighting
-from plimsoll.allocation.plan import Assignment, Plan, Refusal
+from plimsoll.allocation.plan import Assignment, Given, Plan, Refusal
 from plimsoll.conversation import End
 from plimsoll.decision import Ref
 from plimsoll.kube.lease import LeaseTimes
@@ -33,6 +33,7 @@ class Task(Struct, frozen=True):
     ports_per_container: int = 100
     times: LeaseTimes = LeaseTimes()
     sighting: Sighting | None = None
+    given: Given | None = None  # a tenure that restores this, and does nothing else
 
 
 class Tenure(Struct, frozen=True):

@@ -10,11 +10,12 @@ import click
 import msgspec
 
 from plimsoll import __version__
+from plimsoll.allocation.crd import crd as weka_container_crd
 from plimsoll.cli.configuration import as_written, config_option, controllers_option, set_option
 from plimsoll.cli.controllers import controllers_for
 from plimsoll.config.load import DEFAULT, Flag, Loaded
 from plimsoll.config.settings import SETTINGS
-from plimsoll.manifests import as_yaml
+from plimsoll.manifests import Manifest, as_yaml
 from plimsoll.manifests import manifests as all_manifests
 from plimsoll.operator import watched_by
 
@@ -22,13 +23,15 @@ from plimsoll.operator import watched_by
 IN_A_CLUSTER = {"web.host": "*", "logging.format": "json"}
 
 
-@click.command(
+@click.group(
+    invoke_without_command=True,
     epilog="""\b
 Examples:
   plimsoll manifests | kubectl apply -f -
+  plimsoll manifests crds | kubectl apply -f -                   before it, where a controller needs kinds of its own
   plimsoll manifests --read-only | kubectl apply -f -            look first: without any right to write
   plimsoll manifests --namespace capacity --config plimsoll.yaml -o json
-"""
+""",
 )
 @config_option
 @set_option
@@ -37,7 +40,9 @@ Examples:
 @click.option("--image", metavar="IMAGE", default=f"plimsoll:{__version__}", show_default=True)
 @click.option("--read-only", is_flag=True, help="Only watch: readOnlyMode, and no right to write anything.")
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
+@click.pass_context
 def manifests(
+    context: click.Context,
     *,
     file: Path | None,
     settings: Sequence[Flag],
@@ -51,6 +56,8 @@ def manifests(
 
     The file and the options become the operator's own configuration in the cluster; the environment is not looked at.
     """
+    if context.invoked_subcommand:
+        return
     named = [
         Flag("operator.namespace", namespace, "--namespace") if namespace is not None else None,
         Flag("controllers.enabled", controllers, "--controllers") if controllers is not None else None,
@@ -64,6 +71,20 @@ def manifests(
         )
     running = controllers_for(loaded.config)
     found = all_manifests(loaded.config, running, seen=watched_by(running), settings=_written(loaded), image=image)
+    _print(found, output)
+
+
+@manifests.command()
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
+def crds(*, output: str) -> None:
+    """Print the kinds that controllers bring along, for a cluster that does not have them.
+
+    One that is installed by others already is used as it is: do not replace it.
+    """
+    _print([weka_container_crd()], output)
+
+
+def _print(found: Sequence[Manifest], output: str) -> None:
     if output == "json":
         everything = {"apiVersion": "v1", "kind": "List", "items": found}
         click.echo(msgspec.json.format(msgspec.json.encode(everything), indent=2).decode())

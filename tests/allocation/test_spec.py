@@ -1,0 +1,114 @@
+"""What a container still needs, or why its wish cannot be followed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from plimsoll.allocation.spec import Ask, InvalidSpecError, read_ask
+from tests.allocation.build import container, holding
+
+
+def ask(ports: int = 100, **fields: Any) -> Ask:
+    return read_ask(container("c", **fields), ports)
+
+
+def test_a_new_container_needs_drives_a_range_and_an_agent_port() -> None:
+    found = ask(drives=3)
+    assert (found.drives, found.ports, found.agent, found.first_port, found.last_port) == (3, 100, True, 35000, 65535)
+
+
+def test_what_it_has_it_does_not_need_again() -> None:
+    assert read_ask(holding("c", drives=("A", "B"), port=35000, agent=35300), 100).nothing
+    assert read_ask(holding("c", drives=("A",), port=35000, agent=35300, spec={"numDrives": 3}), 100) == Ask(drives=2)
+
+
+def test_fewer_drives_than_it_has_takes_nothing_away() -> None:
+    assert read_ask(holding("c", drives=("A", "B"), port=35000, agent=35300, spec={"numDrives": 1}), 100).nothing
+
+
+@pytest.mark.parametrize("mode", ["drivers-loader", "discovery", "adhoc-op", "dist", "ssdproxy"])
+def test_modes_that_hold_nothing_need_nothing(mode: str) -> None:
+    assert ask(mode=mode, drives=5).nothing
+
+
+def test_an_envoy_needs_only_a_port_for_its_agent() -> None:
+    found = ask(mode="envoy")
+    assert (found.ports, found.agent) == (0, True)
+
+
+def test_reduced_ports_move_the_single_ports_too() -> None:
+    assert (ask(60).ports, ask(60).single_ports_offset) == (60, 240)
+
+
+def test_a_named_range_is_kept_to() -> None:
+    found = ask(spec={"portRange": {"basePort": 40000, "portRange": 500}})
+    assert (found.first_port, found.last_port, found.own_range) == (40000, 40499, True)
+
+
+def test_an_open_range_ends_where_ports_end() -> None:
+    assert ask(spec={"portRange": {"basePort": 40000}}).last_port == 65535
+
+
+def test_drive_capacity_makes_drives_virtual() -> None:
+    found = ask(drives=3, spec={"driveCapacity": 500})
+    assert (found.drives, found.pieces_gib) == (0, (500, 500, 500))
+
+
+@pytest.mark.parametrize(
+    ("spec", "pieces"),
+    [
+        ({"containerCapacity": 1000, "numDrives": 4}, (250, 250, 250, 250)),
+        ({"containerCapacity": 1000, "numDrives": 3}, (334, 333, 333)),
+        ({"containerCapacity": 1000, "numCores": 2}, (500, 500)),
+        ({"containerCapacity": 1000}, (1000,)),
+        ({"containerCapacity": 2, "numDrives": 5}, (1, 1)),
+        ({"containerCapacity": 1000, "driveCapacity": 7, "numDrives": 2}, (500, 500)),
+    ],
+)
+def test_container_capacity_is_split_evenly(spec: dict[str, Any], pieces: tuple[int, ...]) -> None:
+    assert ask(spec=spec).pieces_gib == pieces
+
+
+def test_a_container_whose_capacity_grows_gets_the_difference() -> None:
+    has = {
+        "virtualDrives": [{"virtualUUID": "v", "physicalUUID": "u", "capacityGiB": 600}],
+        "wekaPort": 1,
+        "agentPort": 2,
+    }
+    found = ask(spec={"containerCapacity": 1000, "numDrives": 2}, status={"allocations": has})
+    assert found == Ask(pieces_gib=(400,))
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"numDrives": -1}, "spec.numDrives is -1; expected 0 or more"),
+        ({"numDrives": 5000}, "spec.numDrives is 5000; expected at most 256"),
+        ({"numCores": -2}, "spec.numCores is -2"),
+        ({"driveCapacity": -2}, "spec.driveCapacity is -2"),
+        ({"containerCapacity": -2}, "spec.containerCapacity is -2"),
+        ({"driveCapacity": 10}, "expected how many drives of that size"),
+        ({"containerCapacity": 10, "numCores": 1000}, "spec.numCores is 1000"),
+        ({"port": 70000}, "spec.port is 70000; expected 1 to 65436"),
+        ({"port": 65500}, "spec.port is 65500"),
+        ({"port": -1}, "spec.port is -1"),
+        ({"agentPort": 65536}, "spec.agentPort is 65536"),
+        ({"port": 36000, "agentPort": 36050}, "spec.agentPort is 36050, which is one of the 100 ports"),
+        ({"portRange": {"basePort": 35000, "portRange": 1000000}}, "spec.portRange.portRange is 1000000"),
+        ({"portRange": {"basePort": 99999}}, "spec.portRange.basePort is 99999"),
+        ({"portRange": {"basePort": -4}}, "spec.portRange.basePort is -4"),
+        ({"portRange": {"basePort": 35000, "portRange": -4}}, "spec.portRange.portRange is -4"),
+    ],
+)
+def test_what_cannot_be_followed_names_field_and_value(spec: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidSpecError) as error:
+        ask(spec=spec)
+    assert said in str(error.value)
+
+
+def test_every_problem_is_told() -> None:
+    with pytest.raises(InvalidSpecError) as error:
+        ask(spec={"numDrives": -1, "agentPort": 70000})
+    assert len(error.value.problems) == 2
