@@ -35,7 +35,7 @@ def live(zones: dict[str, int], replicas: int, history: list[tuple[str, int]], s
     return world
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(zones, st.integers(2, 12), happenings, st.integers(0, 2**16))
 def test_after_any_history_every_size_is_as_even_as_deletion_can_make_it(
     zones: dict[str, int], replicas: int, history: list[tuple[str, int]], seed: int
@@ -47,7 +47,7 @@ def test_after_any_history_every_size_is_as_even_as_deletion_can_make_it(
     assert all(real <= 1 for real, least in zip(skews(order), least_skews(Counter(order)), strict=True) if least <= 1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(zones, st.integers(2, 12), happenings, st.integers(0, 2**16))
 def test_one_at_a_time_is_as_even_as_all_at_once(
     zones: dict[str, int], replicas: int, history: list[tuple[str, int]], seed: int
@@ -64,7 +64,7 @@ def test_one_at_a_time_is_as_even_as_all_at_once(
         assert skew(now) == least[deleted]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(zones, st.integers(2, 12), happenings, st.integers(0, 2**16))
 def test_when_nothing_happens_nothing_is_written(
     zones: dict[str, int], replicas: int, history: list[tuple[str, int]], seed: int

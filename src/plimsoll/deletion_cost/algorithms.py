@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from importlib.metadata import EntryPoint, entry_points
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import structlog
 from msgspec import Struct, field
@@ -30,7 +30,13 @@ class Replica(Struct, frozen=True):
     """An active pod of a ReplicaSet, and the value that it carries."""
 
     pod: Pod
-    value: Value = Value("nobody")
+    value: Value
+    # Scheduled, running and ready: else Kubernetes deletes it before all others, whatever value it carries.
+    decided_by_cost: bool
+
+    @classmethod
+    def of(cls, pod: Pod, value: Value) -> Self:
+        return cls(pod, value, decided_by_cost(pod))
 
     @property
     def whose(self) -> Whose:
@@ -41,11 +47,6 @@ class Replica(Struct, frozen=True):
     def cost(self) -> int | None:
         """None where there is no value, or one of ours that was made under other settings."""
         return self.value.cost
-
-    @property
-    def decided_by_cost(self) -> bool:
-        """Scheduled, running and ready: else Kubernetes deletes it before all others, whatever value it carries."""
-        return decided_by_cost(self.pod)
 
 
 class AssignSettings(Struct, frozen=True):

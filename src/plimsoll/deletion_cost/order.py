@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from plimsoll.deletion_cost.algorithms import Replica
 from plimsoll.deletion_cost.balance import imbalance
-from plimsoll.deletion_cost.ranking import decided_by_cost, deletion_order
+from plimsoll.deletion_cost.ranking import deletion_order
 from plimsoll.deletion_cost.values import Whose
 from plimsoll.kube.types import Node, Pod, ReplicaSet
 
@@ -64,7 +64,7 @@ def order_of(
                 zone=zones.get(pod.spec.node_name, ""),
                 cost=planned.get(pod.uid, replica.cost),
                 whose="ours" if pod.uid in planned else replica.whose,
-                placed_by=_placed_by(pod),
+                placed_by=_placed_by(replica),
                 rewritten=pod.uid in planned,
             )
         )
@@ -76,9 +76,9 @@ def zones_of(nodes: Mapping[str, Node], label: str) -> dict[str, str]:
     return {name: zone for name, node in nodes.items() if (zone := node.labels.get(label))}
 
 
-def _placed_by(pod: Pod) -> Placed:
-    if decided_by_cost(pod):
+def _placed_by(replica: Replica) -> Placed:
+    if replica.decided_by_cost:
         return "cost"
-    if not pod.spec.node_name:
+    if not replica.pod.spec.node_name:
         return "no node"
-    return "not running" if pod.status.phase != "Running" else "not ready"
+    return "not running" if replica.pod.status.phase != "Running" else "not ready"

@@ -15,6 +15,8 @@ from datetime import datetime, timedelta
 from functools import cmp_to_key
 from itertools import groupby
 from math import log2
+from operator import itemgetter
+from typing import NamedTuple
 
 from plimsoll.kube.types import Pod
 
@@ -47,40 +49,53 @@ def deletion_order(
         node = pod.spec.node_name
         return (node != "", _PHASES.get(pod.status.phase, 0), pod.ready, cost(pod), -company.get(node, 0))
 
-    ranked = sorted(((criteria(pod), pod) for pod in pods), key=lambda entry: entry[0])
+    ranked = sorted(((criteria(pod), pod) for pod in pods), key=itemgetter(0))
     order: list[Pod] = []
-    for _, alike in groupby(ranked, key=lambda entry: entry[0]):
+    for _, alike in groupby(ranked, key=itemgetter(0)):
         group = [pod for _, pod in alike]
-        order += sorted(group, key=cmp_to_key(_by_age(now))) if len(group) > 1 else group
+        if len(group) > 1:
+            group = [history.pod for history in sorted((_history(pod, now) for pod in group), key=_by_age)]
+        order += group
     return order
 
 
-def _by_age(now: datetime) -> Callable[[Pod, Pod], int]:
-    """The criteria behind the deletion cost. Not transitive where only some ready times are equal; neither is the original."""
+class _History(NamedTuple):
+    """What is compared between pods that are alike in everything before."""
 
-    def compare(one: Pod, other: Pod) -> int:
-        if one.ready and other.ready and one.ready_since != other.ready_since:
-            return _younger_first(one, other, one.ready_since, other.ready_since, now)
-        if (restarts := _restarts(other) - _restarts(one)) != 0:
-            return restarts
-        created, other_created = one.metadata.creation_timestamp, other.metadata.creation_timestamp
-        return 0 if created == other_created else _younger_first(one, other, created, other_created, now)
-
-    return compare
+    pod: Pod
+    uid: str
+    ready_since: datetime | None
+    ready_bucket: int
+    restarts: int
+    created: datetime | None
+    created_bucket: int
 
 
-def _younger_first(one: Pod, other: Pod, since: datetime | None, other_since: datetime | None, now: datetime) -> int:
-    if since is None or other_since is None:
-        return -1 if since is None else 1
-    difference = _age_bucket(now - since) - _age_bucket(now - other_since)
+def _history(pod: Pod, now: datetime) -> _History:
+    since, created = pod.ready_since, pod.metadata.creation_timestamp
+    restarts = max((status.restart_count for status in pod.status.container_statuses), default=0)
+    return _History(pod, pod.uid, since, _age_bucket(since, now), restarts, created, _age_bucket(created, now))
+
+
+def _compare(one: _History, other: _History) -> int:
+    """Not transitive where only some ready times are equal; neither is the original."""
+    if one.ready_since != other.ready_since:  # of pods that are alike, either all are ready or none is
+        difference = one.ready_bucket - other.ready_bucket
+    elif one.restarts != other.restarts:
+        return other.restarts - one.restarts
+    elif one.created != other.created:
+        difference = one.created_bucket - other.created_bucket
+    else:
+        return 0
     return difference or (-1 if one.uid < other.uid else 1)
 
 
-def _age_bucket(age: timedelta) -> int:
-    """Ages within a power of two (of nanoseconds) count as equal."""
-    nanoseconds = age // timedelta(microseconds=1) * 1000
+_by_age = cmp_to_key(_compare)
+
+
+def _age_bucket(since: datetime | None, now: datetime) -> int:
+    """Ages within a power of two (of nanoseconds) count as equal; no time at all counts as younger than any."""
+    if since is None:
+        return -2
+    nanoseconds = (now - since) // timedelta(microseconds=1) * 1000
     return int(log2(nanoseconds)) if nanoseconds > 0 else -1
-
-
-def _restarts(pod: Pod) -> int:
-    return max((status.restart_count for status in pod.status.container_statuses), default=0)

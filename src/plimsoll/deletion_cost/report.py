@@ -65,7 +65,7 @@ def problems(seen: Seen, covered: Collection[str]) -> Iterator[Problem]:
     unlabelled = {
         node.name
         for replica in seen.replicas
-        if replica.whose == "nobody" and replica.decided_by_cost and replica.pod.uid not in covered
+        if replica.whose == "nobody" and replica.pod.uid not in covered and replica.decided_by_cost
         if (node := seen.nodes.get(replica.pod.spec.node_name)) is not None and not node.labels.get(label)
     }
     for name in sorted(unlabelled)[:MOST_PROBLEMS]:

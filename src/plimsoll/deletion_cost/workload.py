@@ -55,22 +55,15 @@ def see(
 ) -> Seen:
     owned = pods_of(deployment, view)
     names = {pod.spec.node_name for _, pods in owned for pod in pods}
+
+    def replica(pod: Pod) -> Replica:
+        value = read_value(pod, settings, ceiling=configured.ceiling, adopt_existing=configured.adopt_existing)
+        return Replica.of(pod, value)
+
     return Seen(
         deployment,
         settings,
-        sets=tuple(
-            ReplicaSetPods(
-                replica_set,
-                tuple(
-                    Replica(
-                        pod,
-                        read_value(pod, settings, ceiling=configured.ceiling, adopt_existing=configured.adopt_existing),
-                    )
-                    for pod in pods
-                ),
-            )
-            for replica_set, pods in owned
-        ),
+        sets=tuple(ReplicaSetPods(replica_set, tuple(map(replica, pods))) for replica_set, pods in owned),
         nodes={name: node for name in names if (node := view[NODES].get("", name)) is not None},
         now=now,
     )
