@@ -1,0 +1,30 @@
+"""A node on which containers hold something, or are about to, is not to be removed."""
+
+from __future__ import annotations
+
+from plimsoll.allocation.drain import holds_allocations
+from plimsoll.allocation.places import WEKA_CONTAINERS
+from plimsoll.kube.resources import NODES
+from plimsoll.kube.store import View
+from tests.allocation.build import container, holding
+
+
+def test_allocations_and_proposals_and_those_who_are_leaving_hold_a_node() -> None:
+    proposal = {"type": "AllocationProposed", "status": "True", "message": '{"node":"n1","epoch":"5","drives":["S1"]}'}
+    view = View.of(
+        {
+            WEKA_CONTAINERS: [
+                holding("a", drives=("S1",)),
+                container("b", status={"conditions": [proposal]}),
+                holding("c", port=35000, deletionTimestamp="2026-01-01T00:00:00Z"),
+                container("waits"),
+                holding("elsewhere", node="n2", port=35000),
+            ]
+        }
+    )
+    assert holds_allocations("n1", view) == ("default/a", "default/b", "default/c")
+    assert holds_allocations("n3", view) == ()
+
+
+def test_where_the_kind_is_not_seen_nothing_is_held() -> None:
+    assert holds_allocations("n1", View.of({NODES: ()})) == ()

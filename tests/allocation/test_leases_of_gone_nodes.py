@@ -1,0 +1,76 @@
+"""A lease is removed when its node is: seen in the view, read live, and deleted by UID."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plimsoll.allocation.controller import AllocationController, AllocationSettings
+from plimsoll.allocation.places import WEKA_CONTAINERS
+from plimsoll.allocation.sweep import Sweep, sweep
+from plimsoll.conversation import Answer, Answered, End, Found, Get, ListAll, Listed, Moment, Opened, Together, Unread
+from plimsoll.decision import Converse, Delete
+from plimsoll.kube.codec import convert
+from plimsoll.kube.resources import NODES, PODS, Key
+from plimsoll.kube.store import View
+from plimsoll.kube.types import Lease
+from tests import build
+from tests.allocation.build import node
+
+MOMENT = Moment(build.START, 0.0)
+KEY = Key("Lease", "weka-operator-system", "")
+
+
+def lease(name: str) -> Lease:
+    return convert({"metadata": build.metadata(name, "weka-operator-system")}, Lease)
+
+
+def view(*names: str) -> View:
+    return View.of({NODES: [node(name) for name in names], WEKA_CONTAINERS: (), PODS: ()})
+
+
+def test_only_leases_of_nodes_that_are_really_gone_are_removed() -> None:
+    state, request = sweep(Sweep("weka-operator-system", frozenset({"n1"})), Opened(MOMENT, "1"))
+    assert isinstance(request, ListAll)
+    assert request.namespace == "weka-operator-system"
+    leases = tuple(lease(f"weka-allocator-{name}") for name in ("n1", "n2", "n3"))
+    state, request = sweep(state, Listed(MOMENT, (*leases, lease("another"))))
+    assert isinstance(request, Get)
+    assert (request.resource, request.name) == (NODES, "n2")
+    state, request = sweep(state, Found(MOMENT, node("n2")))  # the view had not seen it yet
+    assert isinstance(request, Get)
+    assert request.name == "n3"
+    state, request = sweep(state, Found(MOMENT, None))
+    assert isinstance(request, Together)
+    (delete,) = request.writes
+    assert isinstance(delete, Delete)
+    assert (delete.target.name, delete.target.uid) == ("weka-allocator-n3", leases[2].uid)
+    state, request = sweep(state, Answered(MOMENT, (Answer("done"),)))
+    assert isinstance(request, End)
+    assert state.done
+
+
+def test_what_could_not_be_read_is_tried_again() -> None:
+    state, request = sweep(Sweep("x", frozenset({"n1"})), Unread(MOMENT, "503"))
+    assert isinstance(request, End)
+    assert request.word == "failed"
+    assert not state.done
+
+
+def test_leases_are_looked_at_once_at_the_start_and_whenever_a_node_goes() -> None:
+    controller = AllocationController(AllocationSettings(), "me")
+
+    def conversations(seen: View) -> tuple[Any, ...]:
+        return controller.decide(KEY, seen, build.START).actions
+
+    (first,) = conversations(view("n1", "n2"))
+    assert isinstance(first, Converse)
+    assert conversations(view("n1", "n2")), "it was not done yet"
+    first.ended(Sweep("x", frozenset({"n1", "n2"}), done=True))
+    assert conversations(view("n1", "n2")) == ()
+    assert conversations(view("n1", "n2", "n3")) == ()
+    assert conversations(view("n1", "n2")), "n3 is gone"
+
+
+def test_nothing_is_concluded_from_seeing_no_node_at_all() -> None:
+    controller = AllocationController(AllocationSettings(), "me")
+    assert controller.decide(KEY, view(), build.START).actions == ()
