@@ -26,6 +26,7 @@ events = st.one_of(
     st.tuples(st.just("interrupt"), st.sampled_from("ab")),
     st.tuples(st.just("lose"), st.sampled_from("ab")),
     st.tuples(st.just("lose_pod"), st.integers(0, 20)),
+    st.tuples(st.just("fail_probe"), st.integers(0, 20)),
     st.tuples(st.just("webhook"), st.booleans()),
     st.tuples(st.just("restart")),
     st.tuples(st.just("pass"), st.integers(1, 40)),
@@ -47,7 +48,7 @@ def play(world: World, history: list[tuple[Any, ...]]) -> None:
         world.operate()
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     history=st.lists(events, max_size=14),
     count=st.integers(0, 12),
@@ -56,6 +57,7 @@ def play(world: World, history: list[tuple[Any, ...]]) -> None:
     budget=st.sampled_from([None, 1, 3]),
     rounding=st.sampled_from(Rounding),
     moving=st.sampled_from([0, 30]),
+    external=st.booleans(),
 )
 def test_safe_at_every_step_and_settled_once_it_is_quiet(
     history: list[tuple[Any, ...]],
@@ -65,11 +67,14 @@ def test_safe_at_every_step_and_settled_once_it_is_quiet(
     budget: int | None,
     rounding: Rounding,
     moving: int,
+    external: bool,
 ):
     placement = PlacementSettings(
         rounding=rounding,
         moving_percentage=moving,
         when_min_exceeds_replicas="on-demand",
+        cooldown=timedelta(seconds=40),
+        external_autoscaler=external,
         migrations=DisruptionLimits(6, 6, HOUR),
     )
     world = World(

@@ -5,7 +5,7 @@ go, and time. The controller and the ledger of disruptions are the real ones, an
 from __future__ import annotations
 
 import itertools
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -72,6 +72,7 @@ class World:
         self.webhook = True
         self.evictions: list[tuple[str, str]] = []  # UID of the pod, and why
         self.writes = 0
+        self._unready_until: dict[str, datetime] = {}
         self.deployment_uid = f"uid-web-{next(self._serial)}"
         self._deployment(count)
         self.stores[REPLICASETS].put(self._replica_set(count))
@@ -206,7 +207,7 @@ class World:
         self._replicate()
         self._schedule()
         for pod in self.pods():
-            if pod.spec.node_name and not pod.ready:
+            if pod.spec.node_name and not pod.ready and self.now >= self._unready_until.get(pod.uid, START):
                 ready = {"type": "Ready", "status": "True", "lastTransitionTime": stamp(self.now)}
                 status = convert({"phase": "Running", "conditions": [ready]}, type(pod.status))
                 self.stores[PODS].put(replace(pod, status=status))
@@ -336,6 +337,18 @@ class World:
         active = self.pods()
         if active:
             self.stores[PODS].remove("default", active[number % len(active)].name)
+
+    def fail_probe(self, number: int) -> None:
+        """A pod is not ready for some minutes."""
+        active = [pod for pod in self.pods() if pod.ready]
+        if active:
+            pod = active[number % len(active)]
+            self._unready_until[pod.uid] = self.now + timedelta(minutes=4)
+            failing = {"type": "Ready", "status": "False", "lastTransitionTime": stamp(self.now)}
+            status = convert({"phase": "Running", "conditions": [failing]}, type(pod.status))
+            self.stores[PODS].put(replace(pod, status=status))
+            self._count_budget()
+            self._deployment(self.workload.spec.replicas)
 
     def split(self) -> Target:
         classes = [self.class_of(pod) for pod in self.pods() if pod.ready]
