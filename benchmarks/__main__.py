@@ -12,13 +12,16 @@ import sys
 import benchmarks
 from benchmarks.report import progress
 
+_SHARED = ("__main__", "report")
+
 
 def names() -> list[str]:
     """The modules and packages beside this file that can be run."""
     return sorted(
         module.name
         for module in pkgutil.iter_modules(benchmarks.__path__)
-        if module.ispkg and importlib.util.find_spec(f"benchmarks.{module.name}.__main__")
+        if module.name not in _SHARED
+        and (not module.ispkg or importlib.util.find_spec(f"benchmarks.{module.name}.__main__"))
     )
 
 

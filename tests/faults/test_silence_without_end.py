@@ -41,9 +41,15 @@ class SilentServer:
         self.watches = 0
         self._chunks: list[bytes] = []
 
-    async def read(self, path: str, params: Mapping[str, str]) -> bytes:
+    @asynccontextmanager
+    async def stream(
+        self, path: str, params: Mapping[str, str], *, idle_seconds: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
         self.told_at = asyncio.get_running_loop().time()
-        return json.dumps({"metadata": {"resourceVersion": "7"}, "items": []}).encode()
+        yield self._empty_list()
+
+    async def _empty_list(self) -> AsyncIterator[bytes]:
+        yield json.dumps({"metadata": {"resourceVersion": "7"}, "items": []}).encode()
 
     @asynccontextmanager
     async def watch(

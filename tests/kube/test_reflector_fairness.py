@@ -21,15 +21,21 @@ class FullBuffer:
 
     def __init__(self, listed: int, streamed: int) -> None:
         items = [{"metadata": {"name": f"listed-{n}", "uid": f"{n}", "resourceVersion": "1"}} for n in range(listed)]
-        self._page = json.dumps({"metadata": {"resourceVersion": "1"}, "items": items}).encode()
+        self._page = json.dumps({"metadata": {"resourceVersion": "1"}, "items": items}, separators=(",", ":")).encode()
         self._stream = b"".join(
             b'{"type":"ADDED","object":{"metadata":{"name":"streamed-%d","uid":"%d","resourceVersion":"%d"}}}\n'
             % (n, n + listed, n + 2)
             for n in range(streamed)
         )
 
-    async def read(self, path: str, params: Mapping[str, str]) -> bytes:
-        return self._page
+    @asynccontextmanager
+    async def stream(
+        self, path: str, params: Mapping[str, str], *, idle_seconds: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        async def chunks() -> AsyncIterator[bytes]:
+            yield self._page
+
+        yield chunks()
 
     @asynccontextmanager
     async def watch(
@@ -73,5 +79,5 @@ async def test_a_full_socket_buffer():
     assert await turns_of_others_while_following(FullBuffer(listed=0, streamed=OBJECTS)) >= 5
 
 
-async def test_a_large_page():
+async def test_a_large_list():
     assert await turns_of_others_while_following(FullBuffer(listed=OBJECTS, streamed=0)) >= 5

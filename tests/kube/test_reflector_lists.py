@@ -1,10 +1,23 @@
-"""A list is read as of one moment, page by page, and what comes of it is the difference to what was known."""
+"""A list is read as of one moment, whole or in pages, and what comes of it is the difference to what was known."""
 
 from __future__ import annotations
+
+import pytest
 
 from plimsoll.kube.resources import NODES, PODS
 from tests.kube.followed import Followed
 from tests.kube.watch_server import Answer, WatchServer
+
+
+async def test_a_list_is_read_whole():
+    async with WatchServer(PODS) as server:
+        for number in range(7):
+            server.create(PODS, "default", f"p{number}")
+        async with Followed(server, PODS) as followed:
+            await followed.until_live()
+            assert followed.equals_server()
+            assert server[PODS].lists() == [{}], "without a version it comes from a quorum"
+            assert server[PODS].watches()[0]["resourceVersion"] == server.version
 
 
 async def test_all_pages_make_up_the_store():
@@ -106,6 +119,25 @@ async def test_an_expired_continue_token_starts_the_list_anew():
             assert followed.reflector.relists == {"start": 1, "expired": 1}
 
 
+CUT = Answer(200, body=b'{"metadata":{"resourceVersion":"9999"},"items":[{"metadata":{"name":"p0"}},{"meta', cut=True)
+
+
+@pytest.mark.parametrize("answer", [CUT, Answer(200, body=CUT.body), Answer(504, "Timeout")])
+async def test_whole_lists_that_never_come_to_their_end_are_asked_for_in_pages(answer):
+    async with WatchServer(PODS) as server:
+        for number in range(6):
+            server.create(PODS, "default", f"p{number}", metadata={"uid": f"uid-{number}"})
+        async with Followed(server, PODS) as followed:
+            await followed.until_live()
+            server.answer(PODS, "list", answer, answer)
+            server.fail_watches(PODS, 410, "Expired")
+            await followed.until(lambda: followed.reflector.relists["retry"] >= 1, pushing=0.5)
+            assert followed.names() == {f"p{number}" for number in range(6)}
+            await followed.until_live()
+            assert followed.equals_server()
+            assert [params.get("limit") for params in server[PODS].lists()] == [None, None, None, "500"]
+
+
 async def test_tokens_that_always_expire_end_in_a_list_without_pages():
     async with WatchServer(PODS) as server:
         for number in range(6):
@@ -153,15 +185,3 @@ async def test_an_object_that_cannot_be_read_is_named_and_not_passed_over():
             server.update(NODES, "", "odd", status={"allocatable": {"cpu": "8"}})
             await followed.until_live(pushing=10.0)
             assert followed.equals_server()
-
-
-async def test_objects_far_above_the_usual_size_come_in_smaller_pages():
-    async with WatchServer(NODES) as server:
-        for number in range(40):
-            server.create(NODES, "", f"n{number:02}", metadata={"annotations": {"big": "x" * 500_000}})
-        async with Followed(server, NODES, page_size=20) as followed:
-            await followed.until_live()
-            assert followed.equals_server()
-            limits = [int(params["limit"]) for params in server[NODES].lists()]
-            assert limits[0] == 20
-            assert limits[1] < 20, "ten megabytes are more than a page should be"

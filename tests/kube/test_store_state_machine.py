@@ -84,8 +84,12 @@ def _version(obj: KubeObject) -> int:
 
 
 class Following(RuleBasedStateMachine):
-    @initialize(streaming=st.booleans(), server_streams=st.booleans(), pause_seconds=st.sampled_from((0.0, 0.002)))
-    def start(self, streaming: bool, server_streams: bool, pause_seconds: float) -> None:
+    @initialize(
+        listing=st.sampled_from(({}, {"page_size": 2}, {"streaming": True})),
+        server_streams=st.booleans(),
+        pause_seconds=st.sampled_from((0.0, 0.002)),
+    )
+    def start(self, listing: dict[str, Any], server_streams: bool, pause_seconds: float) -> None:
         """pause_seconds: what everyone has between two steps to react; without it, steps fall upon one another."""
         self.pause_seconds = pause_seconds
         self.loop = asyncio.new_event_loop()
@@ -95,11 +99,11 @@ class Following(RuleBasedStateMachine):
         self.followed: dict[Resource[Any], Followed[Any]] = {}
         self.witnesses: dict[Resource[Any], Witness] = {}
         for kind in KINDS:
-            self.followed[kind] = self.run(self.follow(kind, streaming))
+            self.followed[kind] = self.run(self.follow(kind, listing))
             self.witnesses[kind] = Witness(self.server, kind, self.followed[kind].store)
 
-    async def follow(self, kind: Resource[Any], streaming: bool) -> Followed[Any]:
-        followed = Followed(self.server, kind, page_size=2, streaming=streaming, idle_seconds=1e6)
+    async def follow(self, kind: Resource[Any], listing: dict[str, Any]) -> Followed[Any]:
+        followed = Followed(self.server, kind, idle_seconds=1e6, **listing)
         return await self.doors.enter_async_context(followed)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -47,6 +47,7 @@ class Answer:
     reason: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""  # empty: a Status
+    cut: bool = False  # the connection breaks before the end
 
 
 @dataclass
@@ -242,7 +243,8 @@ class WatchServer:
         verb = "watch" if "watch" in params else "page" if "continue" in params else "list"
         waiting = self._answers.get((plural, verb))
         if waiting:
-            return _reply(waiting.popleft())
+            answer = waiting.popleft()
+            return await _begin_and_break(request, answer) if answer.cut else _reply(answer)
         if verb != "watch":
             return self._list(kind, namespace, params)
         if "sendInitialEvents" in params and not self._streaming_lists:
@@ -262,7 +264,8 @@ class WatchServer:
         if len(items) > limit:
             metadata["continue"] = f"token-{next(self._token_numbers)}"
             self._tokens[metadata["continue"]] = (version, items[limit:])
-        return web.json_response({"metadata": metadata, "items": items[:limit]})
+        body = {"kind": f"{kind.resource.kind}List", "metadata": metadata, "items": items[:limit]}
+        return web.Response(body=_compact(body), content_type="application/json")
 
     async def _watch(
         self, request: web.Request, kind: Kind, namespace: str, params: Mapping[str, str]
@@ -325,7 +328,12 @@ def _sorted(objects: Mapping[Name, Json], namespace: str) -> list[Json]:
 
 
 def _line(kind_of_event: str, obj: Json) -> bytes:
-    return json.dumps({"type": kind_of_event, "object": obj}, separators=(",", ":")).encode() + b"\n"
+    return _compact({"type": kind_of_event, "object": obj}) + b"\n"
+
+
+def _compact(value: Json) -> bytes:
+    """As Go writes it: no spaces."""
+    return json.dumps(value, separators=(",", ":")).encode()
 
 
 def _bookmark(kind: Kind, version: int, *, ends_initial_events: bool = False) -> bytes:
@@ -344,3 +352,12 @@ def _status(code: int, reason: str) -> Json:
 def _reply(answer: Answer) -> web.Response:
     body = answer.body or json.dumps(_status(answer.status, answer.reason)).encode()
     return web.Response(status=answer.status, body=body, headers=answer.headers, content_type="application/json")
+
+
+async def _begin_and_break(request: web.Request, answer: Answer) -> web.StreamResponse:
+    response = web.StreamResponse(status=answer.status)
+    await response.prepare(request)
+    await response.write(answer.body)
+    if request.transport is not None:
+        request.transport.abort()
+    return response

@@ -27,11 +27,22 @@ import structlog
 
 from plimsoll.clock import Clock
 from plimsoll.kube.backoff import Backoff
-from plimsoll.kube.errors import ApiError, Forbidden, Gone, KubeError, NotFound, Unauthorized, Unreachable
+from plimsoll.kube.errors import (
+    ApiError,
+    Forbidden,
+    Garbled,
+    Gone,
+    KubeError,
+    NotFound,
+    ServerError,
+    Unauthorized,
+    Unreachable,
+)
+from plimsoll.kube.listing import ListReader
 from plimsoll.kube.sharing import share_with_relatives
 from plimsoll.kube.store import Name, Store, is_older
-from plimsoll.kube.types import KubeObject
-from plimsoll.kube.watch import DELETED, Bookmark, Event, EventDecoder, Lines, Undecodable, decode_object, decode_page
+from plimsoll.kube.types import KubeObject, ListMetadata
+from plimsoll.kube.watch import DELETED, Bookmark, Event, EventDecoder, Lines, Undecodable
 
 log = structlog.get_logger()
 
@@ -48,17 +59,20 @@ _REFUSED_SECONDS = 30.0
 _CAUGHT_UP_SECONDS = 0.5
 # How long events are applied before other tasks get their turn; several reflectors may take theirs one after another.
 _TURN_SECONDS = 0.005
-# A page is scanned in one go, about a millisecond a megabyte: objects far above the usual size come in smaller pages.
-_PAGE_BYTES = 8 * 2**20
-# A list that did not come to its end this often in a row is asked for in a way that does: expired pages as one answer, cut
-# streams as pages.
+# The server gives up a request after 60 s unless told otherwise, so nothing more comes then.
+_LIST_IDLE_SECONDS = 60.0
+# A list that did not come to its end this often in a row is asked for in another way: a whole one in pages, for which the
+# server's time limit counts one by one, and pages, whose tokens expire, as a whole.
 _BROKEN_LISTS = 2
+_PAGE_SIZE = 500
 
 
 class Source(Protocol):
     """What a reflector needs of a client."""
 
-    async def read(self, path: str, params: Mapping[str, str]) -> bytes: ...
+    def stream(
+        self, path: str, params: Mapping[str, str], *, idle_seconds: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]: ...
 
     def watch(
         self, path: str, params: Mapping[str, str], *, idle_seconds: float
@@ -67,6 +81,10 @@ class Source(Protocol):
 
 class StaleList(KubeError):
     """The server answered with a list older than what it has already shown us."""
+
+
+class CutList(Unreachable):
+    """A list began to arrive and did not come to its end."""
 
 
 class Reflector(Generic[T]):
@@ -79,7 +97,7 @@ class Reflector(Generic[T]):
         clock: Clock,
         *,
         namespace: str = "",
-        page_size: int = 500,
+        page_size: int | None = None,
         streaming: bool = False,
         idle_seconds: float = 150.0,
         grace_seconds: float = 10.0,
@@ -87,8 +105,8 @@ class Reflector(Generic[T]):
     ) -> None:
         """Nothing is asked of the server before `run`.
 
-        page_size: at most so many objects a request, so that neither side ever holds the whole list as text.
-        streaming: read lists as the first events of a watch where the server can (docs/decisions/002 says why not).
+        page_size: so many objects a request; None reads lists whole, as they come (docs/decisions/002 says why).
+        streaming: read lists as the first events of a watch, where the server can.
         idle_seconds: a watch without a byte for so long is dead; the server sends a bookmark about every minute.
         grace_seconds: how long a broken watch may take to open again before the view counts as not live.
         """
@@ -108,7 +126,7 @@ class Reflector(Generic[T]):
         self._decoder = EventDecoder(store.resource)
         self._complete = False  # the store holds a whole list, and every event since
         self._cause = "start"  # of the next list
-        self._broken_lists = 0  # in a row, by an expired continue token or a stream that was cut
+        self._broken_lists = 0  # in a row, begun and not come to their end
         self._newest_list = ""  # the resourceVersion of the newest list that was begun
         self._heard = clock.monotonic()
         self._turn_ends = 0.0
@@ -150,38 +168,48 @@ class Reflector(Generic[T]):
     # ── lists ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _list(self, relist: _Relist) -> None:
-        """Read a list page by page into the store.
+        """Read a list into the store.
 
-        The first page is asked for without a resourceVersion, so it comes from a quorum; the following ones show the same
-        moment, because their continue token says so.
+        It is asked for without a resourceVersion, so it comes from a quorum. Pages after the first show the same moment,
+        because their continue token says so.
         """
-        params = {"limit": str(self._page_size)} if self._broken_lists < _BROKEN_LISTS else {}
-        reading = asyncio.ensure_future(self._client.read(self._path, params))
-        try:
-            while True:
-                body = await reading
-                self._heard = self._clock.monotonic()
-                page = decode_page(body, self.store.resource)
-                items = page.items or ()
-                if not relist.resource_version:
-                    relist.resource_version = page.metadata.resource_version
-                    self._refuse_stale(relist.resource_version)
-                if page.metadata.continue_:
-                    # The server makes the next page while we take this one in.
-                    params = {**params, "continue": page.metadata.continue_}
-                    if "limit" in params:
-                        params["limit"] = str(min(self._page_size, 1 + len(items) * _PAGE_BYTES // len(body)))
-                    reading = asyncio.ensure_future(self._client.read(self._path, params))
-                for raw in items:
-                    self._admit(decode_object(raw, self.store.resource), relist)
-                    if time.perf_counter() >= self._turn_ends:
-                        await self._give_way()
-                if not page.metadata.continue_:
-                    break
-        finally:
-            reading.cancel()
+        in_pages = (self._page_size is not None) != bool(self._broken_lists // _BROKEN_LISTS % 2)
+        params = {"limit": str(self._page_size or _PAGE_SIZE)} if in_pages else {}
+        while token := await self._read(params, relist):
+            params["continue"] = token
         await self._finish(relist)
         self._start_grace()
+
+    async def _read(self, params: Mapping[str, str], relist: _Relist) -> str:
+        """Take in one reply of a list, as it comes; the token of the next page, or nothing."""
+        reader = ListReader(self.store.resource)
+        early: list[T] = []  # what came before we knew of when it tells
+        async with self._client.stream(self._path, params, idle_seconds=_LIST_IDLE_SECONDS) as chunks:
+            try:
+                async for chunk in chunks:
+                    self._heard = self._clock.monotonic()
+                    for obj in reader.feed(chunk):
+                        if reader.metadata is None:
+                            early.append(obj)
+                        else:
+                            self._begin(relist, reader.metadata)
+                            self._admit(obj, relist)
+                        if time.perf_counter() >= self._turn_ends:
+                            await self._give_way()
+            except Unreachable as error:
+                raise CutList(str(error)) from error
+        page = reader.finish()
+        self._begin(relist, page.metadata)
+        for obj in (*early, *(page.items or ())):
+            self._admit(obj, relist)
+            if time.perf_counter() >= self._turn_ends:
+                await self._give_way()
+        return page.metadata.continue_
+
+    def _begin(self, relist: _Relist, metadata: ListMetadata) -> None:
+        if not relist.resource_version:
+            relist.resource_version = metadata.resource_version
+            self._refuse_stale(relist.resource_version)
 
     def _refuse_stale(self, resource_version: str) -> None:
         for reached in (self._newest_list, self.store.resource_version):
@@ -241,8 +269,7 @@ class Reflector(Generic[T]):
                 if self._clock.monotonic() - opened >= _HEALTHY_SECONDS:
                     self._backoff.reset()
         if relist is not None:
-            self._list_broke()
-            raise Unreachable("the stream ended before the list in it did")
+            raise CutList("the stream ended before the list in it did")
         if self._clock.monotonic() - opened < _HEALTHY_SECONDS:
             await self._pause(free=True)
 
@@ -289,9 +316,12 @@ class Reflector(Generic[T]):
         plural = self.store.resource.plural
         self.trouble = f"{plural}: {error}"
         log.warning("watch broken", resource=plural, complete=self._complete, error=str(error))
+        if not self._complete and _is_break(error):
+            self._broken_lists += 1
+            if self._streaming and self._broken_lists >= _BROKEN_LISTS:
+                self._streaming = False
+                self._broken_lists = 0
         if isinstance(error, Gone):
-            if not self._complete:
-                self._list_broke()
             self._relist("gone" if self._complete else "expired")
             await self._pause(free=True)
         elif isinstance(error, StaleList):
@@ -310,12 +340,6 @@ class Reflector(Generic[T]):
                 self._relist("silent")
             retry_after = error.retry_after if isinstance(error, ApiError) else None
             await self._pause(at_least=retry_after or 0.0)
-
-    def _list_broke(self) -> None:
-        self._broken_lists += 1
-        if self._streaming and self._broken_lists >= _BROKEN_LISTS:
-            self._streaming = False
-            self._broken_lists = 0
 
     def _relist(self, cause: str) -> None:
         self._complete = False
@@ -374,6 +398,11 @@ class Reflector(Generic[T]):
     async def _give_way(self) -> None:
         await asyncio.sleep(0)
         self._turn_ends = time.perf_counter() + _TURN_SECONDS
+
+
+def _is_break(error: KubeError) -> bool:
+    """Whether a list ended before its end for a reason that lies in how it was asked for."""
+    return isinstance(error, Gone | CutList | Garbled) or (isinstance(error, ServerError) and error.status == 504)
 
 
 class _Relist:

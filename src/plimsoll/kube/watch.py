@@ -1,4 +1,4 @@
-"""What the server sends, as objects: the pages of a list, and a watch stream (chunks of bytes → lines → events)."""
+"""A watch stream as events: chunks of bytes → lines → what happened to which object."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Generic, NoReturn, TypeVar
 import msgspec
 
 from plimsoll.kube.codec import decode, decoder
-from plimsoll.kube.errors import ApiError, Garbled, KubeError, error_of_status, parse_status
+from plimsoll.kube.errors import ApiError, Garbled, KubeError, error_of_status, excerpt, parse_status
 from plimsoll.kube.resources import Resource
-from plimsoll.kube.types import KubeObject, ListMetadata, Metadata, Part, WatchEvent
+from plimsoll.kube.types import KubeObject, Metadata, Part, WatchEvent
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -22,20 +22,6 @@ ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOO
 
 class Undecodable(KubeError):
     """The server sent an object that our types cannot hold. Passing over it would leave the view wrong in silence."""
-
-
-class Page(Part, frozen=True, gc=False):
-    """Part of a list; its objects are left to be decoded one by one, so that others get their turn in between."""
-
-    metadata: ListMetadata = ListMetadata()
-    items: tuple[msgspec.Raw, ...] | None = None  # Go writes an empty list as null where nobody takes care
-
-
-def decode_page(body: bytes, resource: Resource[T]) -> Page:
-    try:
-        return decode(body, Page)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Garbled(f"{resource.plural}: not a list: {error}: {_start(body)}") from error
 
 
 class Lines:
@@ -96,7 +82,7 @@ class EventDecoder(Generic[T]):
             except msgspec.ValidationError:
                 pass
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise Garbled(f"{self._resource.plural}: not a watch event: {error}: {_start(line)}") from error
+                raise Garbled(f"{self._resource.plural}: not a watch event: {error}: {excerpt(line)}") from error
             else:
                 if event.type in (ADDED, MODIFIED, DELETED):
                     return event
@@ -107,7 +93,7 @@ class EventDecoder(Generic[T]):
         try:
             event = decode(line, WatchEvent)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Garbled(f"{plural}: not a watch event: {error}: {_start(line)}") from error
+            raise Garbled(f"{plural}: not a watch event: {error}: {excerpt(line)}") from error
         if event.type == BOOKMARK:
             metadata = decode(event.object, _Mark).metadata
             return Bookmark(metadata.resource_version, metadata.annotations.get(INITIAL_EVENTS_END) == "true")
@@ -115,13 +101,13 @@ class EventDecoder(Generic[T]):
             _raise_status(event.object, plural)
         if event.type in (ADDED, MODIFIED, DELETED):
             return Event(event.type, decode_object(event.object, self._resource))
-        raise Garbled(f"{plural}: a watch event of the unknown type {event.type!r}: {_start(line)}")
+        raise Garbled(f"{plural}: a watch event of the unknown type {event.type!r}: {excerpt(line)}")
 
 
 def decode_object(data: msgspec.Raw | bytes, resource: Resource[T]) -> T:
     try:
         return decoder(resource.type).decode(data)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, UnicodeDecodeError) as error:
         raise Undecodable(f"{_name_of(data, resource)} cannot be read: {error}") from error
 
 
@@ -136,9 +122,5 @@ def _name_of(data: msgspec.Raw | bytes, resource: Resource[T]) -> str:
 def _raise_status(data: msgspec.Raw, plural: str) -> NoReturn:
     status = parse_status(data)
     if status is None:
-        raise ApiError(500, "", f"the watch ended with an error that is no Status: {_start(bytes(data))}")
+        raise ApiError(500, "", f"the watch ended with an error that is no Status: {excerpt(bytes(data))}")
     raise error_of_status(status, request=f"watch {plural}")
-
-
-def _start(line: bytes) -> str:
-    return repr(line[:120])

@@ -1,0 +1,113 @@
+"""A list gives the same objects however its bytes are cut and laid out, and half a list is no list."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plimsoll.kube.errors import Garbled
+from plimsoll.kube.listing import ListReader
+from plimsoll.kube.resources import NODES, PODS, Resource
+from plimsoll.kube.types import CustomObject
+from plimsoll.kube.watch import Undecodable
+
+CONTAINERS = Resource("weka.weka.io", "v1alpha1", "wekacontainers", "WekaContainer", CustomObject)
+
+# What begins like an item, inside of one: in a string it is escaped, in a list of objects it is not.
+DECEPTIVE: list[dict[str, Any]] = [
+    {},
+    {"annotations": {"a": '},{"metadata":{"name":"no item"}}'}},
+    {"managedFields": [{"metadata": {"x": 1}}, {"metadata": {"y": 2}}, {"metadata": {}}]},
+    {"labels": {"ümlaut": "☃" * 5}},
+]
+
+
+def pod(number: int, extra: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": f"p{number}", "namespace": "default", "resourceVersion": str(number), **extra}}
+
+
+def container(number: int, extra: dict[str, Any]) -> dict[str, Any]:
+    """As the API server writes a custom resource: keys in order, so that entries of managedFields begin like the object."""
+    entry = {"apiVersion": "weka.weka.io/v1alpha1", "kind": "WekaContainer", "metadata": {}}
+    metadata = {"managedFields": [entry, entry], "name": f"c{number}", **extra}
+    return {"apiVersion": entry["apiVersion"], "kind": "WekaContainer", "metadata": metadata, "spec": {"port": number}}
+
+
+def written(items: list[dict[str, Any]] | None, *, custom: bool = False, spaces: bool = False) -> bytes:
+    metadata = {"resourceVersion": "77", "continue": "token"}
+    body: dict[str, Any] = (
+        {"apiVersion": "v1alpha1", "items": items, "kind": "WekaContainerList", "metadata": metadata}
+        if custom
+        else {"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": items}
+    )
+    text = json.dumps(body, ensure_ascii=False, indent=2 if spaces else None, separators=None if spaces else (",", ":"))
+    return text.encode() + b"\n"
+
+
+def read(resource: Resource[Any], chunks: list[bytes]) -> tuple[list[Any], list[Any], ListReader[Any]]:
+    """The objects that came while the list did, those that came at its end, and the reader."""
+    reader = ListReader(resource)
+    early = [obj for chunk in chunks for obj in reader.feed(chunk)]
+    page = reader.finish()
+    assert page.metadata.resource_version == "77"
+    assert page.metadata.continue_ == "token"
+    return early, list(page.items or ()), reader
+
+
+def cut(text: bytes, places: list[int]) -> list[bytes]:
+    edges = [0, *sorted(place % (len(text) + 1) for place in places), len(text)]
+    return [text[begin:end] for begin, end in pairwise(edges)]
+
+
+@given(
+    extras=st.lists(st.sampled_from(DECEPTIVE), max_size=6),
+    places=st.lists(st.integers(0, 10_000), max_size=12),
+    custom=st.booleans(),
+    spaces=st.booleans(),
+)
+def test_any_layout_in_any_chunks(extras, places, custom, spaces):
+    make, resource = (container, CONTAINERS) if custom else (pod, PODS)
+    items = [make(number, extra) for number, extra in enumerate(extras)]
+    early, late, _ = read(resource, cut(written(items, custom=custom, spaces=spaces), places))
+    assert [obj.name for obj in early + late] == [item["metadata"]["name"] for item in items]
+
+
+@pytest.mark.parametrize("custom", [False, True])
+def test_objects_come_before_the_list_has_ended(custom):
+    make, resource = (container, CONTAINERS) if custom else (pod, PODS)
+    items = [make(number, DECEPTIVE[number % len(DECEPTIVE)]) for number in range(20)]
+    text = written(items, custom=custom)
+    early, late, reader = read(resource, [text[place : place + 50] for place in range(0, len(text), 50)])
+    assert len(early) == 19, "only what comes last cannot be known to be whole"
+    assert len(late) == 1
+    assert (reader.metadata is None) == custom, "a list of custom resources names its version last"
+
+
+@pytest.mark.parametrize("items", [[], None])
+def test_nothing(items):
+    assert read(PODS, [written(items)])[:2] == ([], [])
+
+
+@pytest.mark.parametrize("short_of", [1, 2, 3, 10, 40, 200])
+def test_half_a_list_is_no_list(short_of):
+    text = written([pod(number, {}) for number in range(4)]).strip()
+    with pytest.raises(Garbled, match="pods: not a whole list"):
+        read(PODS, [text[:-short_of]])
+
+
+def test_something_else_is_no_list():
+    with pytest.raises(Garbled, match="unhelpful"):
+        read(PODS, [b"<html>an unhelpful proxy</html>"])
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_an_object_that_cannot_be_read_is_named(place):
+    items = [{"metadata": {"name": f"n{number}"}, "status": {"allocatable": {"cpu": "1"}}} for number in range(3)]
+    items[place]["status"] = {"allocatable": {"cpu": "many"}}
+    with pytest.raises(Undecodable, match=rf"Node n{place} cannot be read: .*'many' is not a quantity"):
+        read(NODES, [written(items)])
