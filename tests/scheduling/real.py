@@ -118,8 +118,26 @@ class RealScheduler:
             )
         return ready == len(wanted)
 
+    def wait_until_the_scheduler_knows_them(self) -> None:
+        """Nodes and pods reach it by separate streams, so a pod may overtake a node. Changes of nodes come in order:
+        once a pod lands on the node that was changed last, all of them are known."""
+        items = self.cluster.request("GET", "/api/v1/nodes")["items"]
+        last = max(items, key=lambda item: int(item["metadata"]["resourceVersion"]))["metadata"]["name"]
+        # Everything but the taint of a node that is not ready, which is what the last change takes away.
+        keys = {taint["key"] for taint in (*menus.TAINTS, menus.CORDON)}
+        tolerations = [{"key": key, "operator": "Exists"} for key in sorted(keys)]
+        probe = menus.merge(menus.SIZES[6], {"spec": {"tolerations": tolerations}})
+        identity = {"metadata": {"generateName": "probe-", "namespace": "blue"}}
+        self.cluster.wait_for(
+            lambda: self.try_on(menus.merge(probe, identity), last, keep=False).node_name == last,
+            f"kube-scheduler to know the node {last}",
+        )
+
     def clear(self) -> None:
         """Take away all pods, then all nodes."""
+        for pod in self.pods():
+            if pod["metadata"].get("finalizers"):
+                self._patch(pod["metadata"], {"metadata": {"finalizers": None}})
         for namespace in menus.NAMESPACES:
             self.cluster.request("DELETE", f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")
         self.cluster.wait_for(lambda: not self.pods(), "all pods to be gone")
@@ -135,7 +153,30 @@ class RealScheduler:
         """A pod that is there already, whatever the scheduler would say of it."""
         return self._submit(menus.merge(manifest, {"spec": {"nodeName": node_name}}))
 
-    def try_on(self, manifest: Mapping[str, Any], node_name: str) -> Outcome:
+    def bind_terminating(self, manifest: Mapping[str, Any], node_name: str) -> Pod:
+        """A pod that has been told to go and does not: a finalizer holds it."""
+        held = menus.merge(manifest, {"metadata": {"finalizers": ["example.com/held"]}})
+        return self._delete(self.bind(held, node_name))
+
+    def bind_finished(self, manifest: Mapping[str, Any], node_name: str) -> Pod:
+        pod = self.bind(manifest, node_name)
+        where = {"namespace": pod.namespace, "name": pod.name}
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        # KWOK would make it run after all if it had not seen to that before.
+        self.cluster.wait_for(
+            lambda: bool(self.cluster.request("GET", path)["status"]["phase"] == "Running"), f"{pod.name} to run"
+        )
+        return convert(self._patch(where, {"status": {"phase": "Succeeded"}}, "/status"), Pod)
+
+    def _patch(self, where: Mapping[str, str], body: Mapping[str, Any], subresource: str = "") -> Any:
+        path = f"/api/v1/namespaces/{where['namespace']}/pods/{where['name']}{subresource}"
+        return self.cluster.request("PATCH", path, body, content_type="application/merge-patch+json")
+
+    def _delete(self, pod: Pod) -> Pod:
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}?gracePeriodSeconds=0"
+        return convert(self.cluster.request("DELETE", path), Pod)
+
+    def try_on(self, manifest: Mapping[str, Any], node_name: str, *, keep: bool = True) -> Outcome:
         """Submit a pod that prefers one node, and wait for what is decided. One that is refused is taken away again:
         kube-scheduler would try it once more whenever something changes."""
         preference = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node_name]}]}
@@ -143,8 +184,8 @@ class RealScheduler:
         extra = {"spec": {"schedulerName": WHERE_TOLD, "affinity": {"nodeAffinity": wish}}}
         pod = self._submit(menus.merge(manifest, extra))
         outcome = self.outcome(pod)
-        if not outcome.node_name:
-            self.cluster.request("DELETE", f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}?gracePeriodSeconds=0")
+        if not (keep and outcome.node_name):
+            self._delete(pod)
         return outcome
 
     def submit_all(self, manifests: Iterable[Mapping[str, Any]]) -> None:

@@ -8,8 +8,8 @@ from hypothesis import given
 from plimsoll.scheduling.fits import fits
 from plimsoll.scheduling.model import Rule
 from tests.scheduling.cases import Case, node, pod
+from tests.scheduling.scenes import SCENES, Scene
 from tests.scheduling.strategies import GATED, campaign, clusters, examples
-from tests.scheduling.test_checker import SCENES, Scene
 from tests.scheduling.words import ENGINE
 
 

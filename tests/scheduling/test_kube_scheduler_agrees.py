@@ -35,11 +35,13 @@ def populated(real: RealScheduler, crowd: Crowd, *, nodes: int, bound: int) -> C
     """A cluster with pods that were put there without asking anybody, as static pods and old ones are."""
     at_hand = tuple(crowd.node(f"node-{number}") for number in range(nodes))
     real.add_nodes(at_hand)
+    real.wait_until_the_scheduler_knows_them()
     there = []
     for number in range(bound):
         manifest, place = crowd.pod(f"bound-{number}"), crowd.random.choice(at_hand)
         if not untolerated_taints(convert(manifest, Pod), place):  # those that cannot stay would be evicted
-            there.append(real.bind(manifest, place.name))
+            bind = crowd.random.choice((real.bind, real.bind, real.bind_terminating, real.bind_finished))
+            there.append(bind(manifest, place.name))
     return Case(nodes=at_hand, bound=tuple(there))
 
 
@@ -87,7 +89,7 @@ def check_words(outcome: Outcome, refusals: dict[str, list[str]]) -> None:
 
 
 def test_fits_says_what_kube_scheduler_does(real: RealScheduler) -> None:
-    for seed in range(8):
+    for seed in range(6):
         crowd = Crowd(1000 + seed)
         ask_one_by_one(real, crowd, populated(real, crowd, nodes=12, bound=6), 60)
         real.clear()
@@ -125,12 +127,12 @@ def follow(real: RealScheduler, crowd: Crowd, case: Case, count: int) -> tuple[i
 def test_what_we_place_it_accepts_there_and_what_we_refuse_it_leaves_pending(real: RealScheduler) -> None:
     check_a_gated_pod(real)
     placed = refused = 0
-    for seed in range(8):
+    for seed in range(6):
         crowd = Crowd(2000 + seed)
         ours = follow(real, crowd, populated(real, crowd, nodes=12, bound=4), 70)
         placed, refused = placed + ours[0], refused + ours[1]
         real.clear()
-    assert placed > 200 and refused > 100, "the generated pods no longer tell much"
+    assert placed > 150 and refused > 80, "the generated pods no longer tell much"
 
 
 @pytest.mark.soak
