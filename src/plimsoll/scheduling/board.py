@@ -383,26 +383,12 @@ class Board:
         for counter in self.bumps(pod_class):
             counter.add_one(row, count)
 
-    def place_each(
-        self,
-        pod_class: PodClass,
-        rows: RowIndex,
-        amounts: Ints,
-        slack: NDArray[np.float64],
-        counted: Sequence[Counter] = (),
-    ) -> None:
-        """Put one pod on each of `rows` (all different), with its own amounts (resource × pod); `counted` know already."""
-        self.free[:, rows] -= amounts
-        self.held[:, rows] += amounts
-        self.slack[rows] -= slack
-        for counter in self.bumps(pod_class):
-            if counter not in counted:
-                counter.add(rows, 1)
-
-    def vectors(self, shapes: Sequence[Shape]) -> tuple[Ints, NDArray[np.float64]]:
-        """Shape × resource, and how much slack each takes up."""
-        found = [self._vector(shape) for shape in shapes]
-        return np.array([vector for vector, _ in found]), np.array([weight for _, weight in found])
+    def take(self, shape: Shape, rows: RowIndex) -> None:
+        """Take the amounts of one pod from each of `rows` (all different); counters are the caller's business."""
+        vector, weight = self._vector(shape)
+        self.free[:, rows] -= vector[:, None]
+        self.held[:, rows] += vector[:, None]
+        self.slack[rows] -= weight
 
     def _vector(self, shape: Shape) -> tuple[Ints, float]:
         """A shape as a column of amounts, and how much slack it takes up."""
@@ -439,6 +425,11 @@ class Board:
             counter.add(rows, 1)
         self.structure += 1
         return rows
+
+    def make_room_in_counters(self) -> None:
+        """Let every counter know all domains, so that rows of hosts can be looked up without asking."""
+        for counter in self._counters.values():
+            counter.by_domain()
 
     @property
     def has_daemons(self) -> bool:
@@ -500,11 +491,11 @@ class Board:
 
     def holding(self, row: int, more: Shape = (), count: int = 1) -> int:
         """The members of a new node's lane that may still be chosen and hold what is on it and `count` pods more."""
-        held = self.held[:, row].copy()
+        held: list[int] = self.held[:, row].tolist()
         for resource, amount in more:
             held[resource] += amount * count
         lane, members = self.sets[int(self.set_of[row])]
-        return self.offerings.lanes[lane].holding(list(enumerate(held.tolist())), members)
+        return self.offerings.lanes[lane].holding(enumerate(held), members)
 
     def cheapest_offering(self, row: int) -> int:
         """What a new node becomes in the end."""

@@ -21,17 +21,17 @@ class Ladder:
 
     def __init__(self, lane: Lane, members: int) -> None:
         rungs: list[int] = []
-        for member in range(len(lane.members)):
-            if members >> member & 1 and (not rungs or self._larger(lane, rungs[-1], member)):
+        sizes: list[tuple[int, ...]] = list(zip(*lane.caps.tolist(), strict=True))
+        for member in listed(members):
+            if not rungs or self._larger(sizes[rungs[-1]], sizes[member]):
                 rungs.append(member)
         self.members = np.array(rungs)
         self.caps: Ints = np.ascontiguousarray(lane.caps[:, rungs])
         self.prices: NDArray[np.float64] = lane.prices[rungs]
 
     @staticmethod
-    def _larger(lane: Lane, one: int, other: int) -> bool:
-        a, b = lane.caps[:, one], lane.caps[:, other]
-        return bool((b >= a).all() and (b > a).any())
+    def _larger(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+        return one != other and all(b >= a for a, b in zip(one, other, strict=True))
 
     def rung_for(self, amounts: Ints) -> NDArray[np.intp]:
         """By column of `amounts` (resource × node): the lowest rung that holds it; the number of rungs if none does."""
@@ -124,9 +124,9 @@ class Grower:
         rows = np.flatnonzero(allowed) + board.first_new
         if not len(rows):
             return False
-        return self._climb(view, shape, rows) or self._grow_one(view, shape, rows)
+        return self.climb(view, shape, rows) or self._grow_one(view, shape, rows)
 
-    def _climb(self, view: View, shape: Shape, rows: RowIndex) -> bool:
+    def climb(self, view: View, shape: Shape, rows: RowIndex) -> bool:
         """Raise the nodes that would cost least afterwards to the rung that they need."""
         board = self.board
         target = np.full(len(rows), -1)

@@ -47,6 +47,10 @@ class Rule:
             return allowed[:size]
         return self.topology.rows_in(allowed.tobytes(), size, nowhere=self.nowhere)
 
+    def allows_row(self, row: int) -> bool:
+        """The same for one row, where hosts are domains of their own: the domain has the row's number."""
+        raise NotImplementedError
+
     def room_at(self, rows: NDArray[np.intp]) -> Counts:
         """By given row: how many more pods of the class may come."""
         room = self.room()
@@ -77,6 +81,9 @@ class NoneThere(Rule):
 
     def allowed_few(self) -> bytes:
         return bytes([count == 0 for count in self.counter.by_tally()])
+
+    def allows_row(self, row: int) -> bool:
+        return not self.counter.count[row]
 
     def room(self) -> Counts:
         return (self.counter.by_domain() == 0).astype(np.int64)
@@ -150,6 +157,9 @@ class EvenlySpread(Level):
         limit = self.limit() - self.spread.self_match
         return bytes([count <= limit for count in self.counter.by_tally()])
 
+    def allows_row(self, row: int) -> bool:
+        return bool(self.counter.count[row] <= self.limit() - self.spread.self_match)
+
     def room(self) -> Counts:
         return np.maximum(self.limit() - self.counter.by_domain(), 0)
 
@@ -177,6 +187,9 @@ class KeepsOthersSpread(Level):
             return bytes([count < limit for count in self.counter.by_tally()])
         pairs = zip(self.counter.by_tally(), self.kept.by_tally(), strict=True)
         return bytes([count < limit or not kept for count, kept in pairs])
+
+    def allows_row(self, row: int) -> bool:
+        return not self.kept.count[row] or bool(self.counter.count[row] < self.limit())
 
     def room(self) -> Counts:
         room = np.maximum(self.limit() - self.counter.by_domain(), 0)

@@ -8,7 +8,7 @@ of offerings that still admit all of its pods (a bit set); the cheapest that is 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,7 +48,7 @@ class Lane:
         self._steps: dict[int, tuple[list[int], list[int]]] = {}
         self._holding_one: dict[tuple[Shape, int], int] = {}
 
-    def holding(self, amounts: Sequence[tuple[int, int]], among: int) -> int:
+    def holding(self, amounts: Iterable[tuple[int, int]], among: int) -> int:
         """The members of `among` that hold these amounts of each resource."""
         for resource, amount in amounts:
             if amount <= 0:

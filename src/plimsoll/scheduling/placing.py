@@ -13,7 +13,6 @@ from plimsoll.scheduling.board import Board, Ints, RowIndex
 from plimsoll.scheduling.classes import PodClass, Shape
 from plimsoll.scheduling.growing import Grower
 from plimsoll.scheduling.levels import levelled
-from plimsoll.scheduling.matching import Matcher
 from plimsoll.scheduling.neighbours import PLENTY, Level, Rule
 from plimsoll.scheduling.topology import Mask
 from plimsoll.scheduling.views import View
@@ -29,7 +28,6 @@ class Placer:
         self.expects_empty_hosts = False
         self.opened_for_room = False  # whether a node was opened though rules would have allowed others
         self.grower = Grower(board, first_fit=first_fit)
-        self.matcher = Matcher(board)
         self._views: dict[int, View] = {}
 
     def view(self, pod_class: PodClass) -> View:
@@ -55,41 +53,17 @@ class Placer:
             view.protecting = True
         return placed
 
-    def place_alike(self, pod_class: PodClass, wanted: list[tuple[Shape, int]]) -> list[list[int]]:
-        """Place pods of one class and several shapes (the largest first) on open nodes as far as that goes; rows by shape."""
-        view = self.view(pod_class)
-        placed: list[list[int]] = [[] for _ in wanted]
-        if self.first_fit or not self.matcher.suits(view):
-            return placed
-        view.expect_empty_hosts(expected=self.expects_empty_hosts)
-        shapes = [shape for shape, _ in wanted]
-        pods = [index for index, (_, count) in enumerate(wanted) for _ in range(count)]
-        for shape in shapes[:1]:
-            view.look_for_openable(shape)
-        view.foresee(foreseen=True)
-        while pods:
-            matched = self.matcher.match(view, shapes, pods)
-            for position, row in matched:
-                placed[pods[position]].append(row)
-            done = {position for position, _ in matched}
-            pods = [index for position, index in enumerate(pods) if position not in done]
-            if matched:
-                self._note_reliance(view)
-            elif not pods or not self.grower.grow(view, shapes[pods[0]]):
-                break
-        view.foresee(foreseen=False)
-        return placed
-
     def put(self, pod_class: PodClass, shape: Shape, row: int) -> bool:
         """Place one pod on that very row, if it may go there."""
         view = self.view(pod_class)
         if not view.mask()[row] or any(self.board.free[resource, row] < amount for resource, amount in shape):
             return False
         self._put_one(view, shape, row)
-        self._note_reliance(view)
+        self.note_reliance(view)
         return True
 
-    def _note_reliance(self, view: View) -> None:
+    def note_reliance(self, view: View) -> None:
+        """Remember from how many rows on a further one may make wrong what was right."""
         if self.board.relied_on_rows > self.board.size and view.relies_on_rows():
             self.board.relied_on_rows = self.board.size
 
@@ -106,7 +80,7 @@ class Placer:
             left = count - len(placed)
             if self._fill_with_foresight(view, shape, left, placed, opened if opened_in else 0):
                 opened_in = []
-                self._note_reliance(view)
+                self.note_reliance(view)
                 continue
             if opened_in:  # not even a fresh node will do: a daemon on it is in the way
                 closed.update(opened_in)

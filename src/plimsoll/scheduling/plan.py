@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from plimsoll.kube.quantity import Quantity
 from plimsoll.kube.types import Resources
-from plimsoll.scheduling.board import Board
+from plimsoll.scheduling.board import Board, Ints
+from plimsoll.scheduling.bulk import Bulk, Item
 from plimsoll.scheduling.classes import LOWEST_PRIORITY_WORTH_A_NODE, PodClass, Shape
 from plimsoll.scheduling.model import EXISTING, HOSTNAME, ComingNode, NewNode, Packing, Refusal, Rule, Template
 from plimsoll.scheduling.offerings import cheapest, listed
@@ -16,9 +19,7 @@ from plimsoll.scheduling.requests import CPU, PODS, allocatable
 from plimsoll.scheduling.snapshot import Snapshot
 
 
-# Groups of at most so many pods are placed together with others of their class, if there are at least so many groups.
-FEW_ALIKE = 8
-FEW_SHAPES = 4
+MANY_GROUPS = 200
 
 
 class Group:
@@ -64,6 +65,9 @@ class Plan:
     def run(self) -> None:
         for index, group in enumerate(self.groups):
             self.left[index] = list(range(len(group.pods)))
+        openers = sum(1 for group in self.groups if self._rank(group) == 0)
+        self._place_each(give_way=False, until=openers)
+        self._place_in_bulk()
         self._place_what_is_left()
         for _ in range(3):
             if self.board.size <= self.board.relied_on_rows:
@@ -77,12 +81,10 @@ class Plan:
         while self._place_each(give_way=True):
             pass
 
-    def _place_each(self, *, give_way: bool) -> bool:
+    def _place_each(self, *, give_way: bool, until: int | None = None) -> bool:
         """One round over the groups; False if nothing was placed or nothing is left."""
         progress = False
-        for index, group in enumerate(self.groups):
-            if index and group.pod_class is not self.groups[index - 1].pod_class or not index:
-                progress |= self._place_alike(index)
+        for index, group in enumerate(self.groups[:until]):
             waiting = self.left[index]
             if not waiting or group.pod_class.gates:
                 continue
@@ -94,33 +96,37 @@ class Plan:
                 self.left[index] = waiting[len(rows) :]
         return progress and any(self.left.values())
 
-    def _place_alike(self, first: int) -> bool:
-        """Place pods of one class that ask for different amounts together: its groups from `first` on that are small."""
-        pod_class = self.groups[first].pod_class
-        small = []
-        for index in range(first, len(self.groups)):
-            if self.groups[index].pod_class is not pod_class:
-                break
-            if 0 < len(self.left[index]) <= FEW_ALIKE:
-                small.append(index)
-        if len(small) < FEW_SHAPES or pod_class.gates:
-            return False
-        wanted = [(self.groups[index].shape, len(self.left[index])) for index in small]
-        progress = False
-        for index, rows in zip(small, self.placer.place_alike(pod_class, wanted), strict=True):
-            if rows:
-                waiting = self.left[index]
-                self.placed.append((self.groups[index], waiting[: len(rows)], rows))
-                self.left[index] = waiting[len(rows) :]
-                progress = True
-        return progress
+    def _place_in_bulk(self) -> None:
+        """The quick way for many groups of few pods each; a plan with few, large groups is as quick without."""
+        waiting = [
+            index for index, positions in self.left.items() if positions and not self.groups[index].pod_class.gates
+        ]
+        priorities = {self.groups[index].pod_class.priority for index in waiting}
+        if len(waiting) < MANY_GROUPS or len(priorities) != 1 or priorities.pop() < LOWEST_PRIORITY_WORTH_A_NODE:
+            return
+        items = []
+        for index in waiting:
+            group = self.groups[index]
+            items.append(Item(index, self.placer.view(group.pod_class), group.shape, self.left[index], group.size))
+        done: set[tuple[int, int]] = set()
+        for entry in Bulk(self.placer, items).place():
+            index = entry.item.group
+            self.placed.append((self.groups[index], [entry.position], [entry.row]))
+            done.add((index, entry.position))
+        for index in waiting:
+            self.left[index] = [position for position in self.left[index] if (index, position) not in done]
 
     def _hardest_first(self, group: Group) -> tuple[float, ...]:
         """Pods that need nodes of their own open them; those with rules of their own follow; what fits anywhere fills up."""
         me = group.pod_class
-        on_hosts = bool(me.ports) or any(term.topology_key == HOSTNAME for term in me.anti_affinity)
-        rank = 0 if on_hosts else 1 if me.spread else 2 if me.affinity or me.anti_affinity else 3
-        return (-me.priority, rank, -self._largest[me.index], me.index, -group.size)
+        return (-me.priority, self._rank(group), -self._largest[me.index], me.index, -group.size)
+
+    @staticmethod
+    def _rank(group: Group) -> int:
+        me = group.pod_class
+        if me.ports or any(term.topology_key == HOSTNAME for term in me.anti_affinity):
+            return 0
+        return 1 if me.spread else 2 if me.affinity or me.anti_affinity else 3
 
     def _by_size(self, group: Group) -> tuple[float, ...]:
         amounts = dict(group.shape)
@@ -216,12 +222,13 @@ class _NewNodes:
     def __init__(self, board: Board) -> None:
         self._board = board
         self._names: dict[tuple[int, int], tuple[str, ...]] = {}
+        self._daemons: dict[int, Ints] = {}
 
     def make(self, row: int, pods: list[str]) -> NewNode:
         board = self._board
         lane, members = board.lane_at(row), board.holding(row)
-        key = (int(lane.members[0]), members)
         sold = board.offerings.sold
+        key = (int(lane.members[0]), members)
         if key not in self._names:
             self._names[key] = tuple(sold[lane.members[m]].offering.name for m in listed(members))
         offering = int(lane.members[cheapest(members)])
@@ -236,13 +243,16 @@ class _NewNodes:
         )
 
     def _requested(self, row: int, offering: int) -> Resources:
-        """By pods and daemons together: what daemons take has been taken off the offering's capacity."""
-        board = self._board
-        given = allocatable(board.offerings.sold[offering].offering.allocatable)
-        amounts = {}
-        for resource, name in enumerate(board.classes.resources):
-            daemons = given.get(name, 0) - int(board.offerings.caps[resource, offering])
-            amount = int(board.held[resource, row]) + daemons
-            if amount and name != PODS:
-                amounts[name] = Quantity(amount if name == CPU else amount * 1000)
-        return amounts
+        """By pods and daemons together."""
+        amounts = self._board.held[:, row] + self._by_daemons(offering)
+        named = zip(self._board.classes.resources, amounts.tolist(), strict=True)
+        return {name: Quantity(a if name == CPU else a * 1000) for name, a in named if a and name != PODS}
+
+    def _by_daemons(self, offering: int) -> Ints:
+        """What daemons hold: it has been taken off the capacity of the offering."""
+        if offering not in self._daemons:
+            board = self._board
+            given = allocatable(board.offerings.sold[offering].offering.allocatable)
+            whole = np.array([given.get(name, 0) for name in board.classes.resources], np.int64)
+            self._daemons[offering] = whole - board.offerings.caps[:, offering]
+        return self._daemons[offering]

@@ -125,8 +125,14 @@ class Counter:
         self.eligible[rows] = eligible
         self._fit()
         if eligible:
-            domains = np.unique(self.topology.domain[rows])
-            added = domains[(domains != NOWHERE) & ~self.there[domains]]
+            domains = (
+                self.topology.domain[rows]
+                if self.topology.of_hosts
+                else self.topology.domain[rows.start : rows.start + 1]
+            )
+            added = domains[
+                ~self.there[domains]
+            ]  # all hosts, or the one zone; a lane without the label is not eligible
             if len(added):
                 self.there[added] = True
                 self.there_count += len(added)
@@ -185,6 +191,15 @@ class Counter:
                 self._low = -1
         if amount < 0:
             self._low = -1
+
+    def add_in_domain(self, domain: int, amount: int) -> None:
+        """Pods of the counted kind arrive somewhere in a domain, on nodes that are eligible."""
+        self._fit()
+        self.count[domain] += amount
+        self.by_tally()[domain] = int(self.count[domain])
+        self.total += amount
+        self._low = -1
+        self.version += 1
 
     def by_domain(self) -> Counts:
         known = len(self.topology.values)

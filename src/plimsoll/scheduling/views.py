@@ -30,8 +30,12 @@ class View:
         self.together = self._make_affinity()
         self._zonal_spreads = [rule for rule in self.spreads if not rule.topology.of_hosts]
         self._zonal_protection = [rule for rule in self._protecting_rules if not rule.topology.of_hosts]
-        self._counters = [rule.counter for rule in self.rules] + [rule.kept for rule in self._protecting_rules]
-        self._counters += self.together.counters if self.together is not None else []
+        self.counters = [rule.counter for rule in self.rules] + [rule.kept for rule in self._protecting_rules]
+        self.counters += self.together.counters if self.together is not None else []
+
+        self.host_rules = [rule for rule in self.rules if rule.topology.of_hosts]
+        self.bumps = board.bumps(pod_class)
+        self.host_bumps = [counter for counter in self.bumps if counter.topology.of_hosts]
 
         # Weight and counter of preferred terms; weight 0 marks a spread that is only preferred.
         self._soft = [(weight, board.term_counter(term)) for weight, term in pod_class.preferences]
@@ -46,7 +50,7 @@ class View:
         self._openable_for: tuple[object, ...] = ()
         self._mask: Mask = np.zeros(0, np.bool_)
         self._mask_at: tuple[object, ...] = ()
-        looks_at = {id(counter) for counter in self._counters}
+        looks_at = {id(counter) for counter in self.counters}
         # Whether daemons that come with new nodes count in a rule of the class.
         self.minds_daemons = any(id(counter) in looks_at for counter in board.any_daemon_bumps())
 
@@ -186,7 +190,7 @@ class View:
     def mask(self) -> Mask:
         """The rows that every rule but amounts allows, as long as new nodes stay the offerings they are taken for."""
         board = self.board
-        seen = sum([counter.version for counter in self._counters])
+        seen = sum([counter.version for counter in self.counters])
         at = (board.size, board.structure, seen, self.protecting, self.foresees, self.expects_empty_hosts)
         if at != self._mask_at:
             mask = self.static() & board.alive[: board.size]

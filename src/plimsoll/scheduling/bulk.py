@@ -1,0 +1,252 @@
+"""Placing thousands of diverse pods: first zones by counting, then nodes shape by shape.
+
+Pods of a hundred classes and thirty shapes are three thousand groups of one or two pods each: to ask every rule for every group
+would cost more than all the rest. But where no rule but those about zones and hosts has a say, zones can be decided class by class by
+counting alone, without looking at a single node; and after that pods of all classes that ask for as much in the same zone are alike,
+except for what a host may not hold twice, which is checked pod by pod. What finds no place this way is left to the general way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from plimsoll.scheduling.board import RowIndex
+from plimsoll.scheduling.classes import Shape
+from plimsoll.scheduling.levels import levelled
+from plimsoll.scheduling.neighbours import PLENTY, Level, Rule
+from plimsoll.scheduling.placing import Placer
+from plimsoll.scheduling.topology import Counter, Mask, Topology
+from plimsoll.scheduling.views import View
+
+ANYWHERE = -1
+
+
+class Item(NamedTuple):
+    """A group of pods that wait, as far as this way of placing is concerned."""
+
+    group: int  # its index
+    view: View
+    shape: Shape
+    positions: list[int]  # of its pods that wait
+    size: float
+
+
+class Entry:
+    """One pod on its way: first it gets a zone, then a row."""
+
+    __slots__ = ("item", "position", "row", "zone")
+
+    def __init__(self, item: Item, position: int, zone: int) -> None:
+        self.item = item
+        self.position = position
+        self.zone = zone
+        self.row = -1
+
+
+class Bulk:
+    def __init__(self, placer: Placer, items: Sequence[Item]) -> None:
+        self.placer = placer
+        self.board = placer.board
+        zone = self._zone_topology(items)
+        self.zone: Topology | None = zone
+        views = {id(item.view): item.view for item in items}
+        suited = {key for key, view in views.items() if self._suits(view)}
+        # All must agree on which nodes will do; those that agree with the first are one lot, the rest goes the general way.
+        first = next((item.view for item in items if id(item.view) in suited), None)
+        self.lot = [item for item in items if id(item.view) in suited and self._same_nodes(first, item.view)]
+        self.entries: list[Entry] = []
+        if first is not None:
+            static = first.static() & self.board.alive[: self.board.size]
+            self.everywhere: RowIndex = static.nonzero()[0]
+            self.rows = self._rows_by_zone(static)
+            self.load = [0.0] * len(self.rows)
+
+    # ── who can be placed this way ───────────────────────────────────────────────────────────────────────────────────
+
+    @staticmethod
+    def _zone_topology(items: Sequence[Item]) -> Topology | None:
+        """The one key, other than hosts, over which most of these pods are spread or held together."""
+        votes: dict[str, int] = {}
+        topologies: dict[str, Topology] = {}
+        for item in items:
+            for counter in item.view.counters:
+                if not counter.topology.of_hosts:
+                    topologies[counter.topology.key] = counter.topology
+                    votes[counter.topology.key] = votes.get(counter.topology.key, 0) + len(item.positions)
+        return topologies[max(votes, key=votes.__getitem__)] if votes else None
+
+    def _suits(self, view: View) -> bool:
+        if view.has_preferences or not view.uniform:
+            return False
+        if view.together is not None and any(counter.topology is not self.zone for counter in view.together.counters):
+            return False
+        crowding = 0
+        for rule in view.rules:
+            if self._on_hosts(rule):
+                continue
+            if rule.topology is not self.zone or (rule.crowding and not isinstance(rule, Level)):
+                return False
+            crowding += rule.crowding
+        zonal = [c for c in self.board.bumps(view.pod_class) if c.topology is self.zone]
+        size = self.board.size
+        return crowding <= 1 and all(c.eligible is None or bool(c.eligible[:size].all()) for c in zonal)
+
+    def _on_hosts(self, rule: Rule) -> bool:
+        return rule.topology.of_hosts and rule.topology.private_rows >= self.board.size
+
+    @staticmethod
+    def _same_nodes(first: View | None, view: View) -> bool:
+        return first is not None and view.lane_sets == first.lane_sets and bool((view.static() == first.static()).all())
+
+    def _rows_by_zone(self, static: Mask) -> list[RowIndex]:
+        if self.zone is None:
+            return []
+        domain = self.zone.domain[: self.board.size]
+        return [(static & (domain == zone)).nonzero()[0] for zone in range(len(self.zone.values))]
+
+    # ── zones, by counting ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def place(self) -> list[Entry]:
+        """Give each pod of the lot a zone and then a row; those that got one, in an order that every rule agrees with."""
+        self.board.make_room_in_counters()
+        by_class: dict[int, list[Item]] = {}
+        for item in self.lot:
+            by_class.setdefault(id(item.view), []).append(item)
+        for items in by_class.values():
+            self._choose_zones(items)
+        self._choose_rows()
+        for items in by_class.values():
+            self.placer.note_reliance(items[0].view)
+        for entry in self.entries:
+            if entry.row < 0:
+                self._count(entry.item.view, entry.zone, -1)
+                if entry.zone != ANYWHERE:
+                    # Others were given zones with this one counted in. Where it ends up is open: all must be looked at again.
+                    self.board.relied_on_rows = -1
+        return [entry for entry in self.entries if entry.row >= 0]
+
+    def _choose_zones(self, items: list[Item]) -> None:
+        view = items[0].view
+        pods = [(item, position) for item in items for position in item.positions]
+        view.foresee(foreseen=True)
+        zonal = [rule for rule in view.asked() if rule.topology is self.zone]
+        if self.zone is None or not (zonal or view.together):
+            self.entries += [Entry(item, position, ANYWHERE) for item, position in pods]
+            view.foresee(foreseen=False)
+            return
+        view.look_for_openable(items[0].shape)
+        level = next((rule for rule in zonal if rule.crowding), None)
+        allowed = [bool(len(rows)) for rows in self.rows]
+        for rule in zonal:
+            if rule is not level:
+                allowed = [a and bool(b) for a, b in zip(allowed, rule.allowed_few(), strict=True)]
+        allowed = self._with_company(view, allowed)
+        zones = self._shares(level, allowed, len(pods), view)
+        for (item, position), zone in zip(pods, zones, strict=False):
+            self.entries.append(Entry(item, position, zone))
+            self.load[zone] += item.size / len(self.rows[zone])
+        view.foresee(foreseen=False)
+
+    def _with_company(self, view: View, allowed: list[bool]) -> list[bool]:
+        if view.together is None:
+            return allowed
+        if view.together.first:  # the first decides for all: where least is planned so far
+            open_zones = [zone for zone, ok in enumerate(allowed) if ok]
+            chosen = min(open_zones, key=lambda zone: (self.load[zone], zone), default=-1)
+            return [zone == chosen for zone in range(len(allowed))]
+        for counter in view.together.counters:
+            allowed = [a and count > 0 for a, count in zip(allowed, counter.by_tally(), strict=True)]
+        return allowed
+
+    def _shares(self, level: Rule | None, allowed: list[bool], pods: int, view: View) -> list[int]:
+        """The zone of each pod, in an order in which no zone gets ahead; counts are brought up to date."""
+        order = sorted((zone for zone, ok in enumerate(allowed) if ok), key=lambda zone: (self.load[zone], zone))
+        if not order:
+            return []
+        if isinstance(level, Level):
+            tally = level.counter.by_tally()
+            rising = np.array(allowed)
+            counts = [tally[zone] for zone in order]
+            shares = levelled(counts, [PLENTY] * len(order), pods, level.level_limit(rising))
+            by_level = sorted((counts[i] + step, i) for i, share in enumerate(shares) for step in range(share))
+            zones = [order[i] for _, i in by_level]
+        else:
+            zones = [order[i % len(order)] for i in range(pods)]
+        for zone in order:
+            self._count(view, zone, zones.count(zone))
+        return zones
+
+    def _count(self, view: View, zone: int, pods: int) -> None:
+        if pods and zone != ANYWHERE:
+            for counter in self._zonal_bumps(view):
+                counter.add_in_domain(zone, pods)
+
+    def _zonal_bumps(self, view: View) -> list[Counter]:
+        return [c for c in self.board.bumps(view.pod_class) if c.topology is self.zone]
+
+    # ── rows, shape by shape ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _choose_rows(self) -> None:
+        batches: dict[tuple[float, Shape], dict[int, list[Entry]]] = {}
+        for entry in self.entries:
+            batches.setdefault((-entry.item.size, entry.item.shape), {}).setdefault(entry.zone, []).append(entry)
+        for (_, shape), zones in sorted(batches.items(), key=lambda batch: batch[0]):
+            for zone, entries in sorted(zones.items(), reverse=True):  # those that may go anywhere come last
+                rows = self.everywhere if zone == ANYWHERE else self.rows[zone]
+                self._fill(shape, entries, rows)
+
+    def _fill(self, shape: Shape, entries: list[Entry], rows: RowIndex) -> None:
+        """Put one pod on each of the tightest rows that hold it, again and again, with larger nodes once none does."""
+        first_new = self.board.first_new
+        existing, new = rows[rows < first_new], rows[rows >= first_new]
+        for part in (existing, new):
+            while entries and len(part):
+                fits = self._fits(shape, part)
+                left = self._fill_once(shape, entries, part[fits])
+                stuck = len(left) == len(entries)
+                entries = left
+                if stuck and (part is existing or not self._grow(entries[0].item.view, shape, part[~fits])):
+                    break
+
+    def _fits(self, shape: Shape, rows: RowIndex) -> Mask:
+        fits = np.ones(len(rows), np.bool_)
+        for resource, amount in shape:
+            fits &= self.board.free[resource, rows] >= amount
+        return fits
+
+    def _grow(self, view: View, shape: Shape, rows: RowIndex) -> bool:
+        return bool(len(rows)) and self.placer.grower.climb(view, shape, rows)
+
+    def _fill_once(self, shape: Shape, entries: list[Entry], rows: RowIndex) -> list[Entry]:
+        board = self.board
+        waiting = rows[board.slack[rows].argsort(kind="stable")].tolist()
+        left: list[Entry] = []
+        taken: list[int] = []
+        for position, entry in enumerate(entries):
+            row = self._first_allowed(entry.item.view, waiting)
+            if row < 0:
+                left.append(entry)
+                if not waiting:
+                    left += entries[position + 1 :]
+                    break
+                continue
+            entry.row = row
+            taken.append(row)
+            for counter in entry.item.view.host_bumps if entry.zone != ANYWHERE else entry.item.view.bumps:
+                counter.add_one(row)
+        if taken:
+            board.take(shape, np.array(taken))
+        return left
+
+    def _first_allowed(self, view: View, waiting: list[int]) -> int:
+        for position, row in enumerate(waiting):
+            for rule in view.host_rules:
+                if not rule.allows_row(row):
+                    break
+            else:
+                del waiting[position]
+                return row
+        return -1
