@@ -1,0 +1,56 @@
+"""The deletion order `capacity` on the real control plane: 20 replicas at 60 %, at least 3 on-demand, in three zones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from plimsoll.deletion_cost.values import MARK
+from plimsoll.kube.client import Client
+from plimsoll.kube.resources import NODES
+from plimsoll.placement.distribution import Share, target
+from tests.eventually import eventually
+from tests.placement.live import Workload, asking, config, evictions, operating
+from tests.placement.webhook_cluster import Running, template
+from tools.controlplane.cluster import ControlPlane
+
+ZONE = "topology.kubernetes.io/zone"
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": ZONE,
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+}
+
+
+async def test_share_minimum_and_zones_are_right_at_each_stop_without_a_migration(
+    control_plane: ControlPlane, client: Client, namespace: str, kwok_nodes: Callable[[str], list[str]]
+):
+    for zone in "abc":
+        kwok_nodes(f"1 zone={zone} class=spot"), kwok_nodes(f"1 zone={zone} class=on-demand")
+    home = control_plane.add_namespace()
+    settings = config(home, enabled=("placement", "deletion-cost"))
+    annotations = {**asking(60, 3), "pod-deletion-cost.lablabs.io/enabled": "true"}
+    async with operating(control_plane, namespace, settings) as running:
+        web = Workload(client, namespace, "web")
+        plain = template("web")
+        spread = {**plain, "spec": {**plain["spec"], "topologySpreadConstraints": [SPREAD]}}
+        await web.create(20, annotations, template=spread)
+        zones = {node.name: node.labels[ZONE] for node in (await client.list(NODES)).items if ZONE in node.labels}
+        skews = {}
+        for count in (20, 11, 7, 4, 20, 2):
+            await web.scale(count)
+            wanted = target(count, Share(3, 60))
+            await web.settled(wanted.spot, wanted.on_demand)
+            found = Counter(dict.fromkeys(zones.values(), 0))
+            found.update(zones[pod.spec.node_name] for pod in await web.pods())
+            skews[count] = max(found.values()) - min(found.values())
+            await eventually(lambda: _all_in_order(web, running), "every pod has its value")
+        assert evictions(running) == 0
+        # Pods of 20 may stand 7/7/6; what is left of them after any number of deletions differs by one at most.
+        assert max(skews.values()) <= 1, skews
+
+
+async def _all_in_order(web: Workload, running: Running) -> bool:
+    marked = [MARK in pod.annotations for pod in await web.pods()]
+    return all(marked) and running.counted("plimsoll_blocked", controller="deletion-cost", code="ReplicasStarting") == 0
