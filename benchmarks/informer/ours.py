@@ -66,14 +66,18 @@ class Touched:
             self.names.add((after.namespace, after.name))
 
 
-async def main(kubeconfig: Path, *, streaming: bool, started: float) -> None:
+# The three ways to read a list (docs/decisions/002); the first is the default.
+LISTINGS: dict[str, dict[str, Any]] = {"whole": {}, "paged": {"page_size": 500}, "streamed": {"streaming": True}}
+
+
+async def main(kubeconfig: Path, listing: str, started: float) -> None:
     postpone_full_collections()
     clock = RealClock()
     stores: list[Store[Any]] = [Store(kind) for kind in (PODS, NODES, REPLICASETS, DEPLOYMENTS)]
     touched = Touched(stores[0])
     ticker = Ticker()
     async with Client(load_credentials(kubeconfig), clock=clock, qps=1e6, burst=1_000_000) as client:
-        reflectors = [Reflector(client, store, clock, streaming=streaming) for store in stores]
+        reflectors = [Reflector(client, store, clock, **LISTINGS[listing]) for store in stores]
         tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
         tasks.append(asyncio.create_task(ticker.run()))
         await until(lambda: all(store.synced for store in stores))
@@ -115,4 +119,4 @@ def say(figures: dict[str, Any]) -> None:
 
 if __name__ == "__main__":
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
-    asyncio.run(main(Path(sys.argv[1]), streaming="--streaming" in sys.argv, started=float(os.environ["STARTED"])))
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], float(os.environ["STARTED"])))
