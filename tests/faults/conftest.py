@@ -88,30 +88,27 @@ async def scene(
 
 
 @pytest.fixture
-async def new_scene(
-    control_plane: ControlPlane, fault_nodes: list[str], direct: Direct, tmp_path: Path
-) -> AsyncIterator[NewScene]:
+async def new_scene(control_plane: ControlPlane, fault_nodes: list[str], direct: Direct, tmp_path: Path) -> NewScene:
     """Scenes side by side, each with a namespace, a proxy and a record of its own."""
     upstream = Upstream.from_kubeconfig(control_plane.kubeconfig)
-    namespaces: list[str] = []
 
     @asynccontextmanager
     async def new(*sources: FaultSource) -> AsyncIterator[Scene]:
         namespace = control_plane.add_namespace()
-        namespaces.append(namespace)
         directory = tmp_path / namespace
         directory.mkdir()
         record, rules = Record(), Rules()
-        async with (
-            Proxy(upstream, record, [rules, *sources], directory) as proxy,
-            scene_in(namespace, direct, proxy, rules) as scene,
-        ):
-            try:
+        try:
+            async with (
+                Proxy(upstream, record, [rules, *sources], directory) as proxy,
+                scene_in(namespace, direct, proxy, rules) as scene,
+            ):
                 yield scene
-            except BaseException as error:
-                error.add_note(f"requests in {namespace}:\n{record}")
-                raise
+        except BaseException as error:
+            error.add_note(f"requests in {namespace}:\n{record}")
+            raise
+        finally:
+            # At once: hundreds of scenes, one after the other, would not find room on two nodes.
+            control_plane.remove_namespace(namespace)
 
-    yield new
-    for namespace in namespaces:
-        control_plane.remove_namespace(namespace)
+    return new
