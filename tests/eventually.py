@@ -12,7 +12,7 @@ PATIENCE_SECONDS = 60.0
 
 
 async def eventually(condition: Callable[[], Any], what: str = "", *, seconds: float = PATIENCE_SECONDS) -> Any:
-    """The first true value of `condition`, a function or a coroutine function; an AssertionError with `what` was awaited if it never comes."""
+    """The first true value of `condition`, a function or a coroutine function; an AssertionError if it never comes."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     value: Any = None

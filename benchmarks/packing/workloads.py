@@ -42,8 +42,7 @@ def diverse_pods(count: int, seed: int) -> list[Pod]:
         selector = {"matchLabels": {"my-label": draw.choice(_LETTERS)}}
         return [{"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]
 
-    for i in range(count - 4 * share):
-        pods.append(pod(f"generic-{i}", requests(), {"my-label": draw.choice(_LETTERS)}))
+    pods += [pod(f"generic-{i}", requests(), {"my-label": draw.choice(_LETTERS)}) for i in range(count - 4 * share)]
     for key, word in ((ZONE, "zone"), (HOSTNAME, "host")):
         for i in range(share):
             labels = {"my-label": draw.choice(_LETTERS)}

@@ -68,7 +68,7 @@ class ControlPlane:
         components: Mapping[str, bool] | None = None,
         extra_args: Mapping[str, Sequence[str]] | None = None,
         directory: Path | None = None,
-        timeout: float = 60.0,
+        timeout: float = 180.0,
     ) -> Self:
         """Start a cluster and wait until every component is ready.
 

@@ -243,7 +243,9 @@ class Admission:
 
     def _under_way(self, replica_set: ReplicaSet) -> tuple[int, int]:
         """Spot and on-demand pods of this ReplicaSet, in view or on their way there."""
-        spot, on_demand = self.live.pods(replica_set.namespace, replica_set.uid, self._view) or self._counts.of(replica_set.uid)
+        spot, on_demand = self.live.pods(replica_set.namespace, replica_set.uid, self._view) or self._counts.of(
+            replica_set.uid
+        )
         pending = self.ledger.pending(replica_set.uid)
         return spot + pending.spot, on_demand + pending.on_demand
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plimsoll.scheduling.classes import Spread
-from plimsoll.scheduling.topology import Counter, Counts, Mask, NOWHERE
+from plimsoll.scheduling.topology import NOWHERE, Counter, Counts, Mask
 
 PLENTY = 2**31
 
@@ -77,7 +77,8 @@ class NoneThere(Rule):
     """Anti-affinity, host ports: not where there is one already."""
 
     def allowed(self) -> Mask:
-        return self.counter.by_domain() == 0
+        free: Mask = self.counter.by_domain() == 0
+        return free
 
     def allowed_few(self) -> bytes:
         return bytes([count == 0 for count in self.counter.by_tally()])
@@ -86,7 +87,8 @@ class NoneThere(Rule):
         return not self.counter.count[row]
 
     def room(self) -> Counts:
-        return (self.counter.by_domain() == 0).astype(np.int64)
+        room: Counts = (self.counter.by_domain() == 0).astype(np.int64)
+        return room
 
     def room_on_new_host(self) -> int:
         return 1 if self.topology.of_hosts else PLENTY

@@ -10,7 +10,6 @@ from plimsoll.scheduling.model import ComingNode, Packing, Template
 from plimsoll.scheduling.plan import Group, Plan
 from plimsoll.scheduling.snapshot import Snapshot
 
-
 FEW_GROUPS = 400
 
 

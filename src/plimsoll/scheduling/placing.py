@@ -14,7 +14,7 @@ from plimsoll.scheduling.classes import PodClass, Shape
 from plimsoll.scheduling.growing import Grower
 from plimsoll.scheduling.levels import levelled
 from plimsoll.scheduling.neighbours import PLENTY, Level, Rule
-from plimsoll.scheduling.topology import Mask
+from plimsoll.scheduling.topology import Domains, Mask
 from plimsoll.scheduling.views import View
 
 # So few pods are placed one by one sooner than the arrays for placing them together are set up.
@@ -173,9 +173,11 @@ class Placer:
             rows = self._roomiest_domain(view.together.counters[0].topology.domain[rows], rows)
         return int(rows[0] if self.first_fit else rows[self.board.slack[rows].argmin()])
 
-    def _roomiest_domain(self, domains: RowIndex, rows: RowIndex) -> RowIndex:
+    def _roomiest_domain(self, domains: Domains, rows: RowIndex) -> RowIndex:
         """The first of a group that stays together decides for all: let it be where most room is."""
-        return rows[domains == np.bincount(domains, np.maximum(self.board.slack[rows], 0) + 1e-12).argmax()]
+        room = np.bincount(domains, np.maximum(self.board.slack[rows], 0) + 1e-12)
+        roomiest: RowIndex = rows[domains == room.argmax()]
+        return roomiest
 
     def _capacity(self, shape: Shape, rows: RowIndex, crowding: list[Rule]) -> Ints:
         """How many pods each row takes: by amounts, and by rules of the pods' own that say how many may be on a host."""
@@ -218,7 +220,9 @@ class Placer:
         if not view.uniform and row >= self.board.first_new:
             self.board.narrow(np.array([row]), view.lane_sets)
 
-    def _fill_levels(self, view: View, shape: Shape, left: int, rule: Level, placed: list[int], first: int) -> bool:
+    def _fill_levels(  # noqa: PLR0917
+        self, view: View, shape: Shape, left: int, rule: Level, placed: list[int], first: int
+    ) -> bool:
         """Spread over zones by counting: all domains with room rise together, none further above the lowest than allowed."""
         board = self.board
         rows = self._fitting(shape, view.mask(), first, board.size)
@@ -233,7 +237,8 @@ class Placer:
         room = np.bincount(domains, capacity, minlength=len(counts)).astype(np.int64)
         shares = levelled(counts.tolist(), room.tolist(), left, rule.level_limit(room > 0))
         by_level: list[tuple[int, int, int]] = []
-        for domain, share in enumerate(shares):
+        for domain, wanted in enumerate(shares):
+            share = wanted
             if not share:
                 continue
             inside = (domains == domain).nonzero()[0]

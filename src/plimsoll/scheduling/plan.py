@@ -18,7 +18,6 @@ from plimsoll.scheduling.reasons import refused_by_existing, refused_by_template
 from plimsoll.scheduling.requests import CPU, PODS, allocatable
 from plimsoll.scheduling.snapshot import Snapshot
 
-
 MANY_GROUPS = 200
 
 

@@ -15,11 +15,11 @@ from plimsoll.kube.types import Taint
 from plimsoll.scheduling.board import Board
 from plimsoll.scheduling.classes import PodClass, Shape
 from plimsoll.scheduling.model import Refusal, Rule
+from plimsoll.scheduling.neighbours import EvenlySpread, NoneThere
 from plimsoll.scheduling.offerings import Lane
 from plimsoll.scheduling.requests import written
 from plimsoll.scheduling.rules import UNSCHEDULABLE, selector_text, tolerates, untolerated
 from plimsoll.scheduling.topology import Mask
-from plimsoll.scheduling.neighbours import EvenlySpread, NoneThere
 from plimsoll.scheduling.views import View
 
 
@@ -59,7 +59,7 @@ def refused_by_existing(view: View, shape: Shape) -> Refusal:
         refused = left & ~check.allowed[:count]
         number = int(refused.sum())
         if number:
-            words = check.about(int(refused.argmax())) if number == total or number == 1 else check.brief
+            words = check.about(int(refused.argmax())) if number in (total, 1) else check.brief
             found.append((number, check.rule, words))
             left &= ~refused
     if not found:

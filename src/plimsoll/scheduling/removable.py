@@ -7,6 +7,7 @@ are asked last, and with luck not at all. A candidate that has received pods and
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -91,7 +92,7 @@ class _Leaving:
         if last == len(self._starts):
             bounds.append(len(self._slots))
         found = []
-        for start, stop in zip(bounds, bounds[1:], strict=False):
+        for start, stop in pairwise(bounds):
             slot = self._slots[start]
             pod_class = snapshot.classes.classes[snapshot.pod_classes[slot]]
             shape = snapshot.classes.shapes[snapshot.pod_shapes[slot]]

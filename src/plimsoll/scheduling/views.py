@@ -94,9 +94,10 @@ class View:
 
     def _make_anti_rules(self) -> list[Rule]:
         board, me = self.board, self.pod_class
-        found: list[Rule] = []
-        for term in dict.fromkeys(me.anti_affinity):
-            found.append(NoneThere(board.term_counter(term), crowding=board.covers(term, me.identity)))
+        found: list[Rule] = [
+            NoneThere(board.term_counter(term), crowding=board.covers(term, me.identity))
+            for term in dict.fromkeys(me.anti_affinity)
+        ]
         for term, who in board.holders.items():
             if board.covers(term, me.identity) and not (term in me.anti_affinity and who == [me.index]):
                 found.append(NoneThere(board.holder_counter(term), crowding=term in me.anti_affinity))
