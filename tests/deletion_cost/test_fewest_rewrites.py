@@ -184,6 +184,11 @@ def test_those_that_would_leave_first_are_rewritten_first() -> None:
     assert list(fewest_rewrites(zones, CEILING)) == ["a1", "a0"]
 
 
+def test_where_only_one_zone_is_left_order_is_nobodys_concern() -> None:
+    zones = zones_of({"a": [100, 99, 95, 95, 95], "b": [98]})
+    assert fewest_rewrites(zones, CEILING) == {"b0": 100}
+
+
 def test_without_room_below_the_ceiling_nothing_is_rewritten() -> None:
     assert fewest_rewrites(zones_of({"a": [0, 0, 0], "b": [1, 0]}), 1) == {}
 

@@ -86,7 +86,7 @@ async def registered(client: Client, name: str = "one") -> None:
     await eventually(is_registered, f"the registration of {name}")
 
 
-async def asked(running: Running, client: Client, namespace: str) -> None:
+async def asked(running: Running, client: Client, namespace: str, result: str = "left-alone") -> None:
     """Until the API server really asks: it hears of a new configuration a moment after it was written."""
 
     async def is_asked() -> bool:
@@ -96,7 +96,7 @@ async def asked(running: Running, client: Client, namespace: str) -> None:
             "spec": {"containers": [{"name": "main", "image": "x"}]},
         }
         await client.create(PODS, namespace, replica, dry_run=True)
-        labels = {"operation": "CREATE", "resource_kind": "Pod", "result": "left-alone"}
+        labels = {"operation": "CREATE", "resource_kind": "Pod", "result": result}
         return running.counted("spotalis_webhook_requests_total", **labels) > 0
 
     await eventually(is_asked, "a question of the API server")

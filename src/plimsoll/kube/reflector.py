@@ -8,9 +8,7 @@ Three rules hold whatever the server does:
 
 - The view never goes backwards: a state, an event or a list older than what the store has reached is not applied.
 - Part of a list removes nothing: what a list does not name is gone only once the list has come to its end.
-- `store.synced` means live now. It is false until the first list is complete, while a list is read again, at once when
-  the server refuses us or a watch falls silent, and when a broken watch is not open again within `grace_seconds`. After
-  such a break it is true again once the new watch has delivered what was missed: when it pauses, or sends a bookmark.
+- `store.synced` means live now, by the rule in `liveness.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Generic, Protocol, TypeVar
 
@@ -39,6 +37,7 @@ from plimsoll.kube.errors import (
     Unreachable,
 )
 from plimsoll.kube.listing import ListReader
+from plimsoll.kube.liveness import Liveness
 from plimsoll.kube.sharing import share_with_relatives
 from plimsoll.kube.store import Name, Store, is_older
 from plimsoll.kube.types import KubeObject, ListMetadata
@@ -55,8 +54,6 @@ _BACKOFF_SECONDS = (1.0, 30.0)
 _HEALTHY_SECONDS = 10.0
 # What only a person can mend (RBAC, a CRD that is not installed, an object beyond our types) is not asked for often.
 _REFUSED_SECONDS = 30.0
-# Missed events come in one go when a watch opens again; such a pause in the stream means that there are no more.
-_CAUGHT_UP_SECONDS = 0.5
 # How long events are applied before other tasks get their turn; several reflectors may take theirs one after another.
 _TURN_SECONDS = 0.005
 # The server gives up a request after 60 s unless told otherwise, so nothing more comes then.
@@ -113,14 +110,13 @@ class Reflector(Generic[T]):
         self.store = store
         self.relists: Counter[str] = Counter()  # lists begun, by cause: start, gone, expired, stale, undecodable, retry
         self.events = 0  # received since the start, bookmarks too
-        self.trouble = ""  # why the view is not live, or may soon not be; empty when all is well
         self._client = client
         self._clock = clock
         self._path = store.resource.path(namespace)
         self._page_size = page_size
         self._streaming = streaming
         self._idle_seconds = idle_seconds
-        self._grace_seconds = grace_seconds
+        self._liveness = Liveness(store, clock, grace_seconds)
         self._rng = rng or random.Random()  # noqa: S311 (spreads load, hides nothing)
         self._backoff = Backoff(*_BACKOFF_SECONDS, self._rng)
         self._decoder = EventDecoder(store.resource)
@@ -128,13 +124,16 @@ class Reflector(Generic[T]):
         self._cause = "start"  # of the next list
         self._broken_lists = 0  # in a row, begun and not come to their end
         self._newest_list = ""  # the resourceVersion of the newest list that was begun
-        self._heard = clock.monotonic()
         self._turn_ends = 0.0
-        self._timer: asyncio.Task[None] | None = None  # makes the store synced, or not synced, when its time comes
 
     def age_seconds(self) -> float:
-        """How long ago the server was last heard: a page, an event or a bookmark."""
-        return self._clock.monotonic() - self._heard
+        """How long ago the server was last heard: a piece of a list, an event or a bookmark."""
+        return self._liveness.age_seconds()
+
+    @property
+    def trouble(self) -> str:
+        """Why the view is not live, or may soon not be; empty when all is well."""
+        return self._liveness.trouble
 
     async def run(self) -> None:
         """Follow the server until cancelled."""
@@ -145,7 +144,7 @@ class Reflector(Generic[T]):
                 except KubeError as error:
                     await self._recover(error)
         finally:
-            self._lose_sync()
+            self._liveness.lose()
 
     async def _follow(self) -> None:
         """One list, if one is due, and one watch, until the server ends it as agreed."""
@@ -178,7 +177,7 @@ class Reflector(Generic[T]):
         while token := await self._read(params, relist):
             params["continue"] = token
         await self._finish(relist)
-        self._start_grace()
+        self._liveness.start_grace()
 
     async def _read(self, params: Mapping[str, str], relist: _Relist) -> str:
         """Take in one reply of a list, as it comes; the token of the next page, or nothing."""
@@ -187,7 +186,7 @@ class Reflector(Generic[T]):
         async with self._client.stream(self._path, params, idle_seconds=_LIST_IDLE_SECONDS) as chunks:
             try:
                 async for chunk in chunks:
-                    self._heard = self._clock.monotonic()
+                    self._liveness.hear()
                     for obj in reader.feed(chunk):
                         if reader.metadata is None:
                             early.append(obj)
@@ -235,7 +234,7 @@ class Reflector(Generic[T]):
         self.store.resource_version = relist.resource_version
         self._complete = True
         self._broken_lists = 0
-        self._gain_sync()
+        self._liveness.gain()
         log.debug("listed", resource=self.store.resource.plural, objects=len(self.store))
 
     # ── watches ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -251,10 +250,10 @@ class Reflector(Generic[T]):
         lines = Lines()
         async with self._client.watch(self._path, params, idle_seconds=self._idle_seconds) as chunks:
             opened = self._clock.monotonic()
-            self._watch_opened()
+            self._liveness.watch_opened(complete=self._complete)
             try:
                 async for chunk in chunks:
-                    self._heard = self._clock.monotonic()
+                    self._liveness.hear()
                     for line in lines.feed(chunk):
                         event = self._decoder.decode(line)
                         self.events += 1
@@ -265,7 +264,7 @@ class Reflector(Generic[T]):
                         if time.perf_counter() >= self._turn_ends:
                             await self._give_way()
             finally:
-                self._start_grace()
+                self._liveness.start_grace()
                 if self._clock.monotonic() - opened >= _HEALTHY_SECONDS:
                     self._backoff.reset()
         if relist is not None:
@@ -278,7 +277,7 @@ class Reflector(Generic[T]):
         if isinstance(event, Bookmark):
             if not self._is_past(event.resource_version):
                 self.store.resource_version = event.resource_version
-            self._gain_sync()
+            self._liveness.gain()
             return
         obj = event.object
         if self._is_past(obj.metadata.resource_version):
@@ -314,7 +313,7 @@ class Reflector(Generic[T]):
     async def _recover(self, error: KubeError) -> None:
         """Say what is wrong, decide whether the list must be read again, and wait."""
         plural = self.store.resource.plural
-        self.trouble = f"{plural}: {error}"
+        self._liveness.trouble = f"{plural}: {error}"
         log.warning("watch broken", resource=plural, complete=self._complete, error=str(error))
         if not self._complete and _is_break(error):
             self._broken_lists += 1
@@ -331,7 +330,7 @@ class Reflector(Generic[T]):
             self._relist("undecodable")
             await self._clock.sleep(_REFUSED_SECONDS * self._rng.uniform(0.5, 1.0))
         elif isinstance(error, Unauthorized | Forbidden | NotFound):
-            self._lose_sync()
+            self._liveness.lose()
             await self._clock.sleep(_REFUSED_SECONDS * self._rng.uniform(0.5, 1.0))
         else:
             if self.age_seconds() >= self._idle_seconds:
@@ -344,56 +343,13 @@ class Reflector(Generic[T]):
     def _relist(self, cause: str) -> None:
         self._complete = False
         self._cause = cause
-        self._lose_sync()
+        self._liveness.lose()
 
     async def _pause(self, *, at_least: float = 0.0, free: bool = False) -> None:
         """Wait before the next attempt; with `free`, not for the first of a row: what happens once is no failure."""
         seconds = max(self._backoff.next(), at_least)
         if not free or self._backoff.failures > 1:
             await self._clock.sleep(seconds)
-
-    # ── live or not ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _gain_sync(self) -> None:
-        if not self.store.synced:
-            self._set_timer(None)
-            self.store.synced = True
-            self.trouble = ""
-
-    def _lose_sync(self) -> None:
-        self._set_timer(None)
-        self.store.synced = False
-
-    def _watch_opened(self) -> None:
-        self._heard = self._clock.monotonic()
-        if self.store.synced:
-            self._set_timer(None)
-            self.trouble = ""
-        elif self._complete:
-            self._set_timer(self._gain_sync_once_quiet())
-
-    def _start_grace(self) -> None:
-        """No watch is open. Attempts that fail do not start the time anew."""
-        if not self.store.synced:
-            self._set_timer(None)
-        elif self._timer is None:
-            self._set_timer(self._lose_sync_after_grace())
-
-    async def _gain_sync_once_quiet(self) -> None:
-        while (remaining := _CAUGHT_UP_SECONDS - self.age_seconds()) > 0:
-            await self._clock.sleep(remaining)
-        self._timer = None
-        self._gain_sync()
-
-    async def _lose_sync_after_grace(self) -> None:
-        await self._clock.sleep(self._grace_seconds)
-        self._timer = None
-        self._lose_sync()
-
-    def _set_timer(self, coming: Coroutine[None, None, None] | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = asyncio.create_task(coming) if coming is not None else None
 
     async def _give_way(self) -> None:
         await asyncio.sleep(0)

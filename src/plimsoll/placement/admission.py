@@ -97,6 +97,7 @@ class Admission:
         self._watch_namespaces = frozenset(watch_namespaces)
         self.ledger = AdmissionLedger()
         self.live = LiveReads()
+        self._needed = [view[kind] for kind in NEEDS]
         self._counts = AdmissionCounts(view, settings.rules, self.ledger)
         self._verdicts: dict[str, tuple[Deployment | StatefulSet, Managed | Unmanaged]] = {}
 
@@ -269,7 +270,7 @@ class Admission:
 
     def _certain(self, looked: Collection[What]) -> bool:
         """A view that is not live now may lack anything; what was read live makes up for it."""
-        return What.PODS in looked or all(self._view[kind].synced for kind in NEEDS)
+        return What.PODS in looked or all(store.synced for store in self._needed)
 
     def _assign(self, pod: AdmittedPod, marks: Marks) -> Assigned:
         patch = patch_for(pod, marks, rules=self._settings.rules, in_use=self._counts.rules_in_use)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
-import structlog
 from msgspec import Struct
 
 from plimsoll.clock import Clock
@@ -19,8 +18,6 @@ from plimsoll.kube.types import Part
 from plimsoll.placement.admission import Admission, Assigned, LeftAlone, Look, Request, What
 from plimsoll.placement.marks import Why
 from plimsoll.web.live_looks import LiveLooks, Result
-
-log = structlog.get_logger()
 
 # Of the time that the API server waits: the leader may look for so long, a follower waits a little longer for the leader's
 # answer, and then there is still time for one of its own.
@@ -129,14 +126,6 @@ class Admissions:
         if not request.dry_run:
             labels = {"resource_kind": "Pod", "mutation_type": marks.capacity_class.value}
             self._count(Count("spotalis_webhook_mutations_total", labels))
-        log.debug(
-            "pod admitted",
-            namespace=request.namespace,
-            pod=request.object.metadata.name or request.object.metadata.generate_name if request.object else "",
-            capacity_class=marks.capacity_class.value,
-            why=marks.why.value,
-            dry_run=bool(request.dry_run),
-        )
         told = {"class": marks.capacity_class.value, "reason": marks.why.value}
         if not answer.patch:
             return self._encode(_Answered(_Response(request.uid, True, audit_annotations=told)))

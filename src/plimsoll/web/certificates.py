@@ -69,6 +69,7 @@ class Material(Struct, frozen=True):
             )  # fmt: skip
             for certificate in (material.certificate, *([material.next_certificate] if material.next_key else [])):
                 _read(certificate)
+            x509.load_pem_x509_certificates(material.authorities)
             serving_context(material.certificate, material.key)
         except (KeyError, ValueError, ssl.SSLError):
             return None

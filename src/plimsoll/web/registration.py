@@ -28,6 +28,8 @@ log = structlog.get_logger()
 
 REGISTERED_BY = "plimsoll.dev/registered-by"  # the process; a configuration without it is nobody's to take away
 PERIOD_SECONDS = 10.0
+_RETRY_SECONDS = 2.0
+_GLANCE_SECONDS = 0.2  # at whether we lead: costs no request
 _LEAVING_SECONDS = 2.0  # of the ten that a stop may take
 
 
@@ -189,13 +191,18 @@ class Registrar:
         self._trusted = b""  # what the API server was last told
 
     async def run(self) -> None:
+        acted, due = False, self._clock.monotonic()
         while True:
-            try:
-                await self.once()
-            except (KubeError, TimeoutError) as error:
-                log.warning("webhook registration or certificate not looked after", error=str(error))
-            # Soon, as long as nothing is registered: until then, pods start without a class.
-            await self._clock.sleep(PERIOD_SECONDS if self._trusted or self._certificate is None else 0.5)
+            # At once when it falls to us: until then, pods start without a class.
+            acting = self._leading() and self._ready()
+            if acting != acted or self._clock.monotonic() >= due:
+                acted, due = acting, self._clock.monotonic() + PERIOD_SECONDS
+                try:
+                    await self.once()
+                except (KubeError, TimeoutError) as error:
+                    log.warning("webhook registration or certificate not looked after", error=str(error))
+                    due = self._clock.monotonic() + _RETRY_SECONDS
+            await self._clock.sleep(_GLANCE_SECONDS)
 
     async def once(self) -> None:
         leading = self._leading()

@@ -1,0 +1,1 @@
+"""How fast the admission webhook answers, and how right it is when a thousand ask at once."""

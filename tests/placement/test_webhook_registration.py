@@ -1,0 +1,212 @@
+"""Who is asked about new pods, on a real API server: the leader for as long as it runs, a follower through it, or nobody."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+from plimsoll.config import Config
+from plimsoll.kube.client import Client
+from plimsoll.kube.errors import NotFound
+from plimsoll.kube.resources import LEASES, PODS, STATEFULSETS
+from plimsoll.placement.marks import CLASS, REASON, TOKEN
+from plimsoll.placement.webhook_configuration import (
+    SECRET,
+    SERVICE_CONFIGURATION,
+    URL_CONFIGURATION,
+    service_client,
+    webhooks,
+)
+from plimsoll.web.certificate_sources import SECRETS
+from plimsoll.web.forwarding import ADDRESS
+from plimsoll.web.registration import REGISTERED_BY, WEBHOOK_CONFIGURATIONS
+from tests.eventually import eventually
+from tests.placement.webhook_cluster import (
+    asked,
+    config,
+    deploy,
+    operating,
+    pods_of,
+    registered,
+    registered_by,
+    split,
+    template,
+    wanted,
+)
+from tools.controlplane.cluster import ControlPlane
+
+LABELS = {"operation": "CREATE", "resource_kind": "Pod"}
+
+
+def left_behind(home: str) -> dict[str, Any]:
+    """What a process that crashed has registered."""
+    hooks = webhooks({"url": "https://127.0.0.1:9/mutate"}, operator_namespace=home, timeout_seconds=1)
+    return {"metadata": {"name": URL_CONFIGURATION, "annotations": {REGISTERED_BY: "crashed"}}, "webhooks": hooks}
+
+
+async def test_registered_while_it_runs_and_gone_afterwards_and_a_stale_one_replaced(
+    control_plane: ControlPlane, client: Client, namespace: str
+):
+    home = control_plane.add_namespace()
+    await client.create(WEBHOOK_CONFIGURATIONS, "", left_behind(home))
+    async with operating(control_plane, config(home)) as running:
+        await registered(client)
+        found = await client.get(WEBHOOK_CONFIGURATIONS, "", URL_CONFIGURATION)
+        (hook,) = found.webhooks
+        assert running.server is not None
+        assert hook["clientConfig"]["url"] == f"https://127.0.0.1:{running.server.port}/mutate"
+        assert (hook["failurePolicy"], hook["sideEffects"]) == ("Ignore", "NoneOnDryRun")
+        (excluded,) = hook["namespaceSelector"]["matchExpressions"]
+        assert excluded["values"] == ["kube-system", home]
+        await asked(running, client, namespace)
+    assert await registered_by(client) is None
+
+
+async def test_pods_that_no_replica_set_or_stateful_set_creates_are_not_even_asked_about(
+    control_plane: ControlPlane, client: Client, namespace: str
+):
+    home = control_plane.add_namespace()
+    async with operating(control_plane, config(home)) as running:
+        await registered(client)
+        await asked(running, client, namespace)
+
+        def questions() -> float:
+            name = "spotalis_webhook_requests_total"
+            return sum(running.counted(name, **LABELS, result=result) for result in ("left-alone", "assigned"))
+
+        before = questions()
+        spec = template("bare")["spec"]
+        await client.create(PODS, namespace, {"metadata": {"name": "bare"}, "spec": spec})
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j", "controller": True}
+        await client.create(PODS, namespace, {"metadata": {"name": "job", "ownerReferences": [owner]}, "spec": spec})
+        not_ours = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "r"}
+        meta = {"name": "reference", "ownerReferences": [not_ours]}
+        await client.create(PODS, namespace, {"metadata": meta, "spec": spec})
+        assert questions() == before
+
+
+async def test_a_stateful_sets_pods_get_the_class_of_their_place(
+    control_plane: ControlPlane, client: Client, namespace: str
+):
+    home = control_plane.add_namespace()
+    async with operating(control_plane, config(home)) as running:
+        await registered(client)
+        await asked(running, client, namespace)
+        annotations = {
+            "spotalis.io/enabled": "true", "spotalis.io/spot-percentage": "50%", "spotalis.io/min-on-demand": "1",
+        }  # fmt: skip
+        spec = {
+            "replicas": 6,
+            "podManagementPolicy": "Parallel",
+            "serviceName": "db",
+            "selector": {"matchLabels": {"app": "db"}},
+            "template": template("db"),
+        }
+        await client.create(
+            STATEFULSETS, namespace, {"metadata": {"name": "db", "annotations": annotations}, "spec": spec}
+        )
+
+        async def created() -> bool:
+            return len(await pods_of(client, namespace, "db")) == 6
+
+        await eventually(created)
+        pods = {pod.name: pod for pod in await pods_of(client, namespace, "db")}
+        classes = [pods[f"db-{ordinal}"].annotations[CLASS] for ordinal in range(6)]
+        assert classes == ["on-demand", "spot", "on-demand", "spot", "on-demand", "spot"]
+        assert {pod.annotations[REASON] for pod in pods.values()} == {"ordinal"}
+        assert all(pod.annotations[TOKEN] for pod in pods.values())
+
+
+async def test_a_follower_forwards_to_the_leader_whose_address_is_on_the_lease(
+    control_plane: ControlPlane, client: Client, namespace: str
+):
+    home = control_plane.add_namespace()
+    async with operating(control_plane, config(home), "leader") as leader:
+        await registered(client, "leader")
+        lease = await client.get(LEASES, home, "plimsoll-leader")
+        assert leader.server is not None
+        assert lease.annotations[ADDRESS] == f"127.0.0.1:{leader.server.port}"
+        async with operating(control_plane, config(home), "follower") as follower:
+            await eventually(lambda: follower.operator.not_ready() is None)
+            assert follower.server is not None
+            secret = await client.get(SECRETS, home, SECRET)
+            where = {"url": f"https://127.0.0.1:{follower.server.port}/mutate", "caBundle": secret.data["ca.crt"]}
+            hooks = webhooks(where, operator_namespace=home, timeout_seconds=30)
+            # Asked before the leader itself is, because of its name; the leader then recognises its own answer.
+            body = {"metadata": {"name": "follower"}, "webhooks": hooks}
+            first = await client.create(WEBHOOK_CONFIGURATIONS, "", body)
+            await asked(follower, client, namespace, "forwarded")
+            await deploy(client, namespace, "web", 20, "70%")
+
+            async def created() -> bool:
+                return len(await pods_of(client, namespace, "web")) == 20
+
+            await eventually(created)
+            pods = await pods_of(client, namespace, "web")
+            assert split(pods) == wanted(20, 70)
+            assert {pod.annotations[REASON] for pod in pods} == {"share"}
+            assert follower.counted("plimsoll_admission_forwards_total", result="answered") >= 20
+            await client.delete(WEBHOOK_CONFIGURATIONS, "", "follower", uid=first.uid)
+
+
+async def test_in_the_cluster_the_leader_keeps_the_ca_bundle_of_what_was_installed(
+    control_plane: ControlPlane, client: Client, namespace: str
+):
+    home = control_plane.add_namespace()
+    hooks = webhooks(service_client(home), operator_namespace=home, timeout_seconds=1)
+    body = {"metadata": {"name": SERVICE_CONFIGURATION}, "webhooks": hooks}
+    installed = await client.create(WEBHOOK_CONFIGURATIONS, "", body)
+    await client.create(WEBHOOK_CONFIGURATIONS, "", left_behind(home))
+    try:
+        async with operating(control_plane, config(home, mode="service")):
+
+            async def trusted() -> bool:
+                found = await client.get(WEBHOOK_CONFIGURATIONS, "", SERVICE_CONFIGURATION)
+                secret = await client.get(SECRETS, home, SECRET)
+                bundle = found.webhooks[0]["clientConfig"].get("caBundle", "")
+                return bool(base64.b64decode(bundle) == base64.b64decode(secret.data["ca.crt"]))
+
+            await eventually(trusted, "the CA bundle in the configuration")
+            assert await registered_by(client) is None
+        assert (await client.get(WEBHOOK_CONFIGURATIONS, "", SERVICE_CONFIGURATION)).uid == installed.uid
+    finally:
+        await client.delete(WEBHOOK_CONFIGURATIONS, "", SERVICE_CONFIGURATION, uid=installed.uid)
+
+
+async def test_switched_off_it_takes_away_what_a_crash_left_behind(control_plane: ControlPlane, client: Client):
+    home = control_plane.add_namespace()
+    await client.create(WEBHOOK_CONFIGURATIONS, "", left_behind(home))
+    async with operating(control_plane, config(home, mode="off")) as running:
+        assert running.server is None
+
+        async def gone() -> bool:
+            return await registered_by(client) is None
+
+        await eventually(gone)
+
+
+async def test_read_only_registers_nothing_serves_nothing_and_writes_nothing(
+    control_plane: ControlPlane, client: Client, namespace: str
+):
+    home = control_plane.add_namespace()
+    stale = await client.create(WEBHOOK_CONFIGURATIONS, "", left_behind(home))
+    try:
+        settings: Config = config(home, read_only=True)
+        async with operating(control_plane, settings) as running:
+            await eventually(lambda: running.operator.not_ready() is None)
+            assert running.server is None
+            await deploy(client, namespace, "web", 3, "70%")
+
+            async def created() -> bool:
+                return len(await pods_of(client, namespace, "web")) == 3
+
+            await eventually(created)
+            assert split(await pods_of(client, namespace, "web")) == {"unmarked": 3}
+        assert await registered_by(client) == "crashed"
+        try:
+            await client.get(SECRETS, home, SECRET)
+        except NotFound:
+            return
+        raise AssertionError("a Secret was made in read-only mode")
+    finally:
+        await client.delete(WEBHOOK_CONFIGURATIONS, "", URL_CONFIGURATION, uid=stale.uid)
