@@ -6,7 +6,7 @@ are asked last, and with luck not at all. A candidate that has received pods and
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -216,7 +216,7 @@ class _Attempt:
     def carry_out(self) -> Movers | None:
         """None if all went well; else the pods that found no place, with the reason in `refusal`."""
         self._leave(-1)
-        receivers_for = self.removals.receivers_for
+        receivers_for = self._receivers_for()
         stuck = self._place_ruled([group for group in self.groups if receivers_for(group.pod_class) is None])
         if stuck is None:
             for group in self.groups:
@@ -234,6 +234,13 @@ class _Attempt:
             self.refusal = self._why(stuck)
             self._undo()
         return stuck
+
+    def _receivers_for(self) -> Callable[[PodClass], Receivers | None]:
+        """Who may be placed by plain numbers: nobody whom another of these pods wants to follow, for it must be seen there."""
+        removals = self.removals
+        if all(removals.placer.view(group.pod_class).together is None for group in self.groups):
+            return removals.receivers_for
+        return lambda pod_class: None if self.board.bumps(pod_class) else removals.receivers_for(pod_class)
 
     def _leave(self, sign: int) -> None:
         """The node and all that is on it disappear (or, with 1, come back)."""
