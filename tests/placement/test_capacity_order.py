@@ -141,7 +141,7 @@ class Pods(Struct):
                 value = Value("ours", self.costs[name])
             else:
                 value = Value("nobody")
-            holders.append(Holder(made, value))
+            holders.append(Holder.of(made, value))
         workload = build.deployment("web", replicas=len(holders), annotations=self.annotations)
         terms = AssignSettings("topology.kubernetes.io/zone", CEILING, START)
         return algorithm.assign(workload, holders, nodes, terms)
