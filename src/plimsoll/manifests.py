@@ -16,6 +16,15 @@ from plimsoll.config import Config
 from plimsoll.decision import Controller, Permission
 from plimsoll.kube import resources
 from plimsoll.kube.resources import Resource
+from plimsoll.placement.webhook_configuration import (
+    SECRET,
+    SERVICE,
+    SERVICE_CONFIGURATION,
+    URL_CONFIGURATION,
+    namespace_labels,
+    service_client,
+    webhooks,
+)
 
 Manifest: TypeAlias = dict[str, Any]
 
@@ -57,8 +66,15 @@ def manifests(
         *_rights_at_home(config, seen),
         _object("v1", "ConfigMap", namespace, data={CONFIG_FILE: as_yaml(settings)}),
         _service(config),
-        _deployment(config, settings, image),
+        *(_webhook(config) if serves_webhook(config, controllers) else []),
+        _deployment(config, settings, image, webhook=serves_webhook(config, controllers)),
     ]
+
+
+def serves_webhook(config: Config, controllers: Sequence[Controller]) -> bool:
+    """Whether pods are asked about through a Service of the cluster."""
+    placing = any(controller.name == "placement" for controller in controllers)
+    return placing and config.webhook.mode == "service" and not config.operator.read_only_mode
 
 
 def as_yaml(value: Any) -> str:
@@ -158,10 +174,44 @@ def _role_and_binding(kind: str, name: str, namespace: str, rules: list[Manifest
     ]
 
 
+# ── the webhook ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _webhook(config: Config) -> list[Manifest]:
+    """Its Service and configuration, without a CA bundle: the operator writes that, and keeps it."""
+    home = config.operator.namespace
+    described = webhooks(
+        service_client(home),
+        operator_namespace=home,
+        timeout_seconds=int(config.webhook.timeout.total_seconds()),
+        watch_namespaces=config.operator.watch_namespaces,
+        namespace_labels=namespace_labels(config.placement.namespace_selector),
+    )
+    group, kind = "admissionregistration.k8s.io", "mutatingwebhookconfigurations"
+    rules = [
+        {**_rule(group, [kind], ["get", "patch"]), "resourceNames": [SERVICE_CONFIGURATION]},
+        # What an operator outside of the cluster has left behind when it crashed.
+        {**_rule(group, [kind], ["delete", "get"]), "resourceNames": [URL_CONFIGURATION]},
+    ]
+    found = _role_and_binding("ClusterRole", f"{NAME}-webhook", "", rules, home)
+    if not config.webhook.certificate_file:
+        own = [
+            _rule("", ["secrets"], ["create"]),  # a creation cannot be limited to a name
+            {**_rule("", ["secrets"], ["get", "patch"]), "resourceNames": [SECRET]},
+        ]
+        found += _role_and_binding("Role", f"{NAME}-webhook", home, own, home)
+    ports = [{"name": "webhook", "port": 443, "targetPort": "webhook"}]
+    return [
+        *found,
+        _object("v1", "Service", home, SERVICE, spec={"selector": LABELS, "ports": ports}),
+        _object(f"{group}/v1", "MutatingWebhookConfiguration", "", SERVICE_CONFIGURATION, webhooks=described),
+    ]
+
+
 # ── the process ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _deployment(config: Config, settings: Mapping[str, Any], image: str) -> Manifest:
+def _deployment(config: Config, settings: Mapping[str, Any], image: str, *, webhook: bool) -> Manifest:
     digest = hashlib.sha256(as_yaml(settings).encode()).hexdigest()[:16]
     pod = {
         # A changed file starts new pods: the operator reads it once.
@@ -185,7 +235,7 @@ def _deployment(config: Config, settings: Mapping[str, Any], image: str) -> Mani
                     "labelSelector": {"matchLabels": LABELS},
                 }
             ],
-            "containers": [_container(config, image)],
+            "containers": [_container(config, image, webhook=webhook)],
             "volumes": [{"name": "config", "configMap": {"name": NAME}}],
         },
     }
@@ -193,13 +243,18 @@ def _deployment(config: Config, settings: Mapping[str, Any], image: str) -> Mani
     return _object("apps/v1", "Deployment", config.operator.namespace, spec=spec)
 
 
-def _container(config: Config, image: str) -> Manifest:
+def _container(config: Config, image: str, *, webhook: bool) -> Manifest:
+    variables = [_from_pod("POD_NAME", "metadata.name"), _from_pod("POD_NAMESPACE", "metadata.namespace")]
+    ports = [{"name": "web", "containerPort": config.web.port}]
+    if webhook:
+        variables.append(_from_pod("POD_IP", "status.podIP"))  # where the other replicas reach the leader
+        ports.append({"name": "webhook", "containerPort": config.webhook.port})
     return {
         "name": NAME,
         "image": image,
         "args": ["run", "--config", f"{CONFIG_DIRECTORY}/{CONFIG_FILE}"],
-        "env": [_from_pod("POD_NAME", "metadata.name"), _from_pod("POD_NAMESPACE", "metadata.namespace")],
-        "ports": [{"name": "web", "containerPort": config.web.port}],
+        "env": variables,
+        "ports": ports,
         "livenessProbe": _probe("/healthz", period_seconds=10, failures=6),
         "readinessProbe": _probe("/readyz", period_seconds=5, failures=2),
         # No CPU limit: a throttled leader cannot renew its lease in time. Memory grows with the pods in the view.

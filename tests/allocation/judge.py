@@ -10,17 +10,18 @@ from tests.faults.record import Record
 from tests.faults.upstream import Json
 
 
-def judge(history: History, record: Record) -> None:
+def judge(history: History, record: Record, *, since: int = 0) -> None:
+    """`since`: the revision from which on the store is judged; what came before was a person's doing."""
     guarded_writes(record)
     no_write_to_nodes(record)
-    nothing_twice(history)
-    nothing_taken_away(history)
+    nothing_twice(history, since)
+    nothing_taken_away(history, since)
 
 
-def nothing_twice(history: History) -> None:
+def nothing_twice(history: History, since: int = 0) -> None:
     """S1: at no revision are a drive, a part of one beyond its size, or a port committed to two live containers of a node."""
     for revision, state in history.states():
-        if not revision.collection.endswith("/wekacontainers"):
+        if not revision.collection.endswith("/wekacontainers") or revision.version < since:
             continue
         holders: dict[str, str] = {}
         for place, item in state.items():
@@ -54,11 +55,15 @@ def _ports(item: Json) -> int:
     return 100
 
 
-def nothing_taken_away(history: History) -> None:
+def nothing_taken_away(history: History, since: int = 0) -> None:
     """S2: what is committed stays, for as long as its container lives; people may do otherwise, and such a test says so."""
     had: dict[str, Json] = {}
     for revision in history.revisions():
-        if not revision.collection.endswith("/wekacontainers") or revision.change == "DELETED":
+        if (
+            not revision.collection.endswith("/wekacontainers")
+            or revision.change == "DELETED"
+            or revision.version < since
+        ):
             continue
         now = revision.object.get("status", {}).get("allocations") or {}
         before = had.get(revision.uid, {})

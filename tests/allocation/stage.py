@@ -102,6 +102,7 @@ class Stage:
         self.rules = rules
         self.record: Record = proxy.record
         self.history = history
+        self._judged_from = 0  # revisions before it are the test's own doing
         self.path = f"{CONTAINERS}/namespaces/{namespace}/wekacontainers"
 
     @asynccontextmanager
@@ -218,7 +219,12 @@ class Stage:
     async def judged(self) -> None:
         """S1, S2, S3 over everything that was sent and every revision that there was."""
         await self.history.caught_up()
-        judge(self.history, self.record)
+        judge(self.history, self.record, since=self._judged_from)
+
+    async def own_doing(self) -> None:
+        """What was given twice or taken away up to now was this test's own doing; judged is what follows."""
+        await self.history.caught_up()
+        self._judged_from = max((one.version for one in self.history.revisions()), default=0) + 1
 
     def calls(self, *, since: int = 0) -> Counter[str]:
         """What the operator asked for itself, by sort: watches, what fills the view, and events are the runtime's."""

@@ -30,6 +30,7 @@ def test_the_file_and_the_options_become_the_configuration_in_the_cluster(tmp_pa
         "operator": {"namespace": "capacity"},
         "controllers": {"reconcileInterval": "1m30s"},
         "web": {"host": "*", "port": 9000},
+        "webhook": {"host": "*", "mode": "service"},
         "logging": {"format": "console", "level": "debug"},
     }
     checked = plimsoll("config", "check", "-", stdin=config_map["data"]["plimsoll.yaml"])

@@ -64,7 +64,7 @@ class StatusCondition(Part, frozen=True, gc=False):
 class ContainerStatus(Part, frozen=True, gc=False):
     status: str | None = None
     node_affinity: str = ""
-    conditions: tuple[StatusCondition, ...] | None = None
+    conditions: tuple[StatusCondition, ...] = ()
     allocations: Allocations | None = None
 
 
@@ -88,7 +88,7 @@ class WekaContainer(KubeObject, frozen=True, gc=False):
 
     @property
     def conditions(self) -> tuple[StatusCondition, ...]:
-        return self.status.conditions or ()
+        return self.status.conditions
 
     @property
     def allocations(self) -> Allocations:

@@ -11,16 +11,18 @@ import msgspec
 
 from plimsoll import __version__
 from plimsoll.allocation.crd import crd as weka_container_crd
-from plimsoll.cli.configuration import as_written, config_option, controllers_option, set_option
+from plimsoll.cli.configuration import BadConfiguration, as_written, config_option, controllers_option, set_option
 from plimsoll.cli.controllers import controllers_for
+from plimsoll.config import Config
 from plimsoll.config.load import DEFAULT, Flag, Loaded
-from plimsoll.config.settings import SETTINGS
+from plimsoll.config.settings import SETTINGS, build_config
+from plimsoll.config.sources import ConfigurationError
 from plimsoll.manifests import Manifest, as_yaml
 from plimsoll.manifests import manifests as all_manifests
 from plimsoll.operator import watched_by
 
 # What differs between a terminal and a cluster; a file or an option that says otherwise is followed.
-IN_A_CLUSTER = {"web.host": "*", "logging.format": "json"}
+IN_A_CLUSTER = {"web.host": "*", "webhook.host": "*", "webhook.mode": "service", "logging.format": "json"}
 
 
 @click.group(
@@ -65,12 +67,22 @@ def manifests(
     ]
     flags = [*settings, *(flag for flag in named if flag)]
     loaded = as_written(file, flags)
-    if loaded.config.web.port == 0:
-        raise click.UsageError(
-            "web.port: 0 takes any port, but in a cluster probes must know it; set one from 1 to 65535"
-        )
-    running = controllers_for(loaded.config)
-    found = all_manifests(loaded.config, running, seen=watched_by(running), settings=_written(loaded), image=image)
+    config = _in_a_cluster(loaded)
+    for key, port, who in (
+        ("web.port", config.web.port, "probes"),
+        ("webhook.port", config.webhook.port, "the Service"),
+    ):
+        if port == 0:
+            raise click.UsageError(
+                f"{key}: 0 takes any port, but in a cluster {who} must know it; set one from 1 to 65535"
+            )
+    if config.webhook.mode == "url":
+        raise click.UsageError("webhook.mode: url is for an operator outside of the cluster; expected service or off")
+    running = controllers_for(config)
+    try:
+        found = all_manifests(config, running, seen=watched_by(running), settings=_written(loaded), image=image)
+    except ConfigurationError as error:
+        raise BadConfiguration(error) from None
     _print(found, output)
 
 
@@ -90,6 +102,13 @@ def _print(found: Sequence[Manifest], output: str) -> None:
         click.echo(msgspec.json.format(msgspec.json.encode(everything), indent=2).decode())
     else:
         click.echo("---\n".join(as_yaml(manifest) for manifest in found), nl=False)
+
+
+def _in_a_cluster(loaded: Loaded) -> Config:
+    """The configuration that the operator will find itself with."""
+    values = {key: setting.value_in(loaded.config) for key, setting in SETTINGS.items()}
+    values |= {key: value for key, value in IN_A_CLUSTER.items() if loaded.origins[key] == DEFAULT}
+    return build_config(values)
 
 
 def _written(loaded: Loaded) -> dict[str, Any]:

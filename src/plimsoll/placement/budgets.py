@@ -20,7 +20,8 @@ class Allowance(Struct, frozen=True):
 
 
 def allowance(pod: Pod, view: View) -> Allowance:
-    found = [b for b in view[BUDGETS] if b.namespace == pod.namespace and selects(b.spec.selector, pod.labels)]
+    namespace, labels = pod.namespace, pod.labels
+    found = [b for b in view[BUDGETS] if b.metadata.namespace == namespace and selects(b.spec.selector, labels)]
     if not found:
         return Allowance(None)
     if len(found) > 1:

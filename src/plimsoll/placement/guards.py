@@ -13,7 +13,6 @@ from msgspec import Struct
 from plimsoll.decision import Blocker
 from plimsoll.durations import format_duration
 from plimsoll.kube.resources import NAMESPACES
-from plimsoll.placement.budgets import allowance
 from plimsoll.placement.counting import Replica
 from plimsoll.placement.distribution import CapacityClass
 from plimsoll.placement.holdback import held_back, one_at_a_time
@@ -79,7 +78,7 @@ def spot_is_not_held_back(seen: Seen, move: Move) -> Blocker | None:
 
 
 def budget_allows(seen: Seen, move: Move) -> Blocker | None:
-    return allowance(move.replica.pod, seen.view).blocker
+    return seen.allowance(move.replica.pod).blocker
 
 
 def admission_answers(seen: Seen, _: Move) -> Blocker | None:
@@ -163,7 +162,7 @@ def at_once(seen: Seen) -> int:
 def room_for(seen: Seen, move: Move) -> int:
     """How many moves like this one the guards let through together, once they let one through."""
     limits = [at_once(seen) - seen.missing, seen.counts.ready - 1]
-    allowed = allowance(move.replica.pod, seen.view).pods
+    allowed = seen.allowance(move.replica.pod).pods
     limits.append(1 if allowed is None else allowed)
     if move.to is CapacityClass.SPOT:
         limits.append(seen.counts.ready_on_demand - seen.managed.policy.share.min_on_demand)

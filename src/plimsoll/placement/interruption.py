@@ -10,7 +10,6 @@ from msgspec import Struct
 
 from plimsoll.decision import Blocker, Evict, Note, Reason, Ref
 from plimsoll.kube.resources import PODS
-from plimsoll.placement.budgets import allowance
 from plimsoll.placement.candidates import opted_out
 from plimsoll.placement.counting import Replica
 from plimsoll.placement.distribution import CapacityClass
@@ -50,7 +49,7 @@ def _stands_in_the_way(replica: Replica, asked: list[Replica], seen: Seen) -> Bl
         return Blocker(
             "MinimumOnDemand", f"without pod {pod.name} {on_demand} on-demand replicas are ready, not {minimum}"
         )
-    allowed = allowance(pod, seen.view)
+    allowed = seen.allowance(pod)
     if allowed.blocker is not None:
         return allowed.blocker
     wanted = seen.workload.spec.replicas

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from plimsoll.decision import Blocker, Count, Measure, Problem, Reason, Ref
 from plimsoll.kube.resources import NAMESPACES, Key
-from plimsoll.placement.budgets import allowance
 from plimsoll.placement.guards import Move, window_of
 from plimsoll.placement.next_action import NextAction
 from plimsoll.placement.seen import Seen
@@ -39,7 +38,7 @@ def counts(
     result = "success" if acted or not codes else "blocked"
     yield Count(RECONCILIATIONS, {**labels(seen.key), "action": action.value, "result": result})
     if move is not None and codes & {"NotEnoughPdb", "SeveralBudgets"}:
-        budget = allowance(move.replica.pod, seen.view).budget
+        budget = seen.allowance(move.replica.pod).budget
         yield Count(BLOCKED_BY_BUDGET, {**labels(seen.key), "pdb_name": budget})
 
 

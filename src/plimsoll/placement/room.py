@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from plimsoll.decision import Blocker
 from plimsoll.kube.resources import CLAIMS, NAMESPACES, NODES, PODS, VOLUMES, Resource
-from plimsoll.kube.store import Name, View
+from plimsoll.kube.store import Name, Store, View
 from plimsoll.kube.types import Affinity, KubeObject, Metadata, Node, NodeAffinity, NodeSelector, Pod, PodSpec
 from plimsoll.placement.classes import ClassRules, terms_with_class
 from plimsoll.placement.distribution import CapacityClass
@@ -32,6 +32,7 @@ class Rooms:
     def __init__(self) -> None:
         self._snapshot = Snapshot.build((), (), claims=(), volumes=())
         self._held: dict[Resource[Any], dict[Name, KubeObject]] = {resource: {} for resource in SEEN_FOR_ROOM}
+        self._as_of: dict[Resource[Any], tuple[Store[Any], str]] = {}
         self._waiting: dict[Name, Pod] = {}  # pods that have no node yet, and will take theirs before ours comes
         self._shunned: set[str] = set()  # nodes that nothing should be moved to
 
@@ -42,8 +43,9 @@ class Rooms:
             for name in self._shunned:
                 self._snapshot.remove_node(name)
             waiting = {pod.uid: pod for pod in self._waiting.values()}
-            for uid, node in pack(self._snapshot, waiting.values()).placements.items():
-                self._snapshot.add(waiting[uid], node)
+            if waiting:
+                for uid, node in pack(self._snapshot, waiting.values()).placements.items():
+                    self._snapshot.add(waiting[uid], node)
             packing = pack(self._snapshot, [replacement(move, seen) for move in moves])
         for move in moves:
             refusals = packing.unplaced.get(move.replica.pod.uid)
@@ -57,6 +59,10 @@ class Rooms:
         changes: list[Change] = []
         for resource, held in self._held.items():
             store = view[resource]
+            as_of = (store, store.resource_version)
+            if store.resource_version and self._as_of.get(resource) == as_of:
+                continue  # nothing has changed there since the last question
+            self._as_of[resource] = as_of
             for obj in store:
                 name = (obj.metadata.namespace, obj.metadata.name)
                 before = held.get(name)

@@ -8,7 +8,8 @@ from functools import cached_property
 from plimsoll.decision import Ref
 from plimsoll.kube.resources import DEPLOYMENTS, STATEFULSETS, Key
 from plimsoll.kube.store import View
-from plimsoll.kube.types import StatefulSet
+from plimsoll.kube.types import Pod, StatefulSet
+from plimsoll.placement.budgets import Allowance, allowance
 from plimsoll.placement.counting import Counts, Replica, count, pods_of, replicas
 from plimsoll.placement.next_action import ReplicaState
 from plimsoll.placement.settings import PlacementSettings
@@ -22,6 +23,7 @@ class Seen:
         self.view = view
         self.now = now
         self.settings = settings
+        self._allowances: dict[str, Allowance] = {}
         self.replicas: tuple[Replica, ...] = replicas(pods_of(managed.workload, view), view, settings.rules)
         self.counts: Counts = count(self.replicas)
 
@@ -37,6 +39,12 @@ class Seen:
     @property
     def ref(self) -> Ref:
         return Ref.to(STATEFULSETS if self.ordinal else DEPLOYMENTS, self.workload)
+
+    def allowance(self, pod: Pod) -> Allowance:
+        """What budgets say to the eviction of this pod; asked of the view once."""
+        if pod.uid not in self._allowances:
+            self._allowances[pod.uid] = allowance(pod, self.view)
+        return self._allowances[pod.uid]
 
     @cached_property
     def state(self) -> ReplicaState:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from plimsoll.config.sources import ConfigurationError, Problem
+
 SERVICE_CONFIGURATION = "plimsoll"  # made by whoever installs the operator
 URL_CONFIGURATION = "plimsoll-url"  # made by an operator that runs outside of the cluster, for as long as it runs
 SERVICE = "plimsoll-webhook"
@@ -17,6 +19,18 @@ _OF_A_REPLICA_SET_OR_STATEFUL_SET = (
     "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller"
     " && o.apiVersion.startsWith('apps/') && o.kind in ['ReplicaSet', 'StatefulSet'])"
 )
+
+
+def namespace_labels(written: Sequence[str]) -> dict[str, str]:
+    """`placement.namespaceSelector`: the labels that a namespace must have."""
+    labels: dict[str, str] = {}
+    for text in written:
+        label, equals, value = text.partition("=")
+        if not (label and equals):
+            message = f'"{text}" is not a label and its value; write it like "placement=managed"'
+            raise ConfigurationError([Problem("", "placement.namespaceSelector", message)])
+        labels[label] = value
+    return labels
 
 
 def service_client(operator_namespace: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import inf
 
 from plimsoll.kube.types import Pod
 from plimsoll.scheduling.classes import Classes
@@ -19,10 +20,13 @@ def pack(
     templates: Iterable[Template] = (),
     *,
     coming: Iterable[ComingNode] = (),
+    headroom: bool = True,
 ) -> Packing:
     """Place `pods` on the snapshot's nodes, on `coming` ones and on new nodes of `templates`. The snapshot stays as it is.
 
-    A pod that already runs in the snapshot is taken for one that has to move.
+    A pod that already runs in the snapshot is taken for one that has to move. Without `headroom`, new nodes are the cheapest that
+    hold their pods; with it they are as much larger as kube-scheduler needs to bind the pods its own way, where it is not told
+    where to put them.
     """
     pods = tuple(pods)
     with snapshot.trial():
@@ -30,13 +34,18 @@ def pack(
             if pod.metadata.uid in snapshot.slots:
                 snapshot.remove(pod.metadata.uid)
         groups = grouped(snapshot.classes, pods)
-        return _cheaper(snapshot, groups, tuple(templates), tuple(coming)).result()
+        plan, most_price = _cheaper(snapshot, groups, tuple(templates), tuple(coming))
+        if headroom:
+            plan.add_headroom(most_price)
+        return plan.result()
 
 
 def _cheaper(
     snapshot: Snapshot, groups: list[Group], templates: tuple[Template, ...], coming: tuple[ComingNode, ...]
-) -> Plan:
+) -> tuple[Plan, float]:
     """The plan by groups, or the one that places one pod after the other where that needs fewer nodes or less money.
+
+    Also the most that headroom may cost: a plan that was compared never becomes dearer than what it was compared with.
 
     Where only rules (a node each, say) decided how many nodes there are, the second has nothing to gain and is left out, unless
     there is so little to place that it costs nothing to look.
@@ -44,13 +53,14 @@ def _cheaper(
     plan = Plan(snapshot, groups, templates, coming)
     plan.run()
     if not templates or (len(groups) > FEW_GROUPS and not plan.placer.opened_for_room):
-        return plan
+        return plan, inf
     greedy = Plan(snapshot, groups, templates, coming, first_fit=True)
     greedy.run()
     if plan.unplaced != greedy.unplaced:
-        return min(plan, greedy, key=lambda p: p.unplaced)
+        better = min(plan, greedy, key=lambda p: p.unplaced)
+        return better, better.cost[1]
     (nodes, price), (greedy_nodes, greedy_price) = plan.cost, greedy.cost
-    return plan if nodes <= greedy_nodes and price <= greedy_price else greedy
+    return (plan if nodes <= greedy_nodes and price <= greedy_price else greedy), greedy_price
 
 
 def grouped(classes: Classes, pods: Sequence[Pod]) -> list[Group]:

@@ -23,7 +23,7 @@ from plimsoll.kube.client import Client
 from plimsoll.operator import Operator
 from plimsoll.placement.admission import Admission
 from plimsoll.placement.controller import PlacementController
-from plimsoll.placement.webhook_configuration import PATH, service_names, webhooks
+from plimsoll.placement.webhook_configuration import PATH, namespace_labels, service_names, webhooks
 from plimsoll.web.admissions import FORWARDING_SHARE, LOOKING_SHARE, Admissions
 from plimsoll.web.certificate_sources import CertificateInFiles, CertificateInSecret, CertificateSource
 from plimsoll.web.forwarding import ADDRESS, ForwardingToLeader
@@ -59,7 +59,7 @@ async def placement_webhook(
         if config.webhook.mode == "off":
             operator.advertise({ADDRESS: None})
         else:
-            certificate = _certificate(config, client, clock)
+            certificate = certificate_for(config, client, clock)
             await certificate.refresh(leading=False, trusted=False)
             admissions = await _admissions(
                 config, client, operator, certificate=certificate, clock=clock, identity=identity, stack=stack
@@ -120,7 +120,7 @@ async def _admissions(
     )  # fmt: skip
 
 
-def _certificate(config: Config, client: Client, clock: Clock) -> CertificateSource:
+def certificate_for(config: Config, client: Client, clock: Clock) -> CertificateSource:
     section = config.webhook
     if section.timeout > LONGEST_TIMEOUT:
         raise _misconfigured("webhook.timeout", "is more than the 30s that the API server allows")
@@ -146,7 +146,7 @@ def _registration(config: Config, client: Client, port: int, identity: str) -> R
             operator_namespace=config.operator.namespace,
             timeout_seconds=int(config.webhook.timeout.total_seconds()),
             watch_namespaces=config.operator.watch_namespaces,
-            namespace_labels=namespace_labels(config),
+            namespace_labels=namespace_labels(config.placement.namespace_selector),
         )
 
     return UrlRegistration(client, identity=identity, webhooks=described, url=url_for(config, client.server, port))
@@ -169,19 +169,6 @@ def url_for(config: Config, api_server: str, port: int) -> str:
             "reaches us, or webhook.mode: off"
         )  # fmt: skip
     return f"https://127.0.0.1:{port}{PATH}"
-
-
-def namespace_labels(config: Config) -> dict[str, str]:
-    labels: dict[str, str] = {}
-    for text in config.placement.namespace_selector:
-        label, equals, value = text.partition("=")
-        if not (label and equals):
-            raise _misconfigured(
-                "placement.namespaceSelector",
-                f'"{text}" is not a label and its value; write it like "placement=managed"',
-            )
-        labels[label] = value
-    return labels
 
 
 def own_address(config: Config, port: int) -> str:
