@@ -8,10 +8,10 @@ import numpy as np
 
 from plimsoll.kube.quantity import Quantity
 from plimsoll.kube.types import Resources
+from plimsoll.scheduling.binding import Planned
 from plimsoll.scheduling.board import Board, Ints
 from plimsoll.scheduling.bulk import Bulk, Item
 from plimsoll.scheduling.classes import LOWEST_PRIORITY_WORTH_A_NODE, PodClass, Shape
-from plimsoll.scheduling.binding import Planned
 from plimsoll.scheduling.headroom import Headroom
 from plimsoll.scheduling.model import EXISTING, HOSTNAME, ComingNode, NewNode, Packing, Refusal, Rule, Template
 from plimsoll.scheduling.offerings import cheapest, listed
