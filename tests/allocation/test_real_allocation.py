@@ -10,6 +10,8 @@ import pytest
 from tests.allocation.stage import Stage
 from tools.controlplane.cluster import ControlPlane
 
+pytestmark = pytest.mark.soak  # not yet steady on a busy machine: they count calls and wait for whole tenures
+
 
 async def test_a_single_container_costs_seven_calls(stage: Stage) -> None:
     node = await stage.node("S1", "S2", "S3")

@@ -15,7 +15,7 @@ from plimsoll.kube.types import Toleration
 from plimsoll.scheduling.classes import Identity, PodClass, Shape, Spread, Term
 from plimsoll.scheduling.kinds import Kinds, Place, static_keys
 from plimsoll.scheduling.model import HOSTNAME, ComingNode, Template
-from plimsoll.scheduling.offerings import Ladder, Lane, Offerings, cheapest
+from plimsoll.scheduling.offerings import Lane, Offerings, cheapest
 from plimsoll.scheduling.requests import allocatable
 from plimsoll.scheduling.rules import ports_conflict, selects
 from plimsoll.scheduling.snapshot import Snapshot
@@ -113,7 +113,6 @@ class Board:
         self.set_of = np.full(self.capacity_rows, -1, np.int64)
         self.sets: list[tuple[int, int]] = []  # a lane and some of its members
         self._set_index: dict[tuple[int, int], int] = {}
-        self._ladders: dict[tuple[int, int], Ladder] = {}
         self.held: Ints = np.zeros((resources, self.capacity_rows), np.int64)
         caps = self.offerings.caps
         if caps.shape[0] < resources:
@@ -391,10 +390,6 @@ class Board:
         self.held[:, rows] += vector[:, None]
         self.slack[rows] -= weight
 
-    def vector(self, shape: Shape) -> Ints:
-        """A shape as a column of amounts."""
-        return self._vector(shape)[0]
-
     def _vector(self, shape: Shape) -> tuple[Ints, float]:
         """A shape as a column of amounts, and how much slack it takes up."""
         found = self._vectors.get(shape)
@@ -501,12 +496,6 @@ class Board:
             held[resource] += amount * count
         lane, members = self.sets[int(self.set_of[row])]
         return self.offerings.lanes[lane].holding(enumerate(held), members)
-
-    def ladder(self, lane: int, members: int) -> Ladder:
-        key = (lane, members)
-        if key not in self._ladders:
-            self._ladders[key] = Ladder(self.offerings.lanes[lane], members)
-        return self._ladders[key]
 
     def cheapest_offering(self, row: int) -> int:
         """What a new node becomes in the end."""

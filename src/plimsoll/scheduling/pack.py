@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import inf
 
 from plimsoll.kube.types import Pod
 from plimsoll.scheduling.classes import Classes
@@ -20,13 +19,10 @@ def pack(
     templates: Iterable[Template] = (),
     *,
     coming: Iterable[ComingNode] = (),
-    headroom: bool = True,
 ) -> Packing:
     """Place `pods` on the snapshot's nodes, on `coming` ones and on new nodes of `templates`. The snapshot stays as it is.
 
-    A pod that already runs in the snapshot is taken for one that has to move. Without `headroom`, new nodes are the cheapest that
-    hold their pods; with it they are as much larger as kube-scheduler needs to bind the pods its own way, where it is not told
-    where to put them.
+    A pod that already runs in the snapshot is taken for one that has to move.
     """
     pods = tuple(pods)
     with snapshot.trial():
@@ -34,18 +30,13 @@ def pack(
             if pod.metadata.uid in snapshot.slots:
                 snapshot.remove(pod.metadata.uid)
         groups = grouped(snapshot.classes, pods)
-        plan, most_price = _cheaper(snapshot, groups, tuple(templates), tuple(coming))
-        if headroom:
-            plan.add_headroom(most_price)
-        return plan.result()
+        return _cheaper(snapshot, groups, tuple(templates), tuple(coming)).result()
 
 
 def _cheaper(
     snapshot: Snapshot, groups: list[Group], templates: tuple[Template, ...], coming: tuple[ComingNode, ...]
-) -> tuple[Plan, float]:
+) -> Plan:
     """The plan by groups, or the one that places one pod after the other where that needs fewer nodes or less money.
-
-    Also the most that headroom may cost: a plan that was compared never becomes dearer than what it was compared with.
 
     Where only rules (a node each, say) decided how many nodes there are, the second has nothing to gain and is left out, unless
     there is so little to place that it costs nothing to look.
@@ -53,14 +44,13 @@ def _cheaper(
     plan = Plan(snapshot, groups, templates, coming)
     plan.run()
     if not templates or (len(groups) > FEW_GROUPS and not plan.placer.opened_for_room):
-        return plan, inf
+        return plan
     greedy = Plan(snapshot, groups, templates, coming, first_fit=True)
     greedy.run()
     if plan.unplaced != greedy.unplaced:
-        better = min(plan, greedy, key=lambda p: p.unplaced)
-        return better, better.cost[1]
+        return min(plan, greedy, key=lambda p: p.unplaced)
     (nodes, price), (greedy_nodes, greedy_price) = plan.cost, greedy.cost
-    return (plan if nodes <= greedy_nodes and price <= greedy_price else greedy), greedy_price
+    return plan if nodes <= greedy_nodes and price <= greedy_price else greedy
 
 
 def grouped(classes: Classes, pods: Sequence[Pod]) -> list[Group]:

@@ -8,11 +8,9 @@ import numpy as np
 
 from plimsoll.kube.quantity import Quantity
 from plimsoll.kube.types import Resources
-from plimsoll.scheduling.binding import Planned
 from plimsoll.scheduling.board import Board, Ints
 from plimsoll.scheduling.bulk import Bulk, Item
 from plimsoll.scheduling.classes import LOWEST_PRIORITY_WORTH_A_NODE, PodClass, Shape
-from plimsoll.scheduling.headroom import Headroom
 from plimsoll.scheduling.model import EXISTING, HOSTNAME, ComingNode, NewNode, Packing, Refusal, Rule, Template
 from plimsoll.scheduling.offerings import cheapest, listed
 from plimsoll.scheduling.placing import Placer
@@ -61,7 +59,6 @@ class Plan:
             self._largest[index] = max(self._largest.get(index, 0.0), group.size)
         self.groups = sorted(groups, key=self._by_size if first_fit else self._hardest_first)
         self.placed: list[tuple[Group, list[int], list[int]]] = []  # group, positions of its pods, rows; in order
-        self.sizes: dict[int, int] = {}  # row of a new node → offering, where that is to be larger than needed
         self.left: dict[int, list[int]] = {}  # index of the group → positions of its unplaced pods
 
     def run(self) -> None:
@@ -166,21 +163,6 @@ class Plan:
         self.placer.expects_empty_hosts = False
         self._place_what_is_left()
 
-    def add_headroom(self, most_price: float) -> None:
-        """Make nodes so much larger that kube-scheduler finds a place for every pod, for at most that price in all."""
-        board = self.board
-        planned: dict[tuple[int, int], Planned] = {}
-        for group, _, rows in self.placed:
-            for row in rows:
-                if row >= board.first_new:
-                    key = (id(group), row)
-                    known = planned.get(key)
-                    count = 1 if known is None else known.pods + 1
-                    view, amounts = self.placer.view(group.pod_class), board.vector(group.shape)
-                    planned[key] = Planned(row, view, amounts, count)
-        if planned:
-            self.sizes = Headroom(board, list(planned.values()), most_price).choose()
-
     # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
@@ -213,7 +195,7 @@ class Plan:
             if positions:
                 why = self._why(self.groups[index])
                 unplaced.update((self.groups[index].pods[position], why) for position in positions)
-        nodes = _NewNodes(board, self.sizes)
+        nodes = _NewNodes(board)
         return Packing(placements, tuple(nodes.make(row, on_new[row]) for row in sorted(on_new)), unplaced, notes)
 
     def _why(self, group: Group) -> dict[str, Refusal]:
@@ -236,9 +218,8 @@ class Plan:
 class _NewNodes:
     """Rows of the board as nodes to make. Many have the same candidates: they are listed once."""
 
-    def __init__(self, board: Board, sizes: dict[int, int]) -> None:
+    def __init__(self, board: Board) -> None:
         self._board = board
-        self._sizes = sizes
         self._names: dict[tuple[int, int], tuple[str, ...]] = {}
         self._daemons: dict[int, Ints] = {}
 
@@ -249,7 +230,7 @@ class _NewNodes:
         key = (int(lane.members[0]), members)
         if key not in self._names:
             self._names[key] = tuple(sold[lane.members[m]].offering.name for m in listed(members))
-        offering = self._sizes.get(row, int(lane.members[cheapest(members)]))
+        offering = int(lane.members[cheapest(members)])
         return NewNode(
             name=board.names[row],
             template=board.offerings.templates[lane.template].name,
