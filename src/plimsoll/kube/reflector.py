@@ -25,6 +25,7 @@ import structlog
 
 from plimsoll.clock import Clock
 from plimsoll.kube.backoff import Backoff
+from plimsoll.kube.envelopes import ListMetadata
 from plimsoll.kube.errors import (
     ApiError,
     Forbidden,
@@ -40,7 +41,7 @@ from plimsoll.kube.listing import ListReader
 from plimsoll.kube.liveness import Liveness
 from plimsoll.kube.sharing import share_with_relatives
 from plimsoll.kube.store import Name, Store, is_older
-from plimsoll.kube.types import KubeObject, ListMetadata
+from plimsoll.kube.types import KubeObject
 from plimsoll.kube.watch import DELETED, Bookmark, Event, EventDecoder, Lines, Undecodable
 
 log = structlog.get_logger()
