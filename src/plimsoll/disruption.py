@@ -15,11 +15,12 @@ from datetime import timedelta
 from msgspec import Struct
 
 from plimsoll.decision import Blocker, DisruptionLimits
+from plimsoll.kube.budgets import PodDisruptionBudget
 from plimsoll.kube.owners import Owner, owner_of
 from plimsoll.kube.resources import BUDGETS, PODS, Key
 from plimsoll.kube.selectors import selects
 from plimsoll.kube.store import View
-from plimsoll.kube.types import Pod, PodDisruptionBudget
+from plimsoll.kube.types import Pod
 
 # The API server refuses while a budget's controller has so many evictions still to see through.
 DISRUPTED_PODS_LIMIT = 2000

@@ -16,8 +16,8 @@ from plimsoll.clock import Clock
 from plimsoll.disruption import Disruption
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import AlreadyExists, NotFound
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import Key, config_maps_in
-from plimsoll.kube.types import ConfigMap
 from plimsoll.remembered import KIND, LABEL, Entry, read_entry, shard_name
 
 log = structlog.get_logger()

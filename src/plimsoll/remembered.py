@@ -14,9 +14,9 @@ from functools import lru_cache
 import msgspec
 from msgspec import Struct
 
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import Key, Resource
 from plimsoll.kube.store import View
-from plimsoll.kube.types import ConfigMap
 
 LABEL = "plimsoll.dev/memory"
 KIND = "disruptions"

@@ -10,10 +10,11 @@ import pytest
 from plimsoll.clock import RealClock
 from plimsoll.kube.client import Client
 from plimsoll.kube.credentials import load_credentials
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.reflector import Reflector
 from plimsoll.kube.resources import CONFIGMAPS, Resource
 from plimsoll.kube.store import Store
-from plimsoll.kube.types import ConfigMap, KubeObject
+from plimsoll.kube.types import KubeObject
 from tests.eventually import eventually
 from tests.faults import answers, invariants
 from tests.faults.faults import Answer, DropBookmarks, EndWatch, Fault

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from plimsoll.decision import Action, Blocker, Decision, Evict, Note, Permission, Reason, Ref
+from plimsoll.kube.budgets import PodDisruptionBudget
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import (
     BUDGETS,
     BY_NODE,
@@ -25,17 +27,7 @@ from plimsoll.kube.resources import (
 )
 from plimsoll.kube.selectors import selects
 from plimsoll.kube.store import View
-from plimsoll.kube.types import (
-    ConfigMap,
-    Deployment,
-    KubeObject,
-    Namespace,
-    Node,
-    Pod,
-    PodDisruptionBudget,
-    ReplicaSet,
-    StatefulSet,
-)
+from plimsoll.kube.types import Deployment, KubeObject, Namespace, Node, Pod, ReplicaSet, StatefulSet
 from plimsoll.placement import report
 from plimsoll.placement.candidates import moves
 from plimsoll.placement.counting import Counts

@@ -8,8 +8,8 @@ from typing import Literal
 from msgspec import Struct
 
 from plimsoll.decision import DisruptionLimits
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import Resource, config_maps_in
-from plimsoll.kube.types import ConfigMap
 from plimsoll.placement.classes import ClassRules
 from plimsoll.placement.distribution import Rounding
 from plimsoll.placement.window import DisruptionWindow

@@ -15,17 +15,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from plimsoll.kube.types import (
-    KubeObject,
-    Labels,
-    Namespace,
-    Node,
-    NodeSelector,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-    Taint,
-)
+from plimsoll.kube.types import KubeObject, Labels, Namespace, Node, NodeSelector, Pod, Taint
+from plimsoll.kube.volumes import PersistentVolume, PersistentVolumeClaim
 from plimsoll.scheduling.classes import Classes
 from plimsoll.scheduling.requests import allocatable
 
