@@ -210,3 +210,16 @@ async def test_read_only_registers_nothing_serves_nothing_and_writes_nothing(
         raise AssertionError("a Secret was made in read-only mode")
     finally:
         await client.delete(WEBHOOK_CONFIGURATIONS, "", URL_CONFIGURATION, uid=stale.uid)
+
+
+async def test_a_leader_without_a_webhook_takes_its_predecessors_address_off_the_lease(
+    control_plane: ControlPlane, client: Client
+):
+    home = control_plane.add_namespace()
+    async with operating(control_plane, config(home), "one") as one:
+        await eventually(lambda: one.operator.leading)
+    async with operating(control_plane, config(home, mode="off"), "two") as two:
+        await eventually(lambda: two.operator.leading)
+        lease = await client.get(LEASES, home, "plimsoll-leader")
+        assert lease.spec.holder_identity == "two"
+        assert ADDRESS not in lease.annotations
