@@ -17,10 +17,19 @@ from tests.placement.webhook_cluster import registered_by
 from tools.controlplane.cluster import ControlPlane
 
 URL_MODE = ("--controllers", "placement", "--set", "webhook.mode=url", "--set", "webhook.port=0")
+NOBODYS = ("--set", "placement.namespaceSelector=placement=nobody")  # no pod of another test is to be asked about
 
 
 def arguments(control_plane: ControlPlane, namespace: str, *more: str) -> tuple[str, ...]:
-    return ("--kubeconfig", str(control_plane.kubeconfig), "--set", f"operator.namespace={namespace}", *URL_MODE, *more)
+    return (
+        "--kubeconfig",
+        str(control_plane.kubeconfig),
+        "--set",
+        f"operator.namespace={namespace}",
+        *URL_MODE,
+        *NOBODYS,
+        *more,
+    )
 
 
 async def test_registered_until_it_is_told_to_stop(
