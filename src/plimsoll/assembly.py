@@ -19,6 +19,7 @@ from plimsoll.placement.classes import ClassRule, ClassRules
 from plimsoll.placement.controller import PlacementController
 from plimsoll.placement.distribution import Rounding
 from plimsoll.placement.settings import PlacementSettings
+from plimsoll.placement.webhook_configuration import namespace_labels
 from plimsoll.placement.window import DisruptionWindow, parse_window
 
 
@@ -51,6 +52,8 @@ def placement_settings(config: Config) -> PlacementSettings:
         max_fallbacks_per_minute=section.max_fallbacks_per_minute,
         external_autoscaler=section.external_autoscaler,
         namespace=config.operator.namespace,
+        namespace_labels=namespace_labels(section.namespace_selector),
+        webhook=config.webhook.mode != "off",
     )
 
 
