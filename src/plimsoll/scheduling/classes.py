@@ -185,6 +185,17 @@ class Classes:
         self._identity_index: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
         self._shape_index: dict[Shape, int] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs; it does not meet the pods again that these were made from."""
+        return {name: getattr(self, name) for name in ("classes", "identities", "shapes", "resources")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__()  # type: ignore[misc]
+        for name, value in state.items():
+            setattr(self, name, value)
+        self._resource_index = {name: index for index, name in enumerate(self.resources)}
+        self._shape_index = {shape: index for index, shape in enumerate(self.shapes)}
+
     def of(self, pod: Pod) -> tuple[int, int]:
         """The index of the pod's class and of its shape."""
         meta, spec = pod.metadata, pod.spec

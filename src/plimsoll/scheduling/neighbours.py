@@ -44,7 +44,8 @@ class Rule:
             return self.topology.rows_in(self.allowed_few(), size, nowhere=self.nowhere)
         allowed = self.allowed()
         if self.topology.private_rows >= size and len(allowed) >= size:
-            return allowed[:size]
+            rows: Mask = allowed[:size]
+            return rows
         return self.topology.rows_in(allowed.tobytes(), size, nowhere=self.nowhere)
 
     def allows_row(self, row: int) -> bool:
@@ -54,8 +55,9 @@ class Rule:
     def room_at(self, rows: NDArray[np.intp]) -> Counts:
         """By given row: how many more pods of the class may come."""
         room = self.room()
-        if self.topology.private_rows >= len(room):
-            return room[rows]
+        if self.topology.of_hosts and self.topology.private_rows > rows.max(initial=-1):
+            here: Counts = room[rows]
+            return here
         padded = np.append(room, PLENTY if self.nowhere else 0)
         at: Counts = padded[self.topology.domain[rows]]
         return at
@@ -77,8 +79,8 @@ class NoneThere(Rule):
     """Anti-affinity, host ports: not where there is one already."""
 
     def allowed(self) -> Mask:
-        free: Mask = self.counter.by_domain() == 0
-        return free
+        empty: Mask = self.counter.by_domain() == 0
+        return empty
 
     def allowed_few(self) -> bytes:
         return bytes([count == 0 for count in self.counter.by_tally()])
@@ -87,8 +89,7 @@ class NoneThere(Rule):
         return not self.counter.count[row]
 
     def room(self) -> Counts:
-        room: Counts = (self.counter.by_domain() == 0).astype(np.int64)
-        return room
+        return self.allowed().astype(np.int64)
 
     def room_on_new_host(self) -> int:
         return 1 if self.topology.of_hosts else PLENTY

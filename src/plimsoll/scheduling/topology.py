@@ -16,6 +16,7 @@ Mask = NDArray[np.bool_]
 Counts = NDArray[np.int64]
 Domains = NDArray[np.int32]
 
+NODES = ""  # in place of a key: every node a domain of its own, whatever its labels; what host ports look at
 NOWHERE = -1  # the domain of a node that lacks the label
 
 
@@ -24,7 +25,7 @@ class Topology:
 
     def __init__(self, key: str, capacity: int) -> None:
         self.key = key
-        self.of_hosts = key == HOSTNAME
+        self.of_hosts = key in (HOSTNAME, NODES)
         self.values: list[str] = []
         self.domain: Domains = np.full(capacity, NOWHERE, np.int32)  # by row
         self.private_rows = 0  # so many rows, from the first, are a domain of their own under the row's number
