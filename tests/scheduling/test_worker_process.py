@@ -95,8 +95,9 @@ async def test_what_the_computation_raises_is_told_and_the_process_stays(worker:
 
 async def test_a_question_that_nobody_waits_for_leaves_no_process_behind(worker: Worker) -> None:
     await worker.pack(CASE.snapshot(), ())
-    assert worker.pid is not None
-    os.kill(worker.pid, signal.SIGSTOP)
+    stopped = worker.pid
+    assert stopped is not None
+    os.kill(stopped, signal.SIGSTOP)
     asked = asyncio.create_task(worker.pack(CASE.snapshot(), CASE.pending))
     await asyncio.sleep(0)
     asked.cancel()
