@@ -91,8 +91,7 @@ class Bulk:
                 return False
             crowding += rule.crowding
         zonal = [c for c in self.board.census.bumps(view.pod_class) if c.topology is self.zone]
-        size = self.board.size
-        return crowding <= 1 and all(c.eligible is None or bool(c.eligible[:size].all()) for c in zonal)
+        return crowding <= 1 and all(c.watched is None or c.watched.all_eligible for c in zonal)
 
     def _on_hosts(self, rule: Rule) -> bool:
         return rule.topology.of_hosts and rule.topology.private_rows >= self.board.size

@@ -17,7 +17,7 @@ from plimsoll.scheduling.kinds import Kinds
 from plimsoll.scheduling.model import HOSTNAME
 from plimsoll.scheduling.rules import Expressions, ports_conflict, selects
 from plimsoll.scheduling.snapshot import Snapshot
-from plimsoll.scheduling.topology import NODES, Counter, Mask, Topology
+from plimsoll.scheduling.topology import NODES, Counter, Mask, Topology, Watched
 
 
 class KeptSpread(NamedTuple):
@@ -44,6 +44,7 @@ class Census:
         self.topology_keys = self._topology_keys()
         self.kept_spreads: list[KeptSpread] = []
         self._counters: dict[object, Counter] = {}
+        self._watched: dict[object, Watched] = {}  # by the policies of a spread: the nodes it looks at
         self._bumps: dict[int, list[Counter]] = {}
 
     def covers(self, term: Term, identity: Identity) -> bool:
@@ -122,11 +123,20 @@ class Census:
         key = self._spread_key(pod_class, spread)
         counter = self._counters.get(key)
         if counter is None:
-            eligible = np.zeros(len(self._topologies[spread.topology_key].domain), np.bool_)
-            eligible[: self._size] = self._counted_nodes(pod_class, spread, self._kinds)
-            counter = self._counter(key, spread.topology_key, eligible)
-            counter.counted_offerings = self._counted_nodes(pod_class, spread, self._offering_kinds)
+            counter = self._counter(key, spread.topology_key, self._watched_by(pod_class, spread, key))
         return counter
+
+    def _watched_by(self, pod_class: PodClass, spread: Spread, key: tuple[object, ...]) -> Watched:
+        policies = (spread.topology_key, *key[4:])
+        watched = self._watched.get(policies)
+        if watched is None:
+            topology = self._topologies[spread.topology_key]
+            eligible = np.zeros(len(topology.domain), np.bool_)
+            eligible[: self._size] = self._counted_nodes(pod_class, spread, self._kinds)
+            offerings = self._counted_nodes(pod_class, spread, self._offering_kinds)
+            watched = self._watched[policies] = Watched(topology, eligible, offerings)
+            watched.all_eligible = bool(eligible[: self._size].all())
+        return watched
 
     def _kept_counter(self, pod_class: PodClass, spread: Spread) -> Counter:
         """Pods of this plan whose own spread a later pod could break, by domain."""
@@ -169,11 +179,11 @@ class Census:
             counted &= kinds.tolerated(pod_class.tolerations)
         return counted
 
-    def _counter(self, key: tuple[object, ...], topology_key: str, eligible: Mask | None = None) -> Counter:
+    def _counter(self, key: tuple[object, ...], topology_key: str, watched: Watched | None = None) -> Counter:
         counter = self._counters.get(key)
         if counter is not None:
             return counter
-        counter = self._counters[key] = Counter(self._topologies[topology_key], key, eligible)
+        counter = self._counters[key] = Counter(self._topologies[topology_key], key, watched)
         for index in self._candidates(key):
             if index in self._slots and self._counts(key, self._classes[index]):
                 counter.add(self._board_rows[self._snapshot.pod_rows[self._slots[index]]], 1)
@@ -250,34 +260,27 @@ class Census:
     def reserve(self, rows: int) -> None:
         for topology in self._topologies.values():
             topology.reserve(rows)
-        for counter in self:
-            if counter.eligible is not None:
-                more = np.zeros(rows - len(counter.eligible), np.bool_)
-                counter.eligible = np.concatenate((counter.eligible, more))
+        for watched in self._watched.values():
+            watched.reserve(rows)
 
     def open(self, rows: slice, names: list[str], domains: dict[str, str | None], offering: int) -> None:
         """New nodes are there, without pods so far."""
         for topology in self._topologies.values():
             topology.put_new(rows, names, domains.get(topology.key))
-        for counter in self:
-            if counter.counted_offerings is not None:
-                counter.nodes_appeared(rows, eligible=bool(counter.counted_offerings[offering]))
+        for watched in self._watched.values():
+            watched.appeared(rows, offering)
 
     def close(self, first: int, names: list[str]) -> None:
         """The last new nodes, from row `first` on, are gone again."""
         for topology in self._topologies.values():
             topology.forget(first, names)
-        for counter in self:
-            if counter.eligible is not None:
-                counter.eligible[first:] = False
-                counter.nodes_changed()
+        for watched in self._watched.values():
+            watched.vanished(first)
 
     def count_node(self, row: int, *, there: bool) -> None:
         """An existing node disappears from, or comes back to, what spreads look at."""
-        for counter in self:
-            if counter.eligible is not None:
-                counter.eligible[row] = there and counter.eligible_at_first[row]
-                counter.nodes_changed()
+        for watched in self._watched.values():
+            watched.count_node(row, there=there)
 
     def make_room(self) -> None:
         """Let every counter know all domains, so that rows of hosts can be looked up without asking."""

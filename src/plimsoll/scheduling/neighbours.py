@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plimsoll.scheduling.classes import Spread
-from plimsoll.scheduling.topology import NOWHERE, Counter, Counts, Mask
+from plimsoll.scheduling.topology import NOWHERE, Counter, Counts, Mask, Watched
 
 PLENTY = 2**31
 
@@ -100,6 +100,8 @@ class Level(Rule):
 
     def __init__(self, counter: Counter, max_skew: int, min_domains: int, *, crowding: bool) -> None:
         super().__init__(counter, crowding=crowding)
+        assert counter.watched is not None, "counters of spreads watch nodes"  # noqa: S101 - what the census promises
+        self.watched: Watched = counter.watched
         self.max_skew = max_skew
         self.min_domains = min_domains
         self.openable: Mask | None = None  # by domain: a node could be opened there for the class
@@ -112,23 +114,25 @@ class Level(Rule):
 
     def domains_to_come(self) -> int:
         """How many domains have no node yet but could: a spread goes there before any domain gets ahead."""
+        watched = self.watched
         if self.openable is None:
             return 0
-        nodes_version, openable = self._expected_for
-        if nodes_version != self.counter.nodes_version or openable is not self.openable:
+        version, openable = self._expected_for
+        if version != watched.version or openable is not self.openable:
             there = np.zeros(len(self.openable), np.bool_)
-            there[: len(self.counter.there)] = self.counter.there[: len(there)]
+            there[: len(watched.there)] = watched.there[: len(there)]
             self._expected = int((self.openable & ~there).sum())
-            self._expected_for = (self.counter.nodes_version, self.openable)
+            self._expected_for = (watched.version, self.openable)
         return self._expected
 
     def level_limit(self, rising: Mask) -> int:
         """How high the domains in `rising` may go together: held down by the lowest of those that stay behind."""
-        expected = self.domains_to_come()
-        if self.counter.there_count + expected < self.min_domains:
+        expected, watched = self.domains_to_come(), self.watched
+        if watched.there_count + expected < self.min_domains:
             return self.max_skew
         counts = self.counter.by_domain()
-        there = self.counter.there[: len(counts)]
+        watched.fit()
+        there = watched.there
         if expected and self.openable is not None:
             there = there | self.openable[: len(counts)]
         behind = counts[there & ~rising]

@@ -168,10 +168,10 @@ class View:
         ]
         for rule in self._zonal_spreads:
             openable = np.zeros(len(rule.topology.values), np.bool_)
-            counted = rule.counter.counted_offerings
+            counted = rule.watched.offerings
             for lane in usable:
                 value = lane.domains.get(rule.topology.key)
-                if value is not None and counted is not None and counted[lane.members[0]]:
+                if value is not None and counted[lane.members[0]]:
                     openable[rule.topology.enter(value)] = True
             if rule.openable is None or (openable != rule.openable).any():
                 rule.openable = openable
@@ -236,12 +236,12 @@ class View:
         )
 
     def _may_gain_domains(self, rule: EvenlySpread) -> bool:
-        counted, there = rule.counter.counted_offerings, rule.counter.there
+        watched = rule.watched
+        watched.fit()
         return any(
             (value := lane.domains.get(rule.topology.key)) is not None
-            and not there[rule.topology.enter(value)]
-            and counted is not None
-            and bool(counted[lane.members[0]])
+            and not watched.there[rule.topology.enter(value)]
+            and bool(watched.offerings[lane.members[0]])
             for lane in self.board.offerings.lanes
         )
 
