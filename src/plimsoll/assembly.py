@@ -79,11 +79,11 @@ def _window(section: WindowSection) -> DisruptionWindow | None:
         raise ConfigurationError([Problem("", "operator.disruptionWindow", str(error))]) from None
 
 
-def _placement(config: Config) -> Controller:
+def placement(config: Config) -> PlacementController:
     return PlacementController(placement_settings(config))
 
 
-def _deletion_cost(config: Config) -> Controller:
+def deletion_cost(config: Config) -> DeletionCostController:
     section = config.controllers.deletion_cost
     settings = DeletionCostSettings(
         adopt_existing=section.adopt_existing,
@@ -110,7 +110,7 @@ def _allocation(config: Config) -> Controller:
 
 
 MAKERS: Mapping[str, Callable[[Config], Controller]] = {
-    PlacementController.name: _placement,
-    DeletionCostController.name: _deletion_cost,
+    PlacementController.name: placement,
+    DeletionCostController.name: deletion_cost,
     AllocationController.name: _allocation,
 }
