@@ -230,7 +230,7 @@ class Operator:
             self._ended.set_result(code)
 
     def _elected(self) -> None:
-        self.metrics.leading.set(1)
+        self.metrics.led_by_us([r.controller.name for r in self.reconcilers], leading=True)
         self._own_writes.forget()
         self._spawn_beginning()
 
@@ -253,7 +253,7 @@ class Operator:
             reconciler.look_at_everything()
 
     def _lost(self, why: str) -> None:
-        self.metrics.leading.set(0)
+        self.metrics.led_by_us([r.controller.name for r in self.reconcilers], leading=False)
         self._ledger.close()
         # Work under way was decided in a tenure that is over. Its writes are refused at the door, but what it has read and
         # half done lives in this process: a new process starts from what is true.

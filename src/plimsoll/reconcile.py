@@ -137,6 +137,7 @@ class Reconciler:
         self._metrics.decisions.labels(name, decision.reason.code).inc()
         self._metrics.publish(name, key, decision.measures)
         self._metrics.count(decision.counts)
+        self._metrics.last_seen.labels(name).set(self._clock.now().timestamp())
         self._on_decision(name, key, decision)
         if self._last_reason.get(key) != decision.reason.code:
             self._last_reason[key] = decision.reason.code

@@ -251,8 +251,8 @@ class Placement(Section, frozen=True):
     namespace_selector: Annotated[
         tuple[NonEmpty, ...],
         about(
-            "Labels, each as `label=value`, all of which a namespace must carry for its new pods to be placed, for those who "
-            "opt in by namespace. Empty: every namespace but kube-system and the operator's own."
+            "Labels, each as `label=value`, all of which a namespace must carry for its workloads to be managed, for those "
+            "who opt in by namespace. Empty: every namespace but kube-system and the operator's own."
         ),
     ] = ()
     max_fallbacks_per_minute: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Literal
 
@@ -29,6 +30,8 @@ class PlacementSettings(Struct, frozen=True):
     max_fallbacks_per_minute: int = 30
     external_autoscaler: bool = False  # nodes for pods that fit nowhere are made by someone else
     namespace: str = "plimsoll-system"  # the operator's own, with its memory
+    namespace_labels: Mapping[str, str] = {}  # that a namespace must have for its workloads to be managed
+    webhook: bool = True  # whether new pods are given a class at all
 
     @property
     def memory(self) -> Resource[ConfigMap]:
