@@ -1,0 +1,22 @@
+"""Every refusal of the door is explained to those who meet its code in a metric."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from plimsoll.act import PASSING
+
+ROOT = Path(__file__).parents[2]
+
+
+def codes_in_source() -> set[str]:
+    texts = [(ROOT / "src/plimsoll" / name).read_text() for name in ("act.py", "disruption.py")]
+    return PASSING | {code for text in texts for code in re.findall(r'(?:Blocker|_refusal)\(\s*"(\w+)"', text)}
+
+
+def test_the_table_has_exactly_the_codes_of_the_door() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    table = page.partition("### What the door refuses")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert {code for row in rows for code in re.findall(r"`(\w+)`", row)} == codes_in_source()
