@@ -1,7 +1,8 @@
 """Which of these nodes can go, one after the other?
 
 Pods of a node that goes are sent first to nodes that nobody wants to remove, then to candidates from the end of the list: those
-are asked last, and with luck not at all. A candidate that has received pods and is asked after all passes them on.
+are asked last, and with luck not at all. A candidate that has received pods and is asked after all passes them on: those that no
+rule knows of go to their last place from the start, others step by step, each step in the plan of the node that they leave.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from numpy.typing import NDArray
 from plimsoll.scheduling.board import Board, Ints
 from plimsoll.scheduling.classes import PodClass, Shape
 from plimsoll.scheduling.model import Refusal, Removal, Rule
+from plimsoll.scheduling.neighbours import PLENTY
 from plimsoll.scheduling.placing import Placer
 from plimsoll.scheduling.reasons import refused_by_existing
 from plimsoll.scheduling.receivers import Receivers
-from plimsoll.scheduling.requests import written
+from plimsoll.scheduling.requests import PODS, written
 from plimsoll.scheduling.snapshot import Snapshot
 
 # Pods that find no place are put first and the node is tried again, so often. What is then left of bad luck, a search through
 # all ways mends where there are few pods: beyond so many, and beyond so many steps, a node stays rather than an answer takes long.
 _TRIES = 3
+_TRIES_IN_VAIN = 60  # after so many in a row that did not help, no node is tried more than once
 _PODS_TO_SEARCH_FOR = 6
 _STEPS_OF_A_SEARCH = 400
 
@@ -32,7 +35,8 @@ _STEPS_OF_A_SEARCH = 400
 def removable(snapshot: Snapshot, node_names: Iterable[str]) -> list[Removal]:
     """For each node in turn: can all of its pods run elsewhere, given that the nodes before it are gone?
 
-    A place that one answer uses is not free for the next, and no pod is sent to a node that an earlier answer removes. Pods of
+    A place that one answer uses is not free for the next, and no pod is sent to a node that an earlier answer removes; a pod
+    that was sent to a node which a later answer removes is in the plan of that one, too. Pods of
     DaemonSets, mirror pods and terminating ones need no place. A node is judged as if it were gone: no spread counts its
     domain. The snapshot stays as it is.
     """
@@ -118,7 +122,12 @@ class _Removals:
         # Free on all nodes that still take pods, added up: what is more than that finds no place, however it is cut.
         self.free_in_all: Ints = np.maximum(self.board.free[: len(self.wanted), : self.board.size], 0).sum(axis=1)
         self.destination = [-1] * len(snapshot.uids)  # slot → row
+        self.passed_on: dict[int, dict[int, int]] = {}  # row → what it had taken in (slot) → row
         self.arrived: dict[int, list[Movers]] = {}  # row → what it took in
+        self._places: dict[
+            Shape, tuple[Ints, int]
+        ] = {}  # how often a shape fits on each row, and in all; until a node goes
+        self._in_vain = 0
         self._receivers: dict[int, Receivers | None] = {}  # by class
         self._receivers_by_mask: dict[bytes, Receivers] = {}
 
@@ -148,6 +157,8 @@ class _Removals:
             if reason is None:
                 groups = self.leaving.groups(self.snapshot.rows[name])
                 plan = {uids[slot]: names[destination[slot]] for group in groups for slot in group.slots}
+                passed_on = self.passed_on.get(self.row_of[name], {})
+                plan.update((uids[slot], names[row]) for slot, row in passed_on.items())
             answer.append(Removal(name, plan, reason))
         return answer
 
@@ -159,25 +170,62 @@ class _Removals:
         if len(lacking):
             return self._too_little(row, int(lacking[0]), elsewhere)
         groups = self.leaving.groups(self.snapshot.rows[name]) + self.arrived.get(row, [])
-        refusal = None
-        for number in range(1 + _TRIES):
-            attempt = _Attempt(self, row, groups)
-            stuck = attempt.carry_out(quickly=number == 0)
-            if stuck is None:
-                self._done(row, elsewhere - wanted)
-                return None
-            refusal = refusal or attempt.refusal
-            if number and groups[0] is stuck:
-                break
-            groups = [stuck, *(group for group in groups if group is not stuck)]
-        if sum(len(group.slots) for group in groups) <= _PODS_TO_SEARCH_FOR and _Attempt(self, row, groups).search():
+        if self._places:  # nothing has changed since these were counted
+            for group in groups:
+                if group.shape in self._places and self._lacks_places(row, group):
+                    return self._too_few_places(row, group)
+        attempt = _Attempt(self, row, groups)
+        stuck = attempt.carry_out(quickly=True)
+        if stuck is None or (not self._lacks_places(row, stuck) and self._removed_after_all(row, groups, stuck)):
             self._done(row, elsewhere - wanted)
             return None
-        return refusal
+        return attempt.refusal
+
+    def _removed_after_all(self, row: int, groups: list[Movers], stuck: Movers) -> bool:
+        """Whether the node can go if those that found no place come first, or in some other order."""
+        if self._in_vain < _TRIES_IN_VAIN:
+            for _ in range(_TRIES):
+                if groups[0] is not stuck:
+                    groups = [stuck, *(group for group in groups if group is not stuck)]
+                before, again = stuck, _Attempt(self, row, groups).carry_out(quickly=False)
+                if again is None:
+                    self._in_vain = 0
+                    return True
+                stuck = again
+                self._in_vain += 1
+                if stuck is before:
+                    break
+        few = sum(len(group.slots) for group in groups) <= _PODS_TO_SEARCH_FOR
+        return few and _Attempt(self, row, groups).search()
+
+    def _lacks_places(self, row: int, group: Movers) -> bool:
+        """Whether all other nodes together have too few places for the group, whatever its rules."""
+        board, shape = self.board, group.shape
+        if shape not in self._places:
+            places = np.full(board.size, PLENTY)
+            for resource, amount in shape:
+                np.minimum(places, board.free[resource, : board.size] // amount, out=places)
+            places = np.where(board.alive[: board.size], np.maximum(places, 0), 0)
+            self._places[shape] = (places, int(places.sum()))
+        places, total = self._places[shape]
+        return total - int(places[row]) < len(group.slots)
+
+    def _too_few_places(self, row: int, group: Movers) -> Refusal:
+        places, total = self._places[group.shape]
+        pod, number = self.snapshot.described(group.slots[0]), len(group.slots)
+        others = f" and {number - 1} more like it" if number > 1 else ""
+        words = f"pod {pod}{others} of node {self.board.names[row]} would need {number} places of"
+        size = ", ".join(
+            f"{written(name, amount)} {name}"
+            for resource, amount in group.shape
+            if (name := self.snapshot.classes.resources[resource]) != PODS
+        )
+        return Refusal(Rule.RESOURCES, f"{words} {size}; all other nodes together have {total - int(places[row])}")
 
     def _done(self, row: int, free_in_all: Ints) -> None:
         self.free_in_all = free_in_all
         self.free.pop(row, None)
+        self._places.clear()
 
     def _too_little(self, row: int, resource: int, elsewhere: Ints) -> Refusal:
         name = self.board.names[row]
@@ -196,6 +244,9 @@ class _Removals:
         if pod_class.index not in self._receivers:
             self._receivers[pod_class.index] = self._make_receivers(pod_class)
         return self._receivers[pod_class.index]
+
+    def is_unnoticed(self, pod_class: PodClass) -> bool:
+        return self.receivers_for(pod_class) is not None and not self.board.census.bumps(pod_class)
 
     def _make_receivers(self, pod_class: PodClass) -> Receivers | None:
         view = self.placer.view(pod_class)
@@ -332,14 +383,20 @@ class _Attempt:
             for row, count in taken:
                 for resource, amount in group.shape:
                     removals.wanted[resource, row] += amount * count
-        destination = removals.destination
+        arrivals = {slot for group in removals.arrived.get(self.row, ()) for slot in group.slots}
         for group, taken in (*self.ruled, *self.plain):
+            # A pod that no rule knows of is sent to its last place at once. Others take every step of the way: whether the last
+            # place was lawful before this node went is not known.
+            steps = arrivals and not removals.is_unnoticed(group.pod_class)
             position = 0
             for row, count in taken:
                 slots = group.slots[position : position + count]
                 position += count
                 for slot in slots:
-                    destination[slot] = row
+                    if steps and slot in arrivals:
+                        removals.passed_on.setdefault(self.row, {})[slot] = row
+                    else:
+                        removals.destination[slot] = row
                 removals.arrived.setdefault(row, []).append(Movers(group.pod_class, group.shape, slots))
         if board.census:
             for group, taken in self.plain:
