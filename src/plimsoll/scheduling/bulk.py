@@ -90,9 +90,8 @@ class Bulk:
             if rule.topology is not self.zone or (rule.crowding and not isinstance(rule, Level)):
                 return False
             crowding += rule.crowding
-        zonal = [c for c in self.board.bumps(view.pod_class) if c.topology is self.zone]
-        size = self.board.size
-        return crowding <= 1 and all(c.eligible is None or bool(c.eligible[:size].all()) for c in zonal)
+        zonal = [c for c in self.board.census.bumps(view.pod_class) if c.topology is self.zone]
+        return crowding <= 1 and all(c.watched is None or c.watched.all_eligible for c in zonal)
 
     def _on_hosts(self, rule: Rule) -> bool:
         return rule.topology.of_hosts and rule.topology.private_rows >= self.board.size
@@ -111,7 +110,7 @@ class Bulk:
 
     def place(self) -> list[Entry]:
         """Give each pod of the lot a zone and then a row; those that got one, in an order that every rule agrees with."""
-        self.board.make_room_in_counters()
+        self.board.census.make_room()
         by_class: dict[int, list[Item]] = {}
         for item in self.lot:
             by_class.setdefault(id(item.view), []).append(item)
@@ -185,7 +184,7 @@ class Bulk:
                 counter.add_in_domain(zone, pods)
 
     def _zonal_bumps(self, view: View) -> list[Counter]:
-        return [c for c in self.board.bumps(view.pod_class) if c.topology is self.zone]
+        return [c for c in self.board.census.bumps(view.pod_class) if c.topology is self.zone]
 
     # ── rows, shape by shape ─────────────────────────────────────────────────────────────────────────────────────────
 

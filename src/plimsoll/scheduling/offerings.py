@@ -179,3 +179,31 @@ class Offerings:
         lane.nodes_opened += nodes
         if not self.can_open(lane) or nodes < 0:
             self.exhausted += 1
+
+
+class Ladder:
+    """Offerings of a lane, each at least as large in every resource as the one before it and dearer."""
+
+    def __init__(self, lane: Lane, members: int) -> None:
+        rungs: list[int] = []
+        sizes: list[tuple[int, ...]] = list(zip(*lane.caps.tolist(), strict=True))
+        for member in listed(members):
+            if not rungs or self._larger(sizes[rungs[-1]], sizes[member]):
+                rungs.append(member)
+        self.members = np.array(rungs)
+        self.caps: Ints = np.ascontiguousarray(lane.caps[:, rungs])
+        self.prices: NDArray[np.float64] = lane.prices[rungs]
+
+    @staticmethod
+    def _larger(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+        return one != other and all(b >= a for a, b in zip(one, other, strict=True))
+
+    def rung_for(self, amounts: Ints) -> NDArray[np.intp]:
+        """By column of `amounts` (resource × node): the lowest rung that holds it; the number of rungs if none does."""
+        needed = np.zeros(amounts.shape[1], np.intp)
+        for resource in range(amounts.shape[0]):
+            wanted = amounts[resource]
+            if wanted.any():
+                rung = np.searchsorted(self.caps[resource], wanted)
+                np.maximum(needed, np.where(wanted > 0, rung, 0), out=needed)
+        return needed

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from math import inf
+from typing import NamedTuple
 
 from plimsoll.kube.types import Pod
 from plimsoll.scheduling.classes import Classes
@@ -13,30 +16,65 @@ from plimsoll.scheduling.snapshot import Snapshot
 FEW_GROUPS = 400
 
 
+class Question(NamedTuple):
+    """A packing to be found, with everything that it takes: what is handed to a worker process."""
+
+    snapshot: Snapshot
+    groups: list[Group]
+    templates: tuple[Template, ...]
+    coming: tuple[ComingNode, ...]
+    headroom: bool
+
+
 def pack(
     snapshot: Snapshot,
     pods: Iterable[Pod],
     templates: Iterable[Template] = (),
     *,
     coming: Iterable[ComingNode] = (),
+    headroom: bool = True,
 ) -> Packing:
     """Place `pods` on the snapshot's nodes, on `coming` ones and on new nodes of `templates`. The snapshot stays as it is.
 
-    A pod that already runs in the snapshot is taken for one that has to move.
+    A pod that already runs in the snapshot is taken for one that has to move. Without `headroom`, new nodes are the cheapest that
+    hold their pods; with it they are as much larger as kube-scheduler needs to bind the pods its own way, where it is not told
+    where to put them.
     """
+    with asked(snapshot, pods, templates, coming=coming, headroom=headroom) as question:
+        return answer(question)
+
+
+@contextmanager
+def asked(
+    snapshot: Snapshot,
+    pods: Iterable[Pod],
+    templates: Iterable[Template],
+    *,
+    coming: Iterable[ComingNode],
+    headroom: bool,
+) -> Iterator[Question]:
+    """The question as it stands inside the block; afterwards the snapshot is as it was."""
     pods = tuple(pods)
     with snapshot.trial():
         for pod in pods:
             if pod.metadata.uid in snapshot.slots:
                 snapshot.remove(pod.metadata.uid)
-        groups = grouped(snapshot.classes, pods)
-        return _cheaper(snapshot, groups, tuple(templates), tuple(coming)).result()
+        yield Question(snapshot, grouped(snapshot.classes, pods), tuple(templates), tuple(coming), headroom)
+
+
+def answer(question: Question) -> Packing:
+    plan, most_price = _cheaper(question.snapshot, question.groups, question.templates, question.coming)
+    if question.headroom:
+        plan.add_headroom(most_price)
+    return plan.result()
 
 
 def _cheaper(
     snapshot: Snapshot, groups: list[Group], templates: tuple[Template, ...], coming: tuple[ComingNode, ...]
-) -> Plan:
+) -> tuple[Plan, float]:
     """The plan by groups, or the one that places one pod after the other where that needs fewer nodes or less money.
+
+    Also the most that headroom may cost: a plan that was compared never becomes dearer than what it was compared with.
 
     Where only rules (a node each, say) decided how many nodes there are, the second has nothing to gain and is left out, unless
     there is so little to place that it costs nothing to look.
@@ -44,13 +82,14 @@ def _cheaper(
     plan = Plan(snapshot, groups, templates, coming)
     plan.run()
     if not templates or (len(groups) > FEW_GROUPS and not plan.placer.opened_for_room):
-        return plan
+        return plan, inf
     greedy = Plan(snapshot, groups, templates, coming, first_fit=True)
     greedy.run()
     if plan.unplaced != greedy.unplaced:
-        return min(plan, greedy, key=lambda p: p.unplaced)
+        better = min(plan, greedy, key=lambda p: p.unplaced)
+        return better, better.cost[1]
     (nodes, price), (greedy_nodes, greedy_price) = plan.cost, greedy.cost
-    return plan if nodes <= greedy_nodes and price <= greedy_price else greedy
+    return (plan if nodes <= greedy_nodes and price <= greedy_price else greedy), greedy_price
 
 
 def grouped(classes: Classes, pods: Sequence[Pod]) -> list[Group]:

@@ -8,9 +8,11 @@ import numpy as np
 
 from plimsoll.kube.quantity import Quantity
 from plimsoll.kube.types import Resources
+from plimsoll.scheduling.binding import Planned
 from plimsoll.scheduling.board import Board, Ints
 from plimsoll.scheduling.bulk import Bulk, Item
 from plimsoll.scheduling.classes import LOWEST_PRIORITY_WORTH_A_NODE, PodClass, Shape
+from plimsoll.scheduling.headroom import Headroom
 from plimsoll.scheduling.model import EXISTING, HOSTNAME, ComingNode, NewNode, Packing, Refusal, Rule, Template
 from plimsoll.scheduling.offerings import cheapest, listed
 from plimsoll.scheduling.placing import Placer
@@ -45,6 +47,7 @@ class Plan:
     ) -> None:
         """With `first_fit`, one pod after the other, the largest first, each on the first node that will do."""
         self._coming = coming
+        self._replayed = False
         self._first_fit = first_fit
         in_play = {group.pod_class.index: group.pod_class for group in groups}
         self.board = Board(snapshot, in_play.values(), templates, coming)
@@ -59,6 +62,7 @@ class Plan:
             self._largest[index] = max(self._largest.get(index, 0.0), group.size)
         self.groups = sorted(groups, key=self._by_size if first_fit else self._hardest_first)
         self.placed: list[tuple[Group, list[int], list[int]]] = []  # group, positions of its pods, rows; in order
+        self.sizes: dict[int, int] = {}  # row of a new node → offering, where that is to be larger than needed
         self.left: dict[int, list[int]] = {}  # index of the group → positions of its unplaced pods
 
     def run(self) -> None:
@@ -69,9 +73,20 @@ class Plan:
         self._place_in_bulk()
         self._place_what_is_left()
         for _ in range(3):
-            if self.board.size <= self.board.relied_on_rows:
+            if self.board.size <= self.board.relied_on_rows and not self._broke_spreads_before_nodes_came():
                 break
             self._replay()
+
+    def _broke_spreads_before_nodes_came(self) -> bool:
+        """Whether pods stand where others had to be spread, though nodes that were opened later may have taken them."""
+        board = self.board
+        if board.size == board.first_new or self._replayed:
+            return False
+        return any(
+            bool(((counter.by_domain() > skew + counter.minimum(least)) & (kept.by_domain() > 0)).any())
+            for counter, kept, skew, least in board.census.kept_spreads
+            if kept.total
+        )
 
     def _place_what_is_left(self) -> None:
         """Again and again until nothing more is placed: what one group places may be what another waits for."""
@@ -136,6 +151,7 @@ class Plan:
 
         A node that was opened late is an empty domain, below which pods spread over hosts may stand too high.
         """
+        self._replayed = True
         old, placed = self.board, self.placed
         self.board = Board(old.snapshot, old.in_play, old.offerings.templates, self._coming)
         self.placer = Placer(self.board, first_fit=self._first_fit)
@@ -162,6 +178,21 @@ class Plan:
         self._place_what_is_left()
         self.placer.expects_empty_hosts = False
         self._place_what_is_left()
+
+    def add_headroom(self, most_price: float) -> None:
+        """Make nodes so much larger that kube-scheduler finds a place for every pod, for at most that price in all."""
+        board = self.board
+        planned: dict[tuple[int, int], Planned] = {}
+        for group, _, rows in self.placed:
+            for row in rows:
+                if row >= board.first_new:
+                    key = (id(group), row)
+                    known = planned.get(key)
+                    count = 1 if known is None else known.pods + 1
+                    view, amounts = self.placer.view(group.pod_class), board.vector(group.shape)
+                    planned[key] = Planned(row, view, amounts, count)
+        if planned:
+            self.sizes = Headroom(board, list(planned.values()), most_price).choose()
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -195,7 +226,7 @@ class Plan:
             if positions:
                 why = self._why(self.groups[index])
                 unplaced.update((self.groups[index].pods[position], why) for position in positions)
-        nodes = _NewNodes(board)
+        nodes = _NewNodes(board, self.sizes)
         return Packing(placements, tuple(nodes.make(row, on_new[row]) for row in sorted(on_new)), unplaced, notes)
 
     def _why(self, group: Group) -> dict[str, Refusal]:
@@ -218,8 +249,9 @@ class Plan:
 class _NewNodes:
     """Rows of the board as nodes to make. Many have the same candidates: they are listed once."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, sizes: dict[int, int]) -> None:
         self._board = board
+        self._sizes = sizes
         self._names: dict[tuple[int, int], tuple[str, ...]] = {}
         self._daemons: dict[int, Ints] = {}
 
@@ -230,7 +262,7 @@ class _NewNodes:
         key = (int(lane.members[0]), members)
         if key not in self._names:
             self._names[key] = tuple(sold[lane.members[m]].offering.name for m in listed(members))
-        offering = int(lane.members[cheapest(members)])
+        offering = self._sizes.get(row, int(lane.members[cheapest(members)]))
         return NewNode(
             name=board.names[row],
             template=board.offerings.templates[lane.template].name,

@@ -6,7 +6,7 @@ are asked last, and with luck not at all. A candidate that has received pods and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -22,9 +22,11 @@ from plimsoll.scheduling.receivers import Receivers
 from plimsoll.scheduling.requests import written
 from plimsoll.scheduling.snapshot import Snapshot
 
-# A pod that finds no place is put first and the node is tried again, so often: enough for pods that were placed in an unlucky
-# order, and no search.
-_TRIES = 4
+# Pods that find no place are put first and the node is tried again, so often. What is then left of bad luck, a search through
+# all ways mends where there are few pods: beyond so many, and beyond so many steps, a node stays rather than an answer takes long.
+_TRIES = 3
+_PODS_TO_SEARCH_FOR = 6
+_STEPS_OF_A_SEARCH = 400
 
 
 def removable(snapshot: Snapshot, node_names: Iterable[str]) -> list[Removal]:
@@ -158,18 +160,24 @@ class _Removals:
             return self._too_little(row, int(lacking[0]), elsewhere)
         groups = self.leaving.groups(self.snapshot.rows[name]) + self.arrived.get(row, [])
         refusal = None
-        for _ in range(_TRIES):
+        for number in range(1 + _TRIES):
             attempt = _Attempt(self, row, groups)
-            stuck = attempt.carry_out()
+            stuck = attempt.carry_out(quickly=number == 0)
             if stuck is None:
-                self.free_in_all = elsewhere - wanted
-                self.free.pop(row, None)
+                self._done(row, elsewhere - wanted)
                 return None
-            refusal = attempt.refusal
-            if groups[0] is stuck:
+            refusal = refusal or attempt.refusal
+            if number and groups[0] is stuck:
                 break
             groups = [stuck, *(group for group in groups if group is not stuck)]
+        if sum(len(group.slots) for group in groups) <= _PODS_TO_SEARCH_FOR and _Attempt(self, row, groups).search():
+            self._done(row, elsewhere - wanted)
+            return None
         return refusal
+
+    def _done(self, row: int, free_in_all: Ints) -> None:
+        self.free_in_all = free_in_all
+        self.free.pop(row, None)
 
     def _too_little(self, row: int, resource: int, elsewhere: Ints) -> Refusal:
         name = self.board.names[row]
@@ -212,15 +220,19 @@ class _Attempt:
         self.plain: list[tuple[Movers, list[tuple[int, int]]]] = []  # rows and how many pods each
         self.ruled: list[tuple[Movers, list[tuple[int, int]]]] = []
         self.refusal: Refusal | None = None
+        self._steps_left = 0
 
-    def carry_out(self) -> Movers | None:
-        """None if all went well; else the pods that found no place, with the reason in `refusal`."""
+    def carry_out(self, *, quickly: bool) -> Movers | None:
+        """None if all went well; else the pods that found no place, with the reason in `refusal`.
+
+        Quickly: pods without rules of their own come last and go where the last ones went.
+        """
         self._leave(-1)
-        receivers_for = self._receivers_for()
-        stuck = self._place_ruled([group for group in self.groups if receivers_for(group.pod_class) is None])
+        ways = {id(group): self.removals.receivers_for(group.pod_class) if quickly else None for group in self.groups}
+        stuck = self._place_ruled([group for group in self.groups if ways[id(group)] is None])
         if stuck is None:
             for group in self.groups:
-                receivers = receivers_for(group.pod_class)
+                receivers = ways[id(group)]
                 if receivers is None:
                     continue
                 taken = receivers.take(group.shape, len(group.slots), self.saved)
@@ -235,33 +247,60 @@ class _Attempt:
             self._undo()
         return stuck
 
-    def _receivers_for(self) -> Callable[[PodClass], Receivers | None]:
-        """Who may be placed by plain numbers: nobody whom another of these pods wants to follow, for it must be seen there."""
-        removals = self.removals
-        if all(removals.placer.view(group.pod_class).together is None for group in self.groups):
-            return removals.receivers_for
-        return lambda pod_class: None if self.board.bumps(pod_class) else removals.receivers_for(pod_class)
+    def search(self) -> bool:
+        """Try the pods in every order on every node that takes them, within reason."""
+        self._leave(-1)
+        pods = [Movers(group.pod_class, group.shape, [slot]) for group in self.groups for slot in group.slots]
+        self._steps_left = _STEPS_OF_A_SEARCH
+        found = self._search(pods)
+        if found:
+            self._commit()
+        else:
+            self._undo()
+        return found
+
+    def _search(self, pods: list[Movers]) -> bool:
+        if not pods:
+            return True
+        placer = self.removals.placer
+        tried: set[tuple[int, Shape]] = set()
+        for position, pod in enumerate(pods):
+            if (pod.pod_class.index, pod.shape) in tried:
+                continue
+            tried.add((pod.pod_class.index, pod.shape))
+            for row in placer.view(pod.pod_class).mask().nonzero()[0].tolist():
+                self._steps_left -= 1
+                if self._steps_left < 0:
+                    return False
+                if placer.put(pod.pod_class, pod.shape, row):
+                    self.ruled.append((pod, [(row, 1)]))
+                    self.removals.free.pop(row, None)
+                    if self._search(pods[:position] + pods[position + 1 :]):
+                        return True
+                    self.ruled.pop()
+                    self.board.place_one(pod.pod_class, pod.shape, row, -1)
+        return False
 
     def _leave(self, sign: int) -> None:
         """The node and all that is on it disappear (or, with 1, come back)."""
         board = self.board
         board.alive[self.row] = sign > 0
         board.structure += 1
-        if not board.has_counters:
+        if not board.census:
             return
         if sign > 0:
-            board.count_node(self.row, there=True)
+            board.census.count_node(self.row, there=True)
         for group in self.groups:
-            for counter in board.bumps(group.pod_class):
+            for counter in board.census.bumps(group.pod_class):
                 counter.add_one(self.row, sign * len(group.slots))
         snapshot = self.removals.snapshot
         for slot in snapshot.pods_on[snapshot.rows[board.names[self.row]]]:
             pod_class = snapshot.classes.classes[snapshot.pod_classes[slot]]
             if pod_class.stays or pod_class.leaving:
-                for counter in board.bumps(pod_class):
+                for counter in board.census.bumps(pod_class):
                     counter.add_one(self.row, sign)
         if sign < 0:
-            board.count_node(self.row, there=False)
+            board.census.count_node(self.row, there=False)
 
     def _place_ruled(self, groups: list[Movers]) -> Movers | None:
         """Round after round, for one group may wait for the company of another; the first that is left over, if any is."""
@@ -302,9 +341,9 @@ class _Attempt:
                 for slot in slots:
                     destination[slot] = row
                 removals.arrived.setdefault(row, []).append(Movers(group.pod_class, group.shape, slots))
-        if board.has_counters:
+        if board.census:
             for group, taken in self.plain:
-                for counter in board.bumps(group.pod_class):
+                for counter in board.census.bumps(group.pod_class):
                     for row, count in taken:
                         counter.add_one(row, count)
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
@@ -33,6 +34,18 @@ Ints = NDArray[np.int64]
 Rows = NDArray[np.int32]
 
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_HANDED_OVER = (
+    "classes",
+    "capacity",
+    "used",
+    "pod_rows",
+    "pod_classes",
+    "pod_shapes",
+    "namespaces",
+    "claims",
+    "volumes",
+)
+_MADE_LATER = ("uids", "pod_names", "slots", "pods_on", "_free_slots")
 
 
 class Change(Struct, frozen=True):
@@ -155,6 +168,44 @@ class Snapshot:
         self.pod_rows = np.array(pod_rows, np.int32)
         self.pod_classes = np.array(pod_classes, np.int32)
         self.pod_shapes = np.array(pod_shapes, np.int32)
+
+    # ── handing over ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: arrays as they are, nodes as msgspec writes them (ten times as fast as pickle does), names
+        as two long strings, and nothing that can be made anew.
+        """
+        state = {name: getattr(self, name) for name in _HANDED_OVER}
+        state["nodes"] = msgspec.msgpack.encode(self.nodes)
+        state["names"] = ("\n".join(self.uids), "\n".join(self.pod_names))
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        names = state.pop("names")
+        state["nodes"] = msgspec.msgpack.decode(state["nodes"], type=list[NodeFacts | None])
+        self.__init__()  # type: ignore[misc]
+        self.__dict__.update(state)
+        self.rows = {facts.name: row for row, facts in enumerate(self.nodes) if facts is not None}
+        self._free_rows = [row for row, facts in enumerate(self.nodes) if facts is None]
+        # What only some questions ask for is made when the first one does.
+        for name in _MADE_LATER:
+            del self.__dict__[name]
+        self.__dict__["_names"] = names
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _MADE_LATER or "_names" not in self.__dict__:
+            raise AttributeError(name)
+        uids, pod_names = self.__dict__.pop("_names")
+        self.uids = uids.split("\n") if uids else []
+        self.pod_names = pod_names.split("\n") if uids else []
+        rows = self.pod_rows[: len(self.uids)].tolist()
+        self.slots = {uid: slot for slot, uid in enumerate(self.uids) if uid}
+        self._free_slots = [slot for slot, uid in enumerate(self.uids) if not uid]
+        self.pods_on = [{} for _ in self.nodes]
+        for slot, row in enumerate(rows):
+            if row >= 0:
+                self.pods_on[row][slot] = None
+        return self.__dict__[name]
 
     # ── following the store ──────────────────────────────────────────────────────────────────────────────────────────
 
