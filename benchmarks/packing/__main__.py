@@ -51,12 +51,20 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.packing", description=__doc__)
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     parser.add_argument("--only", action="append", choices=_NAMES, help="this one; may be repeated (default: all)")
-    parser.add_argument("--pods", action="append", type=int, metavar="N", help="how many pods K1 packs; may be repeated")
+    parser.add_argument(
+        "--pods", action="append", type=int, metavar="N", help="how many pods K1 packs; may be repeated"
+    )
     parser.add_argument("--seed", action="append", type=int, metavar="N", help="of K1's pods; may be repeated")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="how often each is measured (default 3)")
-    parser.add_argument("--peers", action="store_true", help=f"build {KARPENTER} and let it pack K1's pods too; minutes")
     parser.add_argument(
-        "--peers-at-most", type=int, default=10_000, metavar="N", help="leave Karpenter out beyond N pods (default 10,000)"
+        "--peers", action="store_true", help=f"build {KARPENTER} and let it pack K1's pods too; minutes"
+    )
+    parser.add_argument(
+        "--peers-at-most",
+        type=int,
+        default=10_000,
+        metavar="N",
+        help="leave Karpenter out beyond N pods (default 10,000)",
     )
     return parser.parse_args()
 

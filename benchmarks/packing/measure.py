@@ -88,7 +88,7 @@ def emptied(cluster: workloads.Cluster, owners: int, runs: int) -> Emptied:
     """Which of all nodes can go? From nodes and pods that no snapshot has seen yet."""
 
     def prepare() -> tuple[list[Node], list[Pod]]:
-        return workloads.decoded(cluster.nodes, Node), workloads.decoded(cluster.pods, Pod)
+        return cluster.nodes(), cluster.pods()
 
     def work(given: tuple[list[Node], list[Pod]]) -> list[Removal]:
         nodes, pods = given

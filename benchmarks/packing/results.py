@@ -88,7 +88,7 @@ class Results:
                 Figure(f"{name}: time", "s", run.timing.seconds, QUOTED_C3_SECONDS, at_most=0.5),
                 Figure(f"{name}: CPU", "s", run.timing.cpu_seconds),
                 Figure(f"{name}: removed", "nodes", run.removed, QUOTED_C3_REMOVED, at_least=1_190),
-                Figure(f"{name}: pods that break a rule", "pods", run.broken.total(), at_most=0),
+                Figure(f"{name}: wrong", "pods", run.broken.total(), at_most=0),
             ]
         if self.handover:
             figures += self.handover.figures()
@@ -97,7 +97,7 @@ class Results:
             name="packing",
             work="place pods on new nodes (K1, C1, C2), find the nodes that can go (C3), hand a snapshot to the worker",
             figures=figures,
-            peer=f"K1: {karpenter}; C: Cluster Autoscaler (quoted)",
+            peer=f"{karpenter}, Cluster Autoscaler (quoted)",
             facts={"runs": runs, "seeds": ", ".join(map(str, seeds))},
         )
 
@@ -125,9 +125,7 @@ class Results:
         return figures
 
     def _growth(self) -> float | None:
-        few, many = (
-            [run.timing.cpu_seconds / run.pods for run in self.k1 if run.pods == pods] for pods in _GROWTH
-        )
+        few, many = ([run.timing.cpu_seconds / run.pods for run in self.k1 if run.pods == pods] for pods in _GROWTH)
         return min(many) / min(few) if few and many else None
 
 
@@ -137,7 +135,7 @@ def _no_more(name: str, unit: str, ours: float, peer: float | None) -> Figure:
 
 def _nothing_wrong(name: str, runs: Sequence[Packed]) -> Figure:
     wrong = sum(run.broken.total() + run.unplaced for run in runs)
-    return Figure(f"{name}: pods unplaced or breaking a rule", "pods", wrong, at_most=0)
+    return Figure(f"{name}: unplaced or wrong", "pods", wrong, at_most=0)
 
 
 def _packed(run: Packed) -> dict[str, Any]:

@@ -29,8 +29,14 @@ T = TypeVar("T")
 class Cluster(NamedTuple):
     """Nodes and the pods on them, as JSON."""
 
-    nodes: Sequence[bytes]
-    pods: Sequence[bytes]
+    node_bodies: Sequence[bytes]
+    pod_bodies: Sequence[bytes]
+
+    def nodes(self) -> list[Node]:
+        return decoded(self.node_bodies, Node)
+
+    def pods(self) -> list[Pod]:
+        return decoded(self.pod_bodies, Pod)
 
 
 def decoded(bodies: Sequence[bytes], kind: type[T]) -> list[T]:
@@ -182,11 +188,3 @@ def large_cluster(nodes: int, pods_a_node: int) -> Cluster:
             own = {"app": f"app-{owner}", "pod-template-hash": f"{owner:08x}"}
             pods.append(_pod(f"pod-{i}-{j}", {"cpu": "200m", "memory": "256Mi"}, own, nodeName=f"node-{i}"))
     return Cluster(made, pods)
-
-
-def nodes_of(cluster: Cluster) -> list[Node]:
-    return decoded(cluster.nodes, Node)
-
-
-def pods_of(cluster: Cluster) -> list[Pod]:
-    return decoded(cluster.pods, Pod)
