@@ -80,7 +80,7 @@ def packed(bodies: Sequence[bytes], template: Template, runs: int, seed: int = 0
         return pack(Snapshot.build((), ()), pods, (template,))
 
     timing, pods, packing = timed(runs, prepare, work)
-    broken = broken_rules(_new_nodes(packing, template), _placements(packing, pods))
+    broken = broken_rules(new_nodes(packing, template), placements_of(packing, pods))
     return Packed(len(pods), seed, timing, len(packing.new_nodes), packing.price, len(packing.unplaced), broken)
 
 
@@ -107,7 +107,7 @@ def emptied(cluster: workloads.Cluster, owners: int, runs: int) -> Emptied:
     return Emptied(owners, timing, len(gone), broken)
 
 
-def _new_nodes(packing: Packing, template: Template) -> list[Node]:
+def new_nodes(packing: Packing, template: Template) -> list[Node]:
     offerings = {offering.name: offering for offering in template.offerings}
     made = []
     for new in packing.new_nodes:
@@ -118,6 +118,6 @@ def _new_nodes(packing: Packing, template: Template) -> list[Node]:
     return made
 
 
-def _placements(packing: Packing, pods: Sequence[Pod]) -> list[Placement]:
+def placements_of(packing: Packing, pods: Sequence[Pod]) -> list[Placement]:
     by_uid = {pod.uid: pod for pod in pods}
     return [Placement(by_uid[uid], name) for uid, name in packing.placements.items()]
