@@ -94,10 +94,12 @@ def _cheaper(
 
 def grouped(classes: Classes, pods: Sequence[Pod]) -> list[Group]:
     groups: dict[tuple[int, int], Group] = {}
-    for pod in pods:
-        key = classes.of(pod)
+    of = classes.of
+    for number, pod in enumerate(pods):
+        key = of(pod)
         group = groups.get(key)
         if group is None:
             group = groups[key] = Group(classes.classes[key[0]], classes.shapes[key[1]])
         group.pods.append(pod.metadata.uid)
+        group.arrived.append(number)
     return list(groups.values())

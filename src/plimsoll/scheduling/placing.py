@@ -11,6 +11,7 @@ import numpy as np
 
 from plimsoll.scheduling.board import Board, Ints, RowIndex
 from plimsoll.scheduling.classes import PodClass, Shape
+from plimsoll.scheduling.grounds import Grounds, what_it_asks_of_nodes
 from plimsoll.scheduling.growing import Grower
 from plimsoll.scheduling.levels import levelled
 from plimsoll.scheduling.neighbours import PLENTY, Level, Rule
@@ -29,11 +30,16 @@ class Placer:
         self.opened_for_room = False  # whether a node was opened though rules would have allowed others
         self.grower = Grower(board, first_fit=first_fit)
         self._views: dict[int, View] = {}
+        self._grounds: dict[object, Grounds] = {}
 
     def view(self, pod_class: PodClass) -> View:
         view = self._views.get(pod_class.index)
         if view is None:
-            view = self._views[pod_class.index] = View(self.board, pod_class)
+            asks = what_it_asks_of_nodes(self.board, pod_class)
+            grounds = self._grounds.get(asks)
+            if grounds is None:
+                grounds = self._grounds[asks] = Grounds(self.board, pod_class)
+            view = self._views[pod_class.index] = View(self.board, pod_class, grounds)
         return view
 
     def place(

@@ -1,7 +1,8 @@
 """Which of these nodes can go, one after the other?
 
 Pods of a node that goes are sent first to nodes that nobody wants to remove, then to candidates from the end of the list: those
-are asked last, and with luck not at all. A candidate that has received pods and is asked after all passes them on.
+are asked last, and with luck not at all. A candidate that has received pods and is asked after all passes them on: those that no
+rule knows of go to their last place from the start, others step by step, each step in the plan of the node that they leave.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ _STEPS_OF_A_SEARCH = 400
 def removable(snapshot: Snapshot, node_names: Iterable[str]) -> list[Removal]:
     """For each node in turn: can all of its pods run elsewhere, given that the nodes before it are gone?
 
-    A place that one answer uses is not free for the next, and no pod is sent to a node that an earlier answer removes. Pods of
+    A place that one answer uses is not free for the next, and no pod is sent to a node that an earlier answer removes; a pod
+    that was sent to a node which a later answer removes is in the plan of that one, too. Pods of
     DaemonSets, mirror pods and terminating ones need no place. A node is judged as if it were gone: no spread counts its
     domain. The snapshot stays as it is.
     """
@@ -118,6 +120,7 @@ class _Removals:
         # Free on all nodes that still take pods, added up: what is more than that finds no place, however it is cut.
         self.free_in_all: Ints = np.maximum(self.board.free[: len(self.wanted), : self.board.size], 0).sum(axis=1)
         self.destination = [-1] * len(snapshot.uids)  # slot → row
+        self.passed_on: dict[int, dict[int, int]] = {}  # row → what it had taken in (slot) → row
         self.arrived: dict[int, list[Movers]] = {}  # row → what it took in
         self._receivers: dict[int, Receivers | None] = {}  # by class
         self._receivers_by_mask: dict[bytes, Receivers] = {}
@@ -148,6 +151,8 @@ class _Removals:
             if reason is None:
                 groups = self.leaving.groups(self.snapshot.rows[name])
                 plan = {uids[slot]: names[destination[slot]] for group in groups for slot in group.slots}
+                passed_on = self.passed_on.get(self.row_of[name], {})
+                plan.update((uids[slot], names[row]) for slot, row in passed_on.items())
             answer.append(Removal(name, plan, reason))
         return answer
 
@@ -196,6 +201,9 @@ class _Removals:
         if pod_class.index not in self._receivers:
             self._receivers[pod_class.index] = self._make_receivers(pod_class)
         return self._receivers[pod_class.index]
+
+    def is_unnoticed(self, pod_class: PodClass) -> bool:
+        return self.receivers_for(pod_class) is not None and not self.board.census.bumps(pod_class)
 
     def _make_receivers(self, pod_class: PodClass) -> Receivers | None:
         view = self.placer.view(pod_class)
@@ -332,14 +340,20 @@ class _Attempt:
             for row, count in taken:
                 for resource, amount in group.shape:
                     removals.wanted[resource, row] += amount * count
-        destination = removals.destination
+        arrivals = {slot for group in removals.arrived.get(self.row, ()) for slot in group.slots}
         for group, taken in (*self.ruled, *self.plain):
+            # A pod that no rule knows of is sent to its last place at once. Others take every step of the way: whether the last
+            # place was lawful before this node went is not known.
+            steps = arrivals and not removals.is_unnoticed(group.pod_class)
             position = 0
             for row, count in taken:
                 slots = group.slots[position : position + count]
                 position += count
                 for slot in slots:
-                    destination[slot] = row
+                    if steps and slot in arrivals:
+                        removals.passed_on.setdefault(self.row, {})[slot] = row
+                    else:
+                        removals.destination[slot] = row
                 removals.arrived.setdefault(row, []).append(Movers(group.pod_class, group.shape, slots))
         if board.census:
             for group, taken in self.plain:
