@@ -73,8 +73,7 @@ async def new_stage(control_plane: ControlPlane, weka_crd: None, tmp_path: Path)
                 error.add_note(f"requests in {namespace}:\n{str(record)[-20000:]}")
                 raise
             finally:
-                for node in [*nodes]:
-                    await stage.remove_node(node)
+                await stage.leave()
 
     yield new
     for namespace in namespaces:

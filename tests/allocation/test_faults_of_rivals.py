@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 
 from plimsoll.allocation.inventory import BLOCKED
+from plimsoll.clock import RealClock
 from tests.allocation.stage import Stage
 from tests.clocks import PushedClock
 from tests.eventually import eventually
@@ -17,6 +18,17 @@ from tests.faults import answers
 from tests.faults.faults import Answer, Hold, Slow, StaleList
 from tests.faults.rules import Rule, on
 from tests.faults.test_clock_jumps import FastClock
+
+
+class SuspendedClock(RealClock):
+    """What a machine sees that was suspended: its monotonic clock did not count that time, so it believes in its tenure."""
+
+    def __init__(self) -> None:
+        self._stopped_at = super().monotonic()
+
+    def monotonic(self) -> float:
+        return self._stopped_at
+
 
 PROPOSAL, COMMIT = 0, 1
 STATUS = "wekacontainers/status"
@@ -63,7 +75,7 @@ async def test_a_proposal_that_arrives_late_is_never_committed(stage: Stage) -> 
     await stage.container("wants-two", node=node, drives=2)
     late = Hold()
     held = stage.rules.add(on("patch", STATUS, link="first"), late, times=1)
-    async with stage.operator("first"):
+    async with stage.operator("first", clock=SuspendedClock()):
         await _struck(held)
         await stage.annotate_node(node, {BLOCKED: '["S2"]'})  # now there is too little for it, and enough for another
         async with stage.operator("second"):
