@@ -176,6 +176,17 @@ class Stage:
         }
         await self.direct.create(f"/api/v1/namespaces/{self.namespace}/pods", body)
 
+    async def leave(self) -> None:
+        """Nothing of this test is left for the operators of the next one to see."""
+        await self.direct.delete(self.path)
+
+        async def gone() -> bool:
+            return not (await self.direct.get(self.path))["items"]
+
+        await eventually(gone, "the containers are gone")
+        for node in [*self.nodes]:
+            await self.remove_node(node)
+
     # ── what comes of it ─────────────────────────────────────────────────────────────────────────────────────────────
 
     async def get(self, name: str) -> Json:

@@ -13,10 +13,11 @@ from typing import Any, Union, get_args, get_origin
 
 import msgspec
 
-from plimsoll.allocation.containers import ContainerSpec, ContainerStatus
+from plimsoll.allocation.containers import ContainerSpec, ContainerStatus, VirtualDrive
 from plimsoll.allocation.places import WEKA_CONTAINERS
 
 _OPEN = {"x-kubernetes-preserve-unknown-fields": True}
+_CONDITION = {name: {"type": "string"} for name in ("type", "status", "reason", "message", "lastTransitionTime")}
 _COLUMNS: tuple[tuple[str, str, str], ...] = (
     ("Mode", "string", ".spec.mode"),
     ("Node", "string", ".spec.nodeAffinity"),
@@ -55,10 +56,23 @@ def crd() -> dict[str, Any]:
     }
 
 
+def _field(name: str, kind: Any) -> Mapping[str, Any]:
+    match name:  # lists whose entries are kept as they were written, so that their type says nothing
+        case "virtualDrives":
+            return _schema(tuple[VirtualDrive, ...])
+        case "conditions":
+            properties = {**_CONDITION, "observedGeneration": {"type": "integer"}}
+            return {"type": "array", "items": {"type": "object", "properties": properties, **_OPEN}}
+        case _:
+            return _schema(kind)
+
+
 def _schema(kind: Any) -> Mapping[str, Any]:
     """The schema of a Python type: structs open to fields that they do not name."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        properties = {field.encode_name: _schema(field.type) for field in msgspec.structs.fields(kind)}
+        properties = {
+            field.encode_name: _field(field.encode_name, field.type) for field in msgspec.structs.fields(kind)
+        }
         return {"type": "object", "properties": properties, **_OPEN}
     if get_origin(kind) in (Union, types.UnionType):
         (inner,) = (part for part in get_args(kind) if part is not type(None))

@@ -52,7 +52,7 @@ def holdings_on(node: str, container: WekaContainer) -> Iterator[Holding]:
     if node in holding_nodes(container):
         marker = marker_of(container)
         yield Holding(
-            container.uid, container.title, has.drives or (), has.virtual_drives or (), has.weka_port,
+            container.uid, container.title, has.drives or (), has.virtual_drives, has.weka_port,
             (marker.ports if marker and marker.ports else UNMARKED_PORTS) if has.weka_port else 0, has.agent_port,
             leaving=container.terminating,
         )  # fmt: skip

@@ -101,7 +101,7 @@ def _serve(container: WekaContainer, ask: Ask, ledger: Ledger, epoch: str) -> Pr
     drives = choose_drives(ask.drives, ledger) if ask.drives else ()
     if isinstance(drives, Shortage):
         return drives
-    already = len(container.allocations.virtual_drives or ())
+    already = len(container.allocations.virtual_drives)
     pieces = choose_pieces(ask.pieces_gib, ledger, owner_uid=container.uid, already=already) if ask.pieces_gib else ()
     if isinstance(pieces, Shortage):
         return pieces

@@ -42,6 +42,7 @@ class Resource(Generic[T_co]):
     namespaced: bool = True
     indexes: tuple[Index, ...] = field(default=(), compare=False)
     watched_in: str = ""  # the only namespace that is looked at; empty: all of them
+    may_be_absent: bool = False  # a cluster without this kind is a cluster without such objects, and no trouble
 
     @property
     def api_version(self) -> str:
