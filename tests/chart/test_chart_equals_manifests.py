@@ -32,14 +32,18 @@ def comparable(found: list[dict[str, Any]]) -> dict[tuple[str, str, str], Any]:
     by_name = {}
     for one in found:
         meta = one["metadata"]
-        if "rules" in one and one["kind"].endswith("Role"):
-            one = {**one, "rules": _allowed(one["rules"])}
-        if one["kind"] == "ConfigMap":
-            one = {**one, "data": {name: yaml.safe_load(text) for name, text in one["data"].items()}}
         key = (one["kind"], meta.get("namespace", ""), meta["name"])
         assert key not in by_name
-        by_name[key] = one
+        by_name[key] = _parsed(one)
     return by_name
+
+
+def _parsed(one: dict[str, Any]) -> dict[str, Any]:
+    if one["kind"] in ("Role", "ClusterRole"):
+        return {**one, "rules": _allowed(one["rules"])}
+    if one["kind"] == "ConfigMap":
+        return {**one, "data": {name: yaml.safe_load(text) for name, text in one["data"].items()}}
+    return one
 
 
 def _allowed(rules: list[dict[str, Any]]) -> set[tuple[str, str, str, tuple[str, ...]]]:

@@ -1,4 +1,4 @@
-"""What values the chart takes. The operator's own settings in it come from the types, so a wrong key fails before anything is applied."""
+"""What values the chart takes. The operator's own settings come from its types: a wrong key fails before anything is applied."""
 
 from __future__ import annotations
 
