@@ -76,7 +76,7 @@ async def test_a_list_expires_between_two_pages(scene: Scene, times: int) -> Non
         if before is not None and after is None:
             removed.append(before.name)
 
-    async with Client(load_credentials(link.kubeconfig, None), clock=RealClock()) as client:
+    async with Client(load_credentials(link.kubeconfig, None), clock=RealClock(), timeout_seconds=240) as client:
         reflector = Reflector(client, store, RealClock(), namespace=scene.namespace, page_size=2)
         running = asyncio.create_task(reflector.run())
         await eventually(lambda: store.synced)

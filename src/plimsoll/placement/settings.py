@@ -25,7 +25,7 @@ class PlacementSettings(Struct, frozen=True):
     cooldown: timedelta = timedelta(seconds=10)
     retry_interval: timedelta = timedelta(seconds=30)  # of what is held up for an unknown time
     moving_percentage: int = 0  # of a workload's replicas that may be missing for a move; always at least one
-    migrations: DisruptionLimits = DisruptionLimits(10, 50, timedelta(hours=1))
+    migrations: DisruptionLimits = DisruptionLimits(200, 1000, timedelta(hours=1))
     spot_fallback_after: timedelta = timedelta(minutes=2)
     max_fallbacks_per_minute: int = 30
     external_autoscaler: bool = False  # nodes for pods that fit nowhere are made by someone else
