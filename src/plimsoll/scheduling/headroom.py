@@ -60,7 +60,7 @@ class Headroom:
         """
         board = self.board
         sets = board.set_of[self.rows]
-        ladders = {index: board.ladder(*board.sets[index]) for index in np.unique(sets).tolist()}
+        ladders = {index: board.ladder(*board.sets[index]) for index in sorted(set(sets.tolist()))}
         prices = sorted({price for ladder in ladders.values() for price in ladder.prices.tolist()})
         lowest = float(self.prices[self.exact].min())
         floors = [lowest, *(price for price in prices if price > lowest)]
