@@ -22,10 +22,11 @@ _NODES_A_SAMPLE = 48
 _SAMPLES = 4  # of more nodes not all are looked at: these are about a thousand pods
 _SCORED = 2  # the first resources, CPU and memory, decide which node is liked best
 
-_ROUNDING = 1e-9
+_PLENTY_LEFT = 0.3  # other resources are left out if the pods together ask for less than this share
+_ROUNDING = 1e-5  # of shares of a node in single precision, after dozens of subtractions
 
 Bools = NDArray[np.bool_]
-Floats = NDArray[np.float64]
+Floats = NDArray[np.float32]
 Indexes = NDArray[np.intp]
 
 
@@ -51,22 +52,25 @@ class BindingModel:
         self.samples = samples
         self.width = max(len(sample) for sample in samples)
         self._caps = board.offerings.caps
-        self._resources = self._asked_for(arrivals)
+        self._resources = self._scarce(board, arrivals)
         lanes = [[board.sets[int(board.set_of[row])][0] for row in sample] for sample in samples]
         templates = [lane.template for lane in board.offerings.lanes]
         sample_of = {row: s for s, sample in enumerate(samples) for row in sample}
         lane_of = {row: lanes[s][i] for s, sample in enumerate(samples) for i, row in enumerate(sample)}
         self._read(sorted(arrivals), sample_of, lane_of, templates)
         # By sample and place (a lane, or behind those a template): nought where a node is there, else minus infinity.
-        self._closed: Floats = np.full((len(samples), len(templates) + max(templates) + 1, self.width), -np.inf)
+        places = len(templates) + max(templates) + 1
+        self._closed: Floats = np.full((len(samples), places, self.width), -np.inf, np.float32)
         for s, of_nodes in enumerate(lanes):
             for node, lane in enumerate(of_nodes):
                 self._closed[s, lane, node] = self._closed[s, len(templates) + templates[lane], node] = 0.0
 
-    @staticmethod
-    def _asked_for(arrivals: list[Arrival]) -> list[int]:
-        """The resources that matter, CPU and memory before others."""
-        return sorted({resource for arrival in arrivals for resource, _ in arrival.shape})
+    def _scarce(self, board: Board, arrivals: list[Arrival]) -> list[int]:
+        """The resources that matter, CPU and memory before others: what little of is asked for does not run out."""
+        rows = [row for sample in self.samples for row in sample]
+        held, there = board.held[:, rows].sum(axis=1), self._caps[:, board.offering[rows]].sum(axis=1)
+        asked = {resource for arrival in arrivals for resource, _ in arrival.shape}
+        return sorted(r for r in asked if r < _SCORED or held[r] > _PLENTY_LEFT * there[r])
 
     def _read(
         self, arrivals: list[Arrival], sample_of: dict[int, int], lane_of: dict[int, int], templates: list[int]
@@ -76,7 +80,7 @@ class BindingModel:
         for arrival in arrivals:
             queues[sample_of[arrival.row]].append(arrival)
         steps = max(len(queue) for queue in queues)
-        wants = np.zeros((steps, len(queues), len(self._resources)))
+        wants = np.zeros((steps, len(queues), len(self._resources)), np.float32)
         self._waits = np.zeros((steps, len(queues)), np.bool_)
         self._place = np.zeros((steps, len(queues)), np.intp)
         self._kind = np.full((steps, len(queues)), -1)  # what it must not meet on a host; -1: nothing
@@ -112,24 +116,26 @@ class BindingModel:
         for s, sample in enumerate(self.samples):
             offering[:, s, : len(sample)] = ways[:, start : start + len(sample)]
             start += len(sample)
-        caps = self._caps[self._resources][:, offering].astype(np.float64)
-        share_of_one: Floats = 1.0 / np.maximum(caps, 1.0)  # what one unit is, as a share of the node
-        free: Floats = np.where(caps > 0, 1.0, 0.0)
-        taken = np.zeros((self._kinds, *offering.shape))  # minus infinity where one of the kind is
+        caps = self._caps[self._resources][:, offering].astype(np.float32)
+        share_of_one: Floats = np.reciprocal(
+            np.maximum(caps, 1.0, dtype=np.float32)
+        )  # what one unit is, as a share of the node
+        free: Floats = (caps > 0).astype(np.float32)
+        taken = np.zeros((self._kinds, *offering.shape), np.float32)  # minus infinity where one of the kind is
         failed = np.zeros(len(ways))
         by_way, by_sample = np.arange(len(ways))[:, None], np.arange(samples)
         closed = self._closed[by_sample, self._place]  # step × sample × node
         scored = sum(resource < _SCORED for resource in self._resources)
-        score = np.zeros(offering.shape)
+        score: Floats = np.zeros(offering.shape, np.float32)
         for t, (waits, waiting, lonely, kinds) in enumerate(self._steps()):
             left = free - self._wants[:, t] * share_of_one
             # Twice the lesser of the two is the sum less the difference: least allocated, and balanced.
             if scored == _SCORED:
                 np.minimum(left[0], left[1], out=score)
             elif scored:
-                score = left[0].copy()
+                score[:] = left[0]
             else:
-                score = np.zeros(offering.shape)
+                score.fill(0.0)
             for r in range(scored, len(left)):
                 score[left[r] < -_ROUNDING] = -np.inf
             score += closed[t]

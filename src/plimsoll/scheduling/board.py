@@ -266,9 +266,32 @@ class Board:
             self._ladders[key] = Ladder(self.offerings.lanes[lane], members)
         return self._ladders[key]
 
-    def cheapest_offering(self, row: int) -> int:
-        """What a new node becomes in the end."""
-        return int(self.lane_at(row).members[cheapest(self.holding(row))])
+    def rows_to_make(self) -> list[int]:
+        """New nodes that hold something."""
+        held: Ints = self.held[:, self.first_new : self.size].max(axis=0, initial=0)
+        rows: list[int] = (np.flatnonzero(held) + self.first_new).tolist()
+        return rows
+
+    def sizes_of(self, rows: list[int]) -> list[tuple[int, int]]:
+        """For each new node its lane, and the members of it that may still be chosen and hold what is on it."""
+        found: dict[int, tuple[int, int]] = {}
+        at = np.array(rows, np.intp)
+        sets = self.set_of[at]
+        for index in np.unique(sets).tolist():
+            lane, members = self.sets[index]
+            ladder = self.ladder(lane, members)
+            here = at[sets == index]
+            if ladder.complete:
+                rungs = ladder.rung_for(self.held[:, here]).tolist()
+                found.update((r, (lane, ladder.holding(rung))) for r, rung in zip(here.tolist(), rungs, strict=True))
+            else:
+                found.update((row, (lane, self.holding(row))) for row in here.tolist())
+        return [found[row] for row in rows]
+
+    def cheapest_offerings(self, rows: list[int]) -> list[int]:
+        """What new nodes become in the end."""
+        lanes = self.offerings.lanes
+        return [int(lanes[lane].members[cheapest(members)]) for lane, members in self.sizes_of(rows)]
 
     def lane_at(self, row: int) -> Lane:
         return self.offerings.lanes[self.sets[int(self.set_of[row])][0]]

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from plimsoll.scheduling.binding import Arrival, BindingModel, dealt
 from plimsoll.scheduling.board import Board
 
-# The share of pods that may stay pending in the model, which agrees with the real one. Where the samples are smaller than what is planned, more stay pending in
-# them than would in the whole, where there are more nodes to choose from.
+# The share of pods that may stay pending in the model, which agrees with the real one. Where the samples are smaller than what
+# is planned, more stay pending in them than would in the whole, where there are more nodes to choose from.
 _PENDING = 0.005
 _PENDING_IN_SAMPLES = 0.0055
 _DEAREST = 1.6  # no way is tried that costs more than so many times the exact fit
 _PARTS = 8
 _STRIDE = 5  # neighbours, which were opened for the same pods in the same zone, are not raised together
-_WAYS_AT_A_TIME = 5  # first from all, then from those between the last bad and the first good
+_STEP = 1.025  # each way costs at least so many times the one before
 
 Offerings = NDArray[np.int64]  # by new node: the offering it would be
 
@@ -31,7 +31,7 @@ class Headroom:
         self.board = board
         self.rows = np.array(rows)
         self.prices = np.array(board.offerings.prices)
-        self.exact: Offerings = np.array([board.cheapest_offering(row) for row in rows])
+        self.exact: Offerings = np.array(board.cheapest_offerings(rows))
         self.most_price = min(most_price, _DEAREST * self._price(self.exact)) + 1e-9
         self._samples = dealt(rows)
         self._allowed = _PENDING if len(self._samples) == 1 else _PENDING_IN_SAMPLES
@@ -49,23 +49,10 @@ class Headroom:
         return float(self.prices[way].sum())
 
     def _cheapest_that_binds(self, ways: list[Offerings], arrivals: list[Arrival]) -> Offerings:
-        """Look at a few ways between the cheapest and the dearest, then at those between the last bad and the first good."""
         model = BindingModel(self.board, self._samples, arrivals)
-        pending: dict[int, float] = {}
-        low, high = 0, len(ways) - 1
-        while True:
-            asked = sorted({round(low + i * (high - low) / (_WAYS_AT_A_TIME - 1)) for i in range(_WAYS_AT_A_TIME)})
-            asked = [number for number in asked if number not in pending]
-            if asked:
-                shares = model.pending(np.array([ways[number][self._sampled] for number in asked]))
-                pending.update(zip(asked, shares, strict=True))
-            good = [number for number, share in sorted(pending.items()) if share <= self._allowed]
-            if not good:
-                return ways[min(pending, key=lambda number: (pending[number], number))]
-            high = good[0]
-            low = max((number for number in pending if number < high), default=high)
-            if high - low <= 1:
-                return ways[high]
+        pending = model.pending(np.array([way[self._sampled] for way in ways]))
+        good = [number for number, share in enumerate(pending) if share <= self._allowed]
+        return ways[good[0] if good else pending.index(min(pending))]
 
     def _ways(self) -> list[Offerings]:
         """The exact fit, then sizes rounded up so that no node costs less than a certain price, from the cheapest to the dearest;
@@ -93,15 +80,17 @@ class Headroom:
                 way[at] = lane.members[ladder.members[rung[rung < len(ladder.members)]]]
             return way
 
-        ways, below = [self.exact], self.exact
+        ways, below, least = [self.exact], self.exact, _STEP * self._price(self.exact)
         part = np.arange(len(self.rows)) * _STRIDE % _PARTS
         for floor in floors[1:]:
             above = raised(floor)
             for parts in range(1, 1 + _PARTS):
                 way = np.where(part < parts, above, below)
-                if self._price(way) > self.most_price:
+                price = self._price(way)
+                if price > self.most_price:
                     return ways
-                if self._price(way) > self._price(ways[-1]) + 1e-9:
+                if price >= least:
                     ways.append(way)
+                    least = _STEP * price
             below = above
         return ways

@@ -198,9 +198,15 @@ class Ladder:
     def __init__(self, lane: Lane, members: int) -> None:
         rungs: list[int] = []
         sizes: list[tuple[int, ...]] = list(zip(*lane.caps.tolist(), strict=True))
+        self.complete = True  # whether there is no size beside it
         for member in listed(members):
             if not rungs or self._larger(sizes[rungs[-1]], sizes[member]):
                 rungs.append(member)
+            elif sizes[rungs[-1]] != sizes[member]:
+                self.complete = False
+        self._lane = lane
+        self._members = members
+        self._holding: dict[int, int] = {}
         self.members = np.array(rungs)
         self.caps: Ints = np.ascontiguousarray(lane.caps[:, rungs])
         self.prices: NDArray[np.float64] = lane.prices[rungs]
@@ -218,3 +224,10 @@ class Ladder:
                 rung = np.searchsorted(self.caps[resource], wanted)
                 np.maximum(needed, np.where(wanted > 0, rung, 0), out=needed)
         return needed
+
+    def holding(self, rung: int) -> int:
+        """The members that hold what needs this rung, if the ladder is complete."""
+        found = self._holding.get(rung)
+        if found is None:
+            found = self._holding[rung] = self._lane.holding(enumerate(self.caps[:, rung].tolist()), self._members)
+        return found

@@ -81,10 +81,13 @@ def _cheaper(
     """
     plan = Plan(snapshot, groups, templates, coming)
     plan.run()
-    if not templates or (len(groups) > FEW_GROUPS and not plan.placer.opened_for_room):
+    sound = plan.sound
+    if sound and (not templates or (len(groups) > FEW_GROUPS and not plan.placer.opened_for_room)):
         return plan, inf
     greedy = Plan(snapshot, groups, templates, coming, first_fit=True)
     greedy.run()
+    if not sound:
+        return greedy, greedy.cost[1]
     if plan.unplaced != greedy.unplaced:
         better = min(plan, greedy, key=lambda p: p.unplaced)
         return better, better.cost[1]

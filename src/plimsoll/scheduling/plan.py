@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from plimsoll.kube.quantity import Quantity
 from plimsoll.kube.types import Resources
+from plimsoll.scheduling.audit import is_sound
 from plimsoll.scheduling.binding import Arrival
 from plimsoll.scheduling.board import Board
 from plimsoll.scheduling.bulk import Bulk, Item
@@ -206,7 +207,7 @@ class Plan:
     def add_headroom(self, most_price: float) -> None:
         """Make nodes so much larger that kube-scheduler finds a place for every pod, for at most that price in all."""
         board = self.board
-        rows = [row for row in range(board.first_new, board.size) if board.held[:, row].any()]
+        rows = board.rows_to_make()
         if not rows:
             return
         headroom = Headroom(board, rows, most_price)
@@ -226,11 +227,16 @@ class Plan:
         return sum(len(positions) for positions in self.left.values())
 
     @property
+    def sound(self) -> bool:
+        """Whether the state that the plan ends in keeps the rules; it should, always."""
+        return is_sound(self.board, ((self.placer.view(group.pod_class), rows) for group, _, rows in self.placed))
+
+    @property
     def cost(self) -> tuple[int, float]:
         """Nodes to make, and their price."""
         board = self.board
-        rows = [row for row in range(board.first_new, board.size) if board.held[:, row].any()]
-        return len(rows), sum(board.offerings.prices[board.cheapest_offering(row)] for row in rows)
+        chosen = board.cheapest_offerings(board.rows_to_make())
+        return len(chosen), sum(board.offerings.prices[offering] for offering in chosen)
 
     def result(self) -> Packing:
         board = self.board
@@ -253,7 +259,8 @@ class Plan:
                 why = self._why(self.groups[index])
                 unplaced.update((self.groups[index].pods[position], why) for position in positions)
         nodes = _NewNodes(board, self.sizes)
-        new = tuple(nodes.make(row, pods) for row, pods in on_new.items() if pods)
+        rows = [row for row, pods in on_new.items() if pods]
+        new = tuple(nodes.make(row, on_new[row], *size) for row, size in zip(rows, board.sizes_of(rows), strict=True))
         return Packing(placements, new, unplaced, notes)
 
     def _why(self, group: Group) -> dict[str, Refusal]:
@@ -284,11 +291,10 @@ class _NewNodes:
         self._daemons: dict[int, list[int]] = {}
         self._resources = list(enumerate(board.classes.resources))
 
-    def make(self, row: int, pods: list[str]) -> NewNode:
+    def make(self, row: int, pods: list[str], number: int, members: int) -> NewNode:
+        """Of a lane, by its number, and the members that hold what is on the node."""
         board, held = self._board, self._held[row]
-        number, members = board.sets[int(board.set_of[row])]
         lane, sold = board.offerings.lanes[number], board.offerings.sold
-        members = lane.holding(enumerate(held), members)
         names = self._names.get((number, members))
         if names is None:
             names = tuple(sold[lane.members[m]].offering.name for m in listed(members))

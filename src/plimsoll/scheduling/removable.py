@@ -8,7 +8,6 @@ rule knows of go to their last place from the start, others step by step, each s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -17,15 +16,17 @@ from numpy.typing import NDArray
 from plimsoll.scheduling.board import Board, Ints
 from plimsoll.scheduling.classes import PodClass, Shape
 from plimsoll.scheduling.model import Refusal, Removal, Rule
+from plimsoll.scheduling.neighbours import PLENTY
 from plimsoll.scheduling.placing import Placer
 from plimsoll.scheduling.reasons import refused_by_existing
 from plimsoll.scheduling.receivers import Receivers
-from plimsoll.scheduling.requests import written
+from plimsoll.scheduling.requests import PODS, written
 from plimsoll.scheduling.snapshot import Snapshot
 
 # Pods that find no place are put first and the node is tried again, so often. What is then left of bad luck, a search through
 # all ways mends where there are few pods: beyond so many, and beyond so many steps, a node stays rather than an answer takes long.
 _TRIES = 3
+_TRIES_IN_VAIN = 20  # after so many in a row that did not help, no node is tried more than once
 _PODS_TO_SEARCH_FOR = 6
 _STEPS_OF_A_SEARCH = 400
 
@@ -72,8 +73,13 @@ class _Leaving:
         for key in keys:
             changes |= np.diff(key[order], prepend=-1) != 0
         self._slots: list[int] = slots[order].tolist()
-        self._starts = np.flatnonzero(changes)
-        self._group_rows = snapshot.pod_rows[slots[order]][self._starts]
+        starts = np.flatnonzero(changes)
+        of_groups = slots[order][starts]
+        self._starts: list[int] = [*starts.tolist(), len(slots)]  # where each group begins among the slots
+        self._classes: list[int] = snapshot.pod_classes[of_groups].tolist()
+        self._shapes: list[int] = snapshot.pod_shapes[of_groups].tolist()
+        rows_and_end = np.arange(len(snapshot.nodes) + 1, dtype=np.int32)
+        self._first_group: list[int] = np.searchsorted(snapshot.pod_rows[of_groups], rows_and_end).tolist()  # by row
         self.class_indexes: list[int] = np.unique(snapshot.pod_classes[slots]).tolist()
         self.amounts = np.zeros((amounts.shape[0], len(snapshot.nodes)), np.int64)  # resource × row
         for resource in range(amounts.shape[0]):
@@ -82,26 +88,21 @@ class _Leaving:
             self.amounts[resource] = sums.astype(np.int64)
 
     def slots(self, row: int) -> list[int]:
-        first, last = np.searchsorted(self._group_rows, (row, row + 1)).tolist()
-        if first == last:
-            return []
-        stop = int(self._starts[last]) if last < len(self._starts) else len(self._slots)
-        return self._slots[int(self._starts[first]) : stop]
+        first, last = self._first_group[row : row + 2]
+        return self._slots[self._starts[first] : self._starts[last]]
 
     def groups(self, row: int) -> list[Movers]:
         """Largest first."""
-        snapshot = self._snapshot
-        first, last = np.searchsorted(self._group_rows, (row, row + 1)).tolist()
-        bounds = [*self._starts[first : last + 1].tolist()]
-        if last == len(self._starts):
-            bounds.append(len(self._slots))
-        found = []
-        for start, stop in pairwise(bounds):
-            slot = self._slots[start]
-            pod_class = snapshot.classes.classes[snapshot.pod_classes[slot]]
-            shape = snapshot.classes.shapes[snapshot.pod_shapes[slot]]
-            found.append(Movers(pod_class, shape, self._slots[start:stop]))
-        return found
+        classes, shapes = self._snapshot.classes.classes, self._snapshot.classes.shapes
+        first, last = self._first_group[row : row + 2]
+        return [
+            Movers(
+                classes[self._classes[group]],
+                shapes[self._shapes[group]],
+                self._slots[self._starts[group] : self._starts[group + 1]],
+            )
+            for group in range(first, last)
+        ]
 
 
 class _Removals:
@@ -122,6 +123,10 @@ class _Removals:
         self.destination = [-1] * len(snapshot.uids)  # slot → row
         self.passed_on: dict[int, dict[int, int]] = {}  # row → what it had taken in (slot) → row
         self.arrived: dict[int, list[Movers]] = {}  # row → what it took in
+        self._places: dict[
+            Shape, tuple[Ints, int]
+        ] = {}  # how often a shape fits on each row, and in all; until a node goes
+        self._in_vain = 0
         self._receivers: dict[int, Receivers | None] = {}  # by class
         self._receivers_by_mask: dict[bytes, Receivers] = {}
 
@@ -149,8 +154,8 @@ class _Removals:
         for name, reason in reasons.items():
             plan = None
             if reason is None:
-                groups = self.leaving.groups(self.snapshot.rows[name])
-                plan = {uids[slot]: names[destination[slot]] for group in groups for slot in group.slots}
+                slots = self.leaving.slots(self.snapshot.rows[name])
+                plan = {uids[slot]: names[destination[slot]] for slot in slots}
                 passed_on = self.passed_on.get(self.row_of[name], {})
                 plan.update((uids[slot], names[row]) for slot, row in passed_on.items())
             answer.append(Removal(name, plan, reason))
@@ -164,25 +169,62 @@ class _Removals:
         if len(lacking):
             return self._too_little(row, int(lacking[0]), elsewhere)
         groups = self.leaving.groups(self.snapshot.rows[name]) + self.arrived.get(row, [])
-        refusal = None
-        for number in range(1 + _TRIES):
-            attempt = _Attempt(self, row, groups)
-            stuck = attempt.carry_out(quickly=number == 0)
-            if stuck is None:
-                self._done(row, elsewhere - wanted)
-                return None
-            refusal = refusal or attempt.refusal
-            if number and groups[0] is stuck:
-                break
-            groups = [stuck, *(group for group in groups if group is not stuck)]
-        if sum(len(group.slots) for group in groups) <= _PODS_TO_SEARCH_FOR and _Attempt(self, row, groups).search():
+        if self._places:  # nothing has changed since these were counted
+            for group in groups:
+                if group.shape in self._places and self.lacks_places(row, group):
+                    return self.too_few_places(row, group)
+        attempt = _Attempt(self, row, groups)
+        stuck = attempt.carry_out(quickly=True)
+        if stuck is None or (not self.lacks_places(row, stuck) and self._removed_after_all(row, groups, stuck)):
             self._done(row, elsewhere - wanted)
             return None
-        return refusal
+        return attempt.refusal
+
+    def _removed_after_all(self, row: int, groups: list[Movers], stuck: Movers) -> bool:
+        """Whether the node can go if those that found no place come first, or in some other order."""
+        if self._in_vain < _TRIES_IN_VAIN:
+            for _ in range(_TRIES):
+                if groups[0] is not stuck:
+                    groups = [stuck, *(group for group in groups if group is not stuck)]
+                before, again = stuck, _Attempt(self, row, groups).carry_out(quickly=False)
+                if again is None:
+                    self._in_vain = 0
+                    return True
+                stuck = again
+                self._in_vain += 1
+                if stuck is before:
+                    break
+        few = sum(len(group.slots) for group in groups) <= _PODS_TO_SEARCH_FOR
+        return few and _Attempt(self, row, groups).search()
+
+    def lacks_places(self, row: int, group: Movers) -> bool:
+        """Whether all other nodes together have too few places for the group, whatever its rules."""
+        board, shape = self.board, group.shape
+        if shape not in self._places:
+            places = np.full(board.size, PLENTY)
+            for resource, amount in shape:
+                np.minimum(places, board.free[resource, : board.size] // amount, out=places)
+            places = np.where(board.alive[: board.size], np.maximum(places, 0), 0)
+            self._places[shape] = (places, int(places.sum()))
+        places, total = self._places[shape]
+        return total - int(places[row]) < len(group.slots)
+
+    def too_few_places(self, row: int, group: Movers) -> Refusal:
+        places, total = self._places[group.shape]
+        pod, number = self.snapshot.described(group.slots[0]), len(group.slots)
+        others = f" and {number - 1} more like it" if number > 1 else ""
+        words = f"pod {pod}{others} of node {self.board.names[row]} would need {number} places of"
+        size = ", ".join(
+            f"{written(name, amount)} {name}"
+            for resource, amount in group.shape
+            if (name := self.snapshot.classes.resources[resource]) != PODS
+        )
+        return Refusal(Rule.RESOURCES, f"{words} {size}; all other nodes together have {total - int(places[row])}")
 
     def _done(self, row: int, free_in_all: Ints) -> None:
         self.free_in_all = free_in_all
         self.free.pop(row, None)
+        self._places.clear()
 
     def _too_little(self, row: int, resource: int, elsewhere: Ints) -> Refusal:
         name = self.board.names[row]
@@ -251,7 +293,9 @@ class _Attempt:
         if stuck is None:
             self._commit()
         else:
-            self.refusal = self._why(stuck)
+            # The arrays know of pods that were placed by rules only: without such, they are as they were before.
+            by_counting = not self.ruled and self.removals.lacks_places(self.row, stuck)
+            self.refusal = self.removals.too_few_places(self.row, stuck) if by_counting else self._why(stuck)
             self._undo()
         return stuck
 
