@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from plimsoll.kube.types import Labels, Node, NodeSelector, PersistentVolume, PersistentVolumeClaim, Taint
+from plimsoll.kube.types import Labels, Node, NodeSelector, Taint
+from plimsoll.kube.volumes import PersistentVolume, PersistentVolumeClaim
 from plimsoll.scheduling.requests import allocatable
 
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
