@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from plimsoll.kube.types import Pod
 from plimsoll.scheduling.classes import Classes
+from plimsoll.scheduling.collecting import collector_paused
 from plimsoll.scheduling.model import ComingNode, Packing, Template
 from plimsoll.scheduling.plan import Group, Plan
 from plimsoll.scheduling.snapshot import Snapshot
@@ -39,7 +40,7 @@ def pack(
     hold their pods; with it they are as much larger as kube-scheduler needs to bind the pods its own way, where it is not told
     where to put them.
     """
-    with asked(snapshot, pods, templates, coming=coming, headroom=headroom) as question:
+    with collector_paused(), asked(snapshot, pods, templates, coming=coming, headroom=headroom) as question:
         return answer(question)
 
 

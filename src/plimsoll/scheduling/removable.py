@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from plimsoll.scheduling.board import Board, Ints
 from plimsoll.scheduling.classes import PodClass, Shape
+from plimsoll.scheduling.collecting import collector_paused
 from plimsoll.scheduling.leaving import Leaving, Movers, slots_that_move
 from plimsoll.scheduling.model import Refusal, Removal, Rule
 from plimsoll.scheduling.neighbours import PLENTY
@@ -39,7 +40,8 @@ def removable(snapshot: Snapshot, node_names: Iterable[str]) -> list[Removal]:
     DaemonSets, mirror pods and terminating ones need no place. A node is judged as if it were gone: no spread counts its
     domain. The snapshot stays as it is.
     """
-    return _Removals(snapshot, list(dict.fromkeys(node_names))).answer()
+    with collector_paused():
+        return _Removals(snapshot, list(dict.fromkeys(node_names))).answer()
 
 
 class _Removals:
