@@ -204,13 +204,13 @@ class Plan:
         self.placer.expects_empty_hosts = False
         self._place_what_is_left()
 
-    def add_headroom(self, most_price: float) -> None:
-        """Make nodes so much larger that kube-scheduler finds a place for every pod, for at most that price in all."""
+    def add_headroom(self) -> None:
+        """Make nodes so much larger that kube-scheduler finds a place for every pod."""
         board = self.board
         rows = board.rows_to_make()
         if not rows:
             return
-        headroom = Headroom(board, rows, most_price)
+        headroom = Headroom(board, rows)
         sampled = headroom.sampled_rows
         arrivals = [
             Arrival(group.arrived[position], row, self.placer.view(group.pod_class), group.shape)

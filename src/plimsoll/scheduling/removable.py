@@ -8,13 +8,14 @@ rule knows of go to their last place from the start, others step by step, each s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plimsoll.scheduling.board import Board, Ints
 from plimsoll.scheduling.classes import PodClass, Shape
+from plimsoll.scheduling.collecting import collector_paused
+from plimsoll.scheduling.leaving import Leaving, Movers, slots_that_move
 from plimsoll.scheduling.model import Refusal, Removal, Rule
 from plimsoll.scheduling.neighbours import PLENTY
 from plimsoll.scheduling.placing import Placer
@@ -39,96 +40,44 @@ def removable(snapshot: Snapshot, node_names: Iterable[str]) -> list[Removal]:
     DaemonSets, mirror pods and terminating ones need no place. A node is judged as if it were gone: no spread counts its
     domain. The snapshot stays as it is.
     """
-    return _Removals(snapshot, list(dict.fromkeys(node_names))).answer()
-
-
-class Movers(NamedTuple):
-    """Pods of one class and shape that have to leave a node."""
-
-    pod_class: PodClass
-    shape: Shape
-    slots: list[int]
-
-
-class _Leaving:
-    """The pods that would have to leave each candidate, found for all of them in one sort; by row of the snapshot."""
-
-    def __init__(self, snapshot: Snapshot, rows: list[int]) -> None:
-        self._snapshot = snapshot
-        classes = snapshot.classes.classes
-        wanted = np.zeros(len(snapshot.nodes), np.bool_)
-        wanted[rows] = True
-        moves = np.array([not (c.stays or c.leaving) for c in classes], np.bool_)
-        slots = np.flatnonzero(snapshot.pod_rows >= 0)
-        if len(slots):
-            slots = slots[wanted[snapshot.pod_rows[slots]] & moves[snapshot.pod_classes[slots]]]
-        amounts = snapshot.shape_amounts()
-        share = amounts[: len(snapshot.capacity)] / np.maximum(1, snapshot.capacity.max(axis=1, initial=1))[:, None]
-        size = np.argsort(
-            np.argsort(-share.max(axis=0, initial=0.0), kind="stable")
-        )  # rank of each shape, largest first
-        keys = (snapshot.pod_rows[slots], size[snapshot.pod_shapes[slots]], snapshot.pod_classes[slots])
-        order = np.lexsort(keys[::-1])
-        changes = np.zeros(len(slots), np.bool_)
-        for key in keys:
-            changes |= np.diff(key[order], prepend=-1) != 0
-        self._slots: list[int] = slots[order].tolist()
-        starts = np.flatnonzero(changes)
-        of_groups = slots[order][starts]
-        self._starts: list[int] = [*starts.tolist(), len(slots)]  # where each group begins among the slots
-        self._classes: list[int] = snapshot.pod_classes[of_groups].tolist()
-        self._shapes: list[int] = snapshot.pod_shapes[of_groups].tolist()
-        rows_and_end = np.arange(len(snapshot.nodes) + 1, dtype=np.int32)
-        self._first_group: list[int] = np.searchsorted(snapshot.pod_rows[of_groups], rows_and_end).tolist()  # by row
-        self.class_indexes: list[int] = np.unique(snapshot.pod_classes[slots]).tolist()
-        self.amounts = np.zeros((amounts.shape[0], len(snapshot.nodes)), np.int64)  # resource × row
-        for resource in range(amounts.shape[0]):
-            weights = amounts[resource][snapshot.pod_shapes[slots]]
-            sums = np.bincount(snapshot.pod_rows[slots], weights, minlength=len(snapshot.nodes))
-            self.amounts[resource] = sums.astype(np.int64)
-
-    def slots(self, row: int) -> list[int]:
-        first, last = self._first_group[row : row + 2]
-        return self._slots[self._starts[first] : self._starts[last]]
-
-    def groups(self, row: int) -> list[Movers]:
-        """Largest first."""
-        classes, shapes = self._snapshot.classes.classes, self._snapshot.classes.shapes
-        first, last = self._first_group[row : row + 2]
-        return [
-            Movers(
-                classes[self._classes[group]],
-                shapes[self._shapes[group]],
-                self._slots[self._starts[group] : self._starts[group + 1]],
-            )
-            for group in range(first, last)
-        ]
+    with collector_paused():
+        return _Removals(snapshot, list(dict.fromkeys(node_names))).answer()
 
 
 class _Removals:
     def __init__(self, snapshot: Snapshot, names: list[str]) -> None:
         self.snapshot = snapshot
         self.names = names
-        self.leaving = _Leaving(snapshot, [snapshot.rows[name] for name in names if name in snapshot.rows])
-        classes = snapshot.classes.classes
-        self.board = Board(snapshot, [classes[index] for index in self.leaving.class_indexes])
+        slots = slots_that_move(snapshot, [snapshot.rows[name] for name in names if name in snapshot.rows])
+        indexes: list[int] = np.flatnonzero(np.bincount(snapshot.pod_classes[slots])).tolist()
+        self.board = Board(snapshot, [snapshot.classes.classes[index] for index in indexes])
         self.placer = Placer(self.board)
         self.row_of = {name: row for row, name in enumerate(self.board.names)}
-        rows = [snapshot.rows[name] for name in self.board.names]
-        self.wanted: Ints = self.leaving.amounts[:, rows]  # resource × row: what has to find a place if the node goes
         self.order = self._filling_order()
         self.free: dict[int, list[int]] = {}  # rows that are being filled, as plain integers
+        self._receivers: dict[int, Receivers | None] = {}  # by class
+        self._receivers_by_mask: dict[bytes, Receivers] = {}
+        self.leaving = Leaving(snapshot, slots, self._taken_for(indexes))
+        rows = [snapshot.rows[name] for name in self.board.names]
+        self.wanted: Ints = self.leaving.amounts[:, rows]  # resource × row: what has to find a place if the node goes
         # Free on all nodes that still take pods, added up: what is more than that finds no place, however it is cut.
         self.free_in_all: Ints = np.maximum(self.board.free[: len(self.wanted), : self.board.size], 0).sum(axis=1)
         self.destination = [-1] * len(snapshot.uids)  # slot → row
         self.passed_on: dict[int, dict[int, int]] = {}  # row → what it had taken in (slot) → row
         self.arrived: dict[int, list[Movers]] = {}  # row → what it took in
-        self._places: dict[
-            Shape, tuple[Ints, int]
-        ] = {}  # how often a shape fits on each row, and in all; until a node goes
+        # How often a shape fits on each row, and in all. Holds until a node goes.
+        self._places: dict[Shape, tuple[Ints, int]] = {}
         self._in_vain = 0
-        self._receivers: dict[int, Receivers | None] = {}  # by class
-        self._receivers_by_mask: dict[bytes, Receivers] = {}
+
+    def _taken_for(self, class_indexes: list[int]) -> NDArray[np.intp]:
+        """By class: the first of those which no rule tells apart from it."""
+        classes = self.snapshot.classes.classes
+        taken_for = np.arange(len(classes))
+        first: dict[int, int] = {}
+        for index in class_indexes:
+            if self.is_unnoticed(classes[index]):
+                taken_for[index] = first.setdefault(id(self.receivers_for(classes[index])), index)
+        return taken_for
 
     def _filling_order(self) -> NDArray[np.float64]:
         """Nodes that stay come first, the fullest of them first; then candidates, the last of the list first."""
