@@ -38,7 +38,7 @@ def pack(
 
     A pod that already runs in the snapshot is taken for one that has to move. Without `headroom`, new nodes are the cheapest that
     hold their pods; with it they are as much larger as kube-scheduler needs to bind the pods its own way, where it is not told
-    where to put them.
+    where to put them. For that, `pods` should be in the order in which they were made.
     """
     with collector_paused(), asked(snapshot, pods, templates, coming=coming, headroom=headroom) as question:
         return answer(question)

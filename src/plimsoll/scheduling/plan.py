@@ -149,9 +149,14 @@ class Plan:
             group = self.groups[index]
             items.append(Item(index, self.placer.view(group.pod_class), group.shape, self.left[index], group.size))
         for item in Bulk(self.placer, items).place():
+            group = self.groups[item.group]
+            if -1 not in item.rows:
+                self.placed.append((group, item.positions, item.rows))
+                self.left[item.group] = []
+                continue
             placed = [position for position, row in zip(item.positions, item.rows, strict=True) if row >= 0]
             if placed:
-                self.placed.append((self.groups[item.group], placed, [row for row in item.rows if row >= 0]))
+                self.placed.append((group, placed, [row for row in item.rows if row >= 0]))
                 self.left[item.group] = [p for p, row in zip(item.positions, item.rows, strict=True) if row < 0]
 
     def _hardest_first(self, group: Group) -> tuple[float, ...]:

@@ -153,14 +153,16 @@ class _Removals:
             places = np.full(board.size, PLENTY)
             for resource, amount in shape:
                 np.minimum(places, board.free[resource, : board.size] // amount, out=places)
-            places = np.where(board.alive[: board.size], np.maximum(places, 0), 0)
+            alive = board.alive[: board.size].copy()
+            alive[row] = True  # it is not while it is being emptied; its own places are taken off below
+            places = np.where(alive, np.maximum(places, 0), 0)
             self._places[shape] = (places, int(places.sum()))
         places, total = self._places[shape]
         return total - int(places[row]) < len(group.slots)
 
     def too_few_places(self, row: int, group: Movers) -> Refusal:
         places, total = self._places[group.shape]
-        pod, number = self.snapshot.described(group.slots[0]), len(group.slots)
+        pod, number = self.snapshot.first_named(group.slots), len(group.slots)
         others = f" and {number - 1} more like it" if number > 1 else ""
         words = f"pod {pod}{others} of node {self.board.names[row]} would need {number} places of"
         size = ", ".join(
@@ -182,7 +184,7 @@ class _Removals:
         slots = self.leaving.slots(self.snapshot.rows[name])
         others = f" and {len(slots) - 1} more pods" if len(slots) > 1 else ""
         pods = (
-            f"pod {self.snapshot.described(slots[0])}{others} of node {name}" if slots else f"what node {name} took in"
+            f"pod {self.snapshot.first_named(slots)}{others} of node {name}" if slots else f"what node {name} took in"
         )
         words = f"{pods} would need {asked} of {what}, all other nodes together have {free} free"
         return Refusal(Rule.RESOURCES, words)
@@ -370,5 +372,5 @@ class _Attempt:
         refusal = refused_by_existing(removals.placer.view(group.pod_class), group.shape)
         for row, amounts in self.saved.items():
             self.board.free[:, row] = amounts
-        pod = removals.snapshot.described(group.slots[0])
+        pod = removals.snapshot.first_named(group.slots)
         return Refusal(refusal.rule, f"pod {pod} has no other place: {refusal.message}")
