@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from benchmarks.packing import measure, workloads
 from benchmarks.packing.handover import handed_over
 from benchmarks.packing.peers import KARPENTER, KarpenterPlan, build, karpenter
-from benchmarks.packing.results import Results
+from benchmarks.packing.results import OWNERS, Results
 from benchmarks.report import progress
 
 _NAMES = ("K1", "C1", "C2", "C3", "handover")
 _SIZES = (500, 1_000, 2_000, 5_000, 10_000, 20_000)
 _SEEDS = (1, 2, 3)
+_OWNED_AT_MOST = 5_000  # pods
 
 
 def main() -> int:
@@ -25,6 +26,9 @@ def main() -> int:
     results = Results()
     if "K1" in wanted:
         results.k1 = _diverse(sizes, seeds, options.runs)
+        progress(f"K1, {OWNERS} owners")
+        owned = workloads.diverse_pods(min(max(sizes), _OWNED_AT_MOST), seeds[0], owners=OWNERS)
+        results.owned = measure.packed(owned, workloads.diverse_types(), options.runs, seeds[0])
     if "K1" in wanted and options.peers:
         results.karpenter = _beside(tuple(size for size in sizes if size <= options.peers_at_most), seeds[0])
     if "C1" in wanted:

@@ -18,6 +18,7 @@ QUOTED_PODS_PER_SECOND = {500: 224, 1_000: 230, 2_000: 241, 5_000: 133, 10_000: 
 QUOTED_C1_SECONDS, QUOTED_C2_SECONDS, QUOTED_C3_SECONDS = 4.07, 12.9, 14.6
 QUOTED_C1_NODES, QUOTED_C3_REMOVED = 2_595, 1_200
 
+OWNERS = 500
 _PROMISED_AT = (5_000, 10_000)  # pods
 _TIMES_FASTER = 300
 # Beyond what a straight line from 1,000 to 20,000 pods would give.
@@ -29,6 +30,7 @@ _GROWTH_AT_MOST = 1.5
 class Results:
     k1: list[Packed] = field(default_factory=list)
     karpenter: dict[int, KarpenterPlan] = field(default_factory=dict)  # by number of pods; of the first seed
+    owned: Packed | None = None  # K1's pods with a label each that tells their OWNERS apart
     c1: Packed | None = None
     c2: Packed | None = None
     c3: list[Emptied] = field(default_factory=list)
@@ -40,6 +42,8 @@ class Results:
         found: dict[str, Any] = {}
         if self.k1:
             found["K1"] = [{**_packed(run), "seed": run.seed, "price": run.price} for run in self.k1]
+        if self.owned:
+            found["K1owned"] = {**_packed(self.owned), "seed": self.owned.seed, "price": self.owned.price}
         if self.karpenter:
             found["karpenter"] = [
                 {
@@ -118,6 +122,12 @@ class Results:
                 _no_more(f"{name}: nodes", "nodes", runs[0].nodes, peer.nodes if peer else None),
                 _no_more(f"{name}: price", "an hour", runs[0].price, peer.price if peer else None),
                 _nothing_wrong(name, runs),
+            ]
+        if self.owned:
+            name = f"K1, {self.owned.pods:,} pods of {OWNERS} owners"
+            figures += [
+                Figure(name, "pods/s", self.owned.pods_per_second),
+                _nothing_wrong(name, [self.owned]),
             ]
         growth = self._growth()
         if growth is not None:
