@@ -13,7 +13,7 @@ from plimsoll.scheduling.model import ComingNode, Packing, Template
 from plimsoll.scheduling.plan import Group, Plan
 from plimsoll.scheduling.snapshot import Snapshot
 
-FEW_GROUPS = 400
+FEW_GROUPS = 200
 
 
 class Question(NamedTuple):
