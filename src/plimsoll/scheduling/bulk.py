@@ -78,13 +78,16 @@ class Bulk:
     @staticmethod
     def _zone_topology(items: Sequence[Item]) -> Topology | None:
         """The one key, other than hosts, over which most of these pods are spread or held together."""
+        pods: dict[View, int] = {}
+        for item in items:
+            pods[item.view] = pods.get(item.view, 0) + len(item.positions)
         votes: dict[str, int] = {}
         topologies: dict[str, Topology] = {}
-        for item in items:
-            for counter in item.view.counters:
+        for view, number in pods.items():
+            for counter in view.counters:
                 if not counter.topology.of_hosts:
                     topologies[counter.topology.key] = counter.topology
-                    votes[counter.topology.key] = votes.get(counter.topology.key, 0) + len(item.positions)
+                    votes[counter.topology.key] = votes.get(counter.topology.key, 0) + number
         return topologies[max(votes, key=votes.__getitem__)] if votes else None
 
     def _suits(self, view: View) -> bool:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from plimsoll.kube.types import Pod
+from plimsoll.scheduling.alike import merged
 from plimsoll.scheduling.classes import Classes
 from plimsoll.scheduling.collecting import collector_paused
 from plimsoll.scheduling.model import ComingNode, Packing, Template
@@ -59,7 +60,12 @@ def asked(
         for pod in pods:
             if pod.metadata.uid in snapshot.slots:
                 snapshot.remove(pod.metadata.uid)
-        yield Question(snapshot, grouped(snapshot.classes, pods), tuple(templates), tuple(coming), headroom)
+        templates, coming = tuple(templates), tuple(coming)
+        groups = grouped(snapshot.classes, pods)
+        for daemons in (*(template.daemons for template in templates), *(node.daemons for node in coming)):
+            for daemon in daemons:
+                snapshot.classes.of(daemon)  # their selectors may tell pods apart, too
+        yield Question(snapshot, merged(snapshot.classes, groups), templates, coming, headroom)
 
 
 def answer(question: Question) -> Packing:

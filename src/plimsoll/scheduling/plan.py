@@ -216,13 +216,13 @@ class Plan:
         if not rows:
             return
         headroom = Headroom(board, rows)
-        sampled = headroom.sampled_rows
-        arrivals = [
-            Arrival(group.arrived[position], row, self.placer.view(group.pod_class), group.shape)
-            for group, positions, rows in self.placed
-            for position, row in zip(positions, rows, strict=True)
-            if row in sampled
-        ]
+        arrivals = []
+        for group, positions, on in self.placed:
+            if not headroom.sampled_rows.isdisjoint(on):
+                view = self.placer.view(group.pod_class)
+                for position, row in zip(positions, on, strict=True):
+                    if row in headroom.sampled_rows:
+                        arrivals.append(Arrival(group.arrived[position], row, view, group.shape))
         self.sizes = headroom.choose(arrivals)
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────
