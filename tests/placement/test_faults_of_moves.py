@@ -19,6 +19,7 @@ from tests.faults.rules import on, works
 from tests.placement.faulty import Lives, NewStory, stories
 from tools.controlplane.cluster import ControlPlane
 
+pytestmark = pytest.mark.soak
 EVICT = on("create", "pods/eviction")
 
 
