@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from plimsoll.clock import RealClock
 from plimsoll.kube.client import Client
 from plimsoll.kube.credentials import load_credentials
+from tests.placement.faulty import NewStory, stories
 from tests.placement.webhook_cluster import empty
 from tools.controlplane.cluster import ControlPlane
 
@@ -38,3 +39,19 @@ def home(control_plane: ControlPlane) -> Iterator[str]:
     name = control_plane.add_namespace("home")
     yield name
     control_plane.remove_namespace(name)
+
+
+@pytest.fixture
+async def new_story(
+    control_plane: ControlPlane,
+    client: Client,
+    namespace: str,
+    home: str,
+    kwok_nodes: Callable[[str], list[str]],
+    tmp_path: Path,
+) -> AsyncIterator[NewStory]:
+    """Rebalances behind a proxy that lets faults strike; any number of them side by side."""
+    kwok_nodes("2 zone=a class=spot")
+    on_demand = set(kwok_nodes("2 zone=a class=on-demand"))
+    async with stories(control_plane, client, home, on_demand, tmp_path) as new:
+        yield new

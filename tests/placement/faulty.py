@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from msgspec.structs import replace
 
@@ -42,6 +42,16 @@ SHORT_LEASE = LeaderElection(
 PATIENCE_SECONDS = 240.0
 
 NewStory = Callable[..., AbstractAsyncContextManager["Story"]]
+
+
+def settings_in(home: str, namespace: str, *, election: LeaderElection | None = None) -> Config:
+    made = config(home, namespace)
+    return replace(
+        made,
+        operator=replace(made.operator, leader_election=election or LeaderElection(enabled=False)),
+        webhook=Webhook(mode="service"),  # somebody else's
+        kubernetes=Kubernetes(qps=500, burst=500, request_timeout=timedelta(seconds=10)),
+    )
 
 
 class Life:
@@ -140,15 +150,8 @@ class Story:
         self.rules, self.history, self.on_demand = rules, history, on_demand
         self.record: Record = proxy.record
 
-    def settings(self, *, election: LeaderElection | None = None, **placement: Any) -> Config:
-        made = config(self.home, self.namespace, **placement)
-        chosen = election or LeaderElection(enabled=False)
-        return replace(
-            made,
-            operator=replace(made.operator, leader_election=chosen),
-            webhook=Webhook(mode="service"),  # somebody else's
-            kubernetes=Kubernetes(qps=500, burst=500, request_timeout=timedelta(seconds=10)),
-        )
+    def settings(self, *, election: LeaderElection | None = None) -> Config:
+        return settings_in(self.home, self.namespace, election=election)
 
     async def life(self, name: str = "a", settings: Config | None = None) -> Life:
         return Life(await self.proxy.link(name), settings or self.settings())

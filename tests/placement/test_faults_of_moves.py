@@ -6,36 +6,18 @@ Whatever happens, the minimum stays ready and one replica at most is missing; af
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
-from plimsoll.kube.client import Client
 from tests.eventually import eventually
 from tests.faults import answers, invariants
 from tests.faults.faults import Answer, CrashAfter, CrashBefore, Fault, Misreport, ResetAfter, StaleList
 from tests.faults.rules import on, works
-from tests.placement.faulty import Lives, NewStory, stories
-from tools.controlplane.cluster import ControlPlane
+from tests.placement.faulty import Lives, NewStory
 
 pytestmark = pytest.mark.soak
 EVICT = on("create", "pods/eviction")
-
-
-@pytest.fixture
-async def new_story(
-    control_plane: ControlPlane,
-    client: Client,
-    namespace: str,
-    home: str,
-    kwok_nodes: Callable[[str], list[str]],
-    tmp_path: Path,
-) -> AsyncIterator[NewStory]:
-    kwok_nodes("2 zone=a class=spot")
-    on_demand = set(kwok_nodes("2 zone=a class=on-demand"))
-    async with stories(control_plane, client, home, on_demand, tmp_path) as new:
-        yield new
 
 
 @pytest.mark.parametrize("fault", [CrashBefore(), CrashAfter()], ids=["before", "after"])
