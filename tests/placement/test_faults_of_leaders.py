@@ -61,7 +61,7 @@ async def test_two_operators_without_an_election_between_them(new_story: NewStor
 
 
 async def test_a_few_campaigns(new_story: NewStory):
-    await _campaigns(new_story, range(1, 5))
+    await _campaigns(new_story, range(1, 4))
 
 
 @pytest.mark.soak
