@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import structs
+
 from plimsoll.allocation.containers import WekaContainer
 from plimsoll.allocation.inventory import Inventory, SharedDrive
 from plimsoll.allocation.marks import PROPOSED, marker_of, proposal_of
@@ -90,7 +92,9 @@ def test_what_others_wrote_in_lists_goes_back_to_the_letter() -> None:
 
 
 def test_a_lease_that_is_not_as_we_took_it_stops_everything() -> None:
-    for found in (None, lease(), own_lease("501"), lease(holder="default/c", nonce="you/1", version="500")):
+    another = structs.replace(own_lease(), metadata=structs.replace(own_lease().metadata, uid="another"))
+    foreign = lease(holder="default/c", nonce="you/1", version="500")
+    for found in (None, lease(), own_lease("501"), foreign, another):
         talk = Talk()
         talk.serve(container("a", drives=1))
         talk.applied()
@@ -203,6 +207,14 @@ def test_a_lost_status_stops_the_node() -> None:
     assert talk.end.blocker is not None
     assert talk.end.blocker.code == "AllocationLost"
     assert "default/a" in talk.end.detail
+
+
+def test_one_that_lost_the_name_of_its_node_too_stops_the_node_on_which_it_runs() -> None:
+    talk = Talk(running=frozenset({"a-uid"}))
+    talk.serve(container("a", node="", drives=1, uid="a-uid"), container("b", drives=1))
+    talk.applied()
+    assert talk.end.blocker is not None
+    assert talk.end.blocker.code == "AllocationLost"
 
 
 def test_everyone_who_waits_is_served_in_turn_and_a_shortage_stops_nobody_else() -> None:

@@ -53,6 +53,16 @@ def test_one_that_does_not_change_for_its_duration_is_taken() -> None:
     assert isinstance(talk.writes[0], Patch)
 
 
+def test_the_duration_that_its_holder_wrote_counts() -> None:
+    """Another version may be configured otherwise."""
+    talk = Talk(sighting=Sighting("lease-uid", "77", 985.0))
+    talk.found(lease(duration=60))
+    assert talk.end.word == "refused"
+    talk = Talk(sighting=Sighting("lease-uid", "77", 985.0))
+    talk.found(lease(duration=0))
+    assert isinstance(talk.writes[0], Patch), "one that says nothing lasts as long as ours"
+
+
 def test_a_lease_that_changed_meanwhile_is_respected_anew() -> None:
     talk = Talk(sighting=Sighting("lease-uid", "76", 900.0))
     talk.found(lease())
