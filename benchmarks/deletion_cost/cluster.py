@@ -17,8 +17,9 @@ from plimsoll.deletion_cost.spec import ENABLED
 from plimsoll.deletion_cost.values import COST
 from plimsoll.kube.client import Client
 from plimsoll.kube.credentials import load_credentials
+from plimsoll.kube.envelopes import WatchEvent
 from plimsoll.kube.resources import DEPLOYMENTS, PODS
-from plimsoll.kube.types import Pod, WatchEvent
+from plimsoll.kube.types import Pod
 
 NAMESPACE = "default"
 NAME = "web"

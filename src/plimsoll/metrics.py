@@ -42,6 +42,17 @@ class Metrics:
         self.blocked = self._gauge(
             "blocked", "Keys whose next step is blocked, by what blocks it", "controller", "code"
         )
+        # Under the names that dashboards of Spotalis already ask for.
+        self.last_seen = Gauge(
+            "spotalis_controller_last_seen_timestamp", "When a controller last decided anything, in seconds since 1970",
+            ("controller_name",), registry=self.registry,
+        )  # fmt: skip
+        self.leads = Gauge(
+            "spotalis_leader_election_status",
+            "1 while this process leads",
+            ("controller_name",),
+            registry=self.registry,
+        )
         self._measured: dict[str, Gauge] = {}
         self._counted: dict[str, Counter] = {}
         self._series: dict[tuple[str, Key], dict[tuple[str, tuple[str, ...]], None]] = {}
@@ -76,6 +87,11 @@ class Metrics:
                 counter = Counter(one.name, text, tuple(one.labels), registry=self.registry)
                 self._counted[one.name] = counter
             (counter.labels(**one.labels) if one.labels else counter).inc()
+
+    def led_by_us(self, controllers: Iterable[str], *, leading: bool) -> None:
+        self.leading.set(leading)
+        for name in controllers:
+            self.leads.labels(name).set(leading)
 
     def publish_relists(self, resource: str, total: int) -> None:
         """Count up to what a reflector has counted itself."""

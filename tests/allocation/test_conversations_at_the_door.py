@@ -13,8 +13,8 @@ from plimsoll.conversation import Answered, End, Found, Get, ListAll, Listed, Op
 from plimsoll.decision import Blocker, Converse, Create, Note, Patch, Ref
 from plimsoll.kube.client import Client
 from plimsoll.kube.credentials import load_credentials
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import CONFIGMAPS, Resource
-from plimsoll.kube.types import ConfigMap
 from tests.runtime.test_door import KEY, WHY, Stage
 from tools.controlplane.cluster import ControlPlane
 

@@ -13,7 +13,8 @@ from plimsoll.allocation.plan import Assignment
 from plimsoll.allocation.protocol import step
 from plimsoll.allocation.tenure import BATCH, Clearing, Proposing, State, Verifying
 from plimsoll.conversation import Answer, Answered, Found, ListAll, Reply, Request
-from plimsoll.kube.types import Lease, LeaseSpec, Metadata
+from plimsoll.kube.records import Lease, LeaseSpec
+from plimsoll.kube.types import Metadata
 from tests.model.world import MOMENT, Rules, Running, Store
 
 

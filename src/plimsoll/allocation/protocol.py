@@ -61,9 +61,9 @@ from plimsoll.conversation import (
     Unread,
 )
 from plimsoll.decision import Blocker, Create, Note, Patch, Reason, Ref
+from plimsoll.kube.records import Lease
 from plimsoll.kube.resources import LEASES
 from plimsoll.kube.store import is_older
-from plimsoll.kube.types import Lease
 
 ALLOCATED = Reason("ResourcesAllocated", "a container waits for drives or ports")
 CLEARED = Reason("StaleProposal", "the tenure in which this was proposed is over")

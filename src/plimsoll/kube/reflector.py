@@ -25,6 +25,7 @@ import structlog
 
 from plimsoll.clock import Clock
 from plimsoll.kube.backoff import Backoff
+from plimsoll.kube.envelopes import ListMetadata
 from plimsoll.kube.errors import (
     ApiError,
     Forbidden,
@@ -40,7 +41,7 @@ from plimsoll.kube.listing import ListReader
 from plimsoll.kube.liveness import Liveness
 from plimsoll.kube.sharing import share_with_relatives
 from plimsoll.kube.store import Name, Store, is_older
-from plimsoll.kube.types import KubeObject, ListMetadata
+from plimsoll.kube.types import KubeObject
 from plimsoll.kube.watch import DELETED, Bookmark, Event, EventDecoder, Lines, Undecodable
 
 log = structlog.get_logger()
@@ -108,7 +109,8 @@ class Reflector(Generic[T]):
         grace_seconds: how long a broken watch may take to open again before the view counts as not live.
         """
         self.store = store
-        self.relists: Counter[str] = Counter()  # lists begun, by cause: start, gone, expired, stale, undecodable, retry
+        # Lists begun, by cause: start, gone, expired, stale, silent, undecodable, retry.
+        self.relists: Counter[str] = Counter()
         self.events = 0  # received since the start, bookmarks too
         self._client = client
         self._clock = clock
@@ -320,7 +322,8 @@ class Reflector(Generic[T]):
             await self._wait_for_kind(error)
             return
         self._liveness.trouble = f"{plural}: {error}"
-        log.warning("watch broken", resource=plural, complete=self._complete, error=str(error))
+        tell = log.info if isinstance(error, Gone) else log.warning  # history is forgotten every five minutes
+        tell("cannot go on following", resource=plural, error=str(error))
         if not self._complete and _is_break(error):
             self._broken_lists += 1
             if self._streaming and self._broken_lists >= _BROKEN_LISTS:
