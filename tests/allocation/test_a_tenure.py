@@ -132,7 +132,9 @@ def test_a_write_that_the_server_refuses_is_tried_again_later_and_the_others_are
     talk.applied()
     talk.applied()
     assert talk.end.word == "failed", "a conflict would be tried again at once, and for ever"
-    assert "default/a could not be written" in talk.end.detail
+    (note,) = talk.end.notes
+    assert (note.regarding.name, note.reason, note.type) == ("a", "AllocationFailed", "Warning")
+    assert "the status of default/a could not be written" in note.message
 
 
 def test_a_commit_or_a_clearing_that_the_server_refuses_is_tried_again_later() -> None:

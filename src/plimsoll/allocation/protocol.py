@@ -27,6 +27,7 @@ from plimsoll.allocation.leases import NONCE, Sighting, may_be_taken, releasing,
 from plimsoll.allocation.marks import Proposal, proposal_of
 from plimsoll.allocation.places import WEKA_CONTAINERS, nodes_of
 from plimsoll.allocation.plan import Assignment, Plan, lost, make_plan, restore_plan
+from plimsoll.allocation.shortage import LONGEST_NOTE
 from plimsoll.allocation.tenure import (
     BATCH,
     Clearing,
@@ -174,10 +175,9 @@ def _unread(state: State, reply: Unread) -> Next:
 
 
 def _release(tenure: Tenure, end: End, moment: Moment, plan: Plan = NOTHING) -> Next:
-    if tenure.failure:
-        end = End(
-            "failed", tenure.failure, notes=end.notes
-        )  # the others were served; it is tried again, later each time
+    if tenure.failure is not None:
+        # The others were served; this one is tried again, later each time.
+        end = End("failed", tenure.failure.message, notes=(*end.notes, tenure.failure))
     why = Reason("ReleaseLease", f"the tenure on node {tenure.task.node} is over")
     return Releasing(tenure, end, plan), Together((Patch(tenure.lease, releasing(moment.now), why),))
 
@@ -237,8 +237,10 @@ def _cleared(state: Clearing, reply: Answered) -> Next:
 
 def _with_failure(tenure: Tenure, targets: Iterable[WekaContainer], answers: tuple[Answer, ...]) -> Tenure:
     for container, answer in zip(targets, answers, strict=True):
-        if answer.word in ("failed", "refused") and not tenure.failure:
-            return structs.replace(tenure, failure=f"{container.title} could not be written: {answer.detail}")
+        if answer.word in ("failed", "refused") and tenure.failure is None:
+            message = f"the status of {container.title} could not be written: {answer.detail}"[:LONGEST_NOTE]
+            note = Note(Ref.to(WEKA_CONTAINERS, container), "AllocationFailed", message, "Warning")
+            return structs.replace(tenure, failure=note)
     return tenure
 
 
