@@ -98,6 +98,25 @@ def test_another_who_is_faster_is_waited_for() -> None:
     assert talk.end.blocker is not None
 
 
+def test_a_lease_that_was_removed_meanwhile_is_made_the_next_time() -> None:
+    talk = Talk()
+    talk.found(lease(holder=""))
+    talk.answered("gone")
+    assert talk.end.blocker is not None
+    assert talk.end.blocker.code == "LeaseHeld"
+
+
+def test_a_namespace_that_is_not_there_is_named() -> None:
+    talk = Talk()
+    talk.found(None)
+    talk.answered("gone")
+    assert talk.end.word == "failed", "it is tried again, later each time"
+    assert talk.end.blocker is not None
+    assert talk.end.blocker.code == "NoLeaseNamespace"
+    assert "no namespace system" in talk.end.detail
+    assert "allocation.namespace" in talk.end.detail
+
+
 def test_after_a_lost_reply_the_nonce_decides() -> None:
     talk = Talk()
     talk.found(None)

@@ -116,7 +116,7 @@ def _look(state: Looking, lease: Lease | None, moment: Moment) -> Next:
     task = state.task
     body = taking(lease, identity=task.identity, nonce=state.nonce, times=task.times, now=moment.now)
     why = Reason("TakeLease", f"{task.identity} waits on node {task.node}")
-    taken = Taking(task, state.nonce, moment.at)
+    taken = Taking(task, state.nonce, moment.at, first=lease is None)
     if lease is None:
         return taken, Together((Create(LEASES, task.lease_namespace, task.lease_name, body, why),))
     seen = sighted(lease, task.sighting, moment.at)
@@ -132,6 +132,12 @@ def _taken(state: Taking, reply: Answered) -> Next:
         return _begin(task, answer.item, state.nonce, state.since)
     if answer.word == "unknown":
         return FindingOut(task, state.nonce, state.since), Get(LEASES, task.lease_namespace, task.lease_name)
+    if answer.word == "gone" and state.first:
+        message = (
+            f"there is no namespace {task.lease_namespace}, where the leases of nodes are kept: create it, or name another in "
+            "allocation.namespace"
+        )
+        return Ended(task), End("failed", message, Blocker("NoLeaseNamespace", message))
     if answer.word in ("conflict", "gone"):
         return _held(task, "another, who was faster", None)
     return Ended(task), End(answer.word, f"the lease could not be taken: {answer.detail}")

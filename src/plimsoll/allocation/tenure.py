@@ -65,6 +65,7 @@ class Taking(Struct, frozen=True):
     task: Task
     nonce: str
     since: float
+    first: bool  # there was no lease, and one is being made
 
 
 class FindingOut(Struct, frozen=True):
