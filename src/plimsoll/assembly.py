@@ -101,6 +101,9 @@ def deletion_cost(config: Config) -> DeletionCostController:
 
 def _allocation(config: Config) -> Controller:
     section = config.allocation
+    if config.operator.watch_namespaces:
+        message = "the controller allocation must see all containers of a node, in whatever namespace: leave it empty"
+        raise ConfigurationError([Problem("", "operator.watchNamespaces", message)])
     settings = AllocationSettings(
         namespace=section.namespace,
         ports_per_container=60 if section.reduced_ports else 100,
