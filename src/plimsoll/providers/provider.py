@@ -80,6 +80,9 @@ class MachineRequest(Struct, frozen=True):
     notes: str = ""
     labels: Labels = field(default_factory=dict)  # that its node is to carry
     taints: tuple[Taint, ...] = ()
+    # Set where the key was asked for before, maybe by another process, and no answer is known: since when. A provider whose
+    # lists lag behind then looks for the machine for a while before it orders another.
+    unanswered_since: datetime | None = None
 
 
 class Scope(Struct, frozen=True):
