@@ -57,6 +57,13 @@ class Machine(Struct, frozen=True):
     addresses: tuple[str, ...] = ()
     created_at: datetime | None = None
     message: str = ""  # the provider's own words on its state, above all on why it failed
+    resource_identifier: str = ""  # of the cluster that it was made for
+
+    def within(self, scope: Scope) -> bool:
+        """Whether a list of this scope names it."""
+        return (not scope.resource_identifier or scope.resource_identifier == self.resource_identifier) and (
+            not scope.group or scope.group == self.group
+        )
 
 
 class MachineRequest(Struct, frozen=True):
