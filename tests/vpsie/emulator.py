@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -66,7 +66,6 @@ class Emulator:
     machines: list[Vm] = field(default_factory=list)
     requests: list[Seen] = field(default_factory=list)
     url: str = ""
-    on_request: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self._faults: dict[str, deque[Fault]] = {}
@@ -74,10 +73,11 @@ class Emulator:
         self._next_id = 100
         self._next_token = 0
         self.hanging = asyncio.Event()
+        self._over = asyncio.Event()
 
-    def fail(self, request: str, *faults: Fault) -> None:
+    def fail(self, request: str, *faults: Fault, times: int = 1) -> None:
         """The next requests that begin so ("POST /vm") fail, one fault each."""
-        self._faults.setdefault(request, deque()).extend(faults)
+        self._faults.setdefault(request, deque()).extend(faults * times)
 
     def count(self, request: str = "") -> int:
         return sum(f"{seen.method} {seen.path}".startswith(request) for seen in self.requests)
@@ -107,6 +107,7 @@ class Emulator:
         try:
             yield self
         finally:
+            self._over.set()
             await runner.cleanup()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
@@ -115,7 +116,6 @@ class Emulator:
         text = await request.text()
         body = dict(await request.post()) if is_form else json.loads(text or "null")
         self.requests.append(Seen(request.method, path, dict(request.query), dict(request.headers), body))
-        self.on_request()
         if self.throttles and (response := self._throttled()):
             return response
         match self._fault(f"{request.method} {path}"):
@@ -127,8 +127,8 @@ class Emulator:
             case "hang":
                 self._answer(request, path, body)
                 self.hanging.set()
-                await asyncio.Event().wait()
-                raise AssertionError
+                await self._over.wait()
+                return _hang_up(request)
             case "huge":
                 self._answer(request, path, body)
                 return web.Response(body=b" " * (10 * 1024 * 1024 + 1) + b"{}", content_type="application/json")
@@ -265,6 +265,6 @@ def _no(status: int, message: str, headers: Mapping[str, str] | None = None) -> 
 
 
 def _hang_up(request: web.Request) -> web.Response:
-    assert request.transport is not None
-    request.transport.abort()
+    if request.transport is not None:
+        request.transport.abort()
     return web.Response()

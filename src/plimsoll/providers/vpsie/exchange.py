@@ -15,6 +15,7 @@ from yarl import URL
 
 from plimsoll.clock import Clock
 from plimsoll.kube.proxy import proxy_for
+from plimsoll.kube.transport import never_repeat
 from plimsoll.providers.vpsie.access import Access
 from plimsoll.providers.vpsie.breaker import Breaker
 
@@ -113,6 +114,7 @@ class Exchange:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None),  # time is taken by our own clock
                 headers={"User-Agent": "plimsoll"},
+                middlewares=(never_repeat,),
             )
         return self._session
 
