@@ -9,41 +9,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta
+
+from plimsoll.config.providers import Providers
+from plimsoll.config.section import NamespaceName, NonEmpty, ObjectName, Section, about, span
 
 ControllerName: TypeAlias = Literal["placement", "deletion-cost", "nodegroups", "allocation"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 LogFormat: TypeAlias = Literal["console", "json"]
-
-# The API server's own rules for these names (RFC 1123); `title` is what an error message says is expected.
-NamespaceName: TypeAlias = Annotated[
-    str,
-    Meta(
-        pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
-        title="the name of a namespace (lower-case letters, digits and -, at most 63)",
-    ),
-]
-ObjectName: TypeAlias = Annotated[
-    str,
-    Meta(
-        pattern=r"^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
-        title="the name of an object (lower-case letters, digits, - and ., at most 253)",
-    ),
-]
-NonEmpty: TypeAlias = Annotated[str, Meta(min_length=1, title="a text that is not empty")]
-
-
-class Section(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A group of keys. Its docstring introduces it in the generated reference."""
-
-
-def about(text: str) -> Meta:
-    return Meta(description=text)
-
-
-def span(text: str, *, at_least: str, whole_seconds: bool = False) -> Meta:
-    """A duration; its lower bound is written like any other duration."""
-    return Meta(description=text, extra={"at_least": at_least, "whole_seconds": whole_seconds})
 
 
 class LeaderElection(Section, frozen=True):
@@ -392,6 +365,7 @@ class Config(Section, frozen=True):
     controllers: Controllers = Controllers()
     placement: Placement = Placement()
     allocation: Allocation = Allocation()
+    providers: Providers = Providers()
     kubernetes: Kubernetes = Kubernetes()
     web: Web = Web()
     webhook: Webhook = Webhook()

@@ -67,7 +67,7 @@ class _NoReplyError(aiohttp.ClientError):
     """The connection ended without an answer. aiohttp repeats no error of this kind by itself."""
 
 
-async def _never_repeat(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+async def never_repeat(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
     """aiohttp sends a DELETE (and a GET) a second time where the connection broke, without telling. We decide that."""
     try:
         return await handler(request)
@@ -199,7 +199,7 @@ class Transport:
                 connector=aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=_KEEPALIVE_SECONDS),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers=_HEADERS,
-                middlewares=(_never_repeat,),
+                middlewares=(never_repeat,),
             )
         return self._sessions[urgent]
 

@@ -403,6 +403,13 @@ class ConfigMap(KubeObject, frozen=True, gc=False):
     data: Labels = field(default_factory=_nothing)
 
 
+class Secret(KubeObject, frozen=True, gc=False):
+    data: Labels = field(default_factory=_nothing)  # in base64
+
+    def __repr__(self) -> str:
+        return f"Secret({self.namespace}/{self.name}, …)"  # any repr may end up in a log
+
+
 class ClaimSpec(Part, frozen=True, gc=False):
     volume_name: str = ""
     storage_class_name: str | None = None

@@ -57,6 +57,13 @@ class Machine(Struct, frozen=True):
     addresses: tuple[str, ...] = ()
     created_at: datetime | None = None
     message: str = ""  # the provider's own words on its state, above all on why it failed
+    resource_identifier: str = ""  # of the cluster that it was made for
+
+    def within(self, scope: Scope) -> bool:
+        """Whether a list of this scope names it."""
+        return (not scope.resource_identifier or scope.resource_identifier == self.resource_identifier) and (
+            not scope.group or scope.group == self.group
+        )
 
 
 class MachineRequest(Struct, frozen=True):
@@ -80,6 +87,9 @@ class MachineRequest(Struct, frozen=True):
     notes: str = ""
     labels: Labels = field(default_factory=dict)  # that its node is to carry
     taints: tuple[Taint, ...] = ()
+    # Set where the key was asked for before, maybe by another process, and no answer is known: since when. A provider whose
+    # lists lag behind then looks for the machine for a while before it orders another.
+    unanswered_since: datetime | None = None
 
 
 class Scope(Struct, frozen=True):
