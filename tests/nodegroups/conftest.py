@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
+from plimsoll.metrics import Metrics
 from plimsoll.nodegroups.crds import crds
 from plimsoll.nodegroups.types import NODE_GROUPS, VPSIE_NODES
+from plimsoll.operator import connect
+from tests.nodegroups.live import Stage, config
 from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import ControlPlane
 
@@ -36,3 +40,12 @@ def _served(control_plane: ControlPlane, path: str) -> bool:
     except ApiError:
         return False
     return True
+
+
+@pytest.fixture
+async def stage(control_plane: ControlPlane, namespace: str, node_group_kinds: None) -> AsyncIterator[Stage]:
+    settings = config(namespace)
+    async with connect(settings, Metrics(), kubeconfig=Path(control_plane.kubeconfig), context=None) as client:
+        one = Stage(client, namespace)
+        yield one
+        await one.clear()
