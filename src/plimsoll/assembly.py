@@ -20,11 +20,13 @@ from plimsoll.nodegroups.controller import CLUSTER, NodeGroupController
 from plimsoll.nodegroups.observer import MachineObserver
 from plimsoll.nodegroups.settings import NodeGroupSettings
 from plimsoll.nodegroups.sightings import Sightings
+from plimsoll.nodegroups.situation import Check
 from plimsoll.operator import Observer
 from plimsoll.placement.capacity_order import Capacity
 from plimsoll.placement.classes import ClassRule, ClassRules
 from plimsoll.placement.controller import PlacementController
 from plimsoll.placement.distribution import Rounding
+from plimsoll.placement.node_removal import minimum_on_demand
 from plimsoll.placement.settings import PlacementSettings
 from plimsoll.placement.window import DisruptionWindow, parse_window
 from plimsoll.providers.provider import Provider
@@ -130,7 +132,16 @@ def _node_groups(config: Config) -> Controller:
         max_sighting_age=max(timedelta(minutes=1), 3 * section.poll_interval),
         sees_allocations=AllocationController.name in config.controllers.enabled,
     )
-    return NodeGroupController(settings, Sightings())
+    return NodeGroupController(settings, Sightings(), _known_by_others(config))
+
+
+def _known_by_others(config: Config) -> list[Check]:
+    """What the other controllers know against removing a node."""
+    enabled = config.controllers.enabled
+    if PlacementController.name not in enabled:
+        return []
+    placing = placement_settings(config)
+    return [lambda candidate, situation: minimum_on_demand(candidate.pods, situation.seen.view, placing)]
 
 
 def observers(

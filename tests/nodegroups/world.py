@@ -93,6 +93,8 @@ class Cloud:
         self.never_join: set[str] = set()  # offerings whose machines never become nodes
         self.lost_replies = 0  # of the next so many calls, done or not
         self.unreachable = False
+        self.stale = timedelta(0)  # lists show what was so long ago
+        self._shown: list[tuple[datetime, list[Machine]]] = []
         self._numbers = itertools.count(1)
 
     def create(self, action: CreateMachine, now: datetime) -> Machine:
@@ -129,6 +131,8 @@ class Cloud:
         shown = [
             machine if now < self.ready_at[machine.id] else _running(machine) for machine in self.machines.values()
         ]
+        self._shown.append((now, shown))
+        shown = next((then for at, then in reversed(self._shown) if at <= now - self.stale), [])
         able = [one if one.id not in self.sold_out else _sold_out(one) for one in self.offerings]
         places = {"dc-1": tuple(able), "dc-2": tuple(able)}
         can = Capabilities(idempotent_create=True, lists_by_group=True, makes_nodes=False)
@@ -158,6 +162,7 @@ class World:
         self.controller = NodeGroupController(self.settings, self.sightings)
         self.log: list[tuple[datetime, str]] = []
         self.crash_after: int | None = None  # writes until the process ends
+        self.crashes = 0
         self.evictions_refused: set[str] = set()  # pods
         self.volumes_held: set[str] = set()  # nodes
         self._typed: dict[Resource[Any], dict[tuple[str, str], tuple[str, Any]]] = {kind: {} for kind in KINDS}
@@ -205,6 +210,28 @@ class World:
     def scale(self, name: str, replicas: int) -> None:
         self.objects[REPLICASETS]["default", name]["spec"]["replicas"] = replicas
 
+    def unready(self, name: str, *, ready: bool = False) -> None:
+        body = copy.deepcopy(self.objects[NODES]["", name])
+        body["status"]["conditions"] = [{**_ready(self.now), "status": str(ready)}]
+        self._store(NODES, body)
+
+    def annotate_node(self, name: str, **annotations: str) -> None:
+        body = copy.deepcopy(self.objects[NODES]["", name])
+        body["metadata"].setdefault("annotations", {}).update(annotations)
+        self._store(NODES, body)
+
+    def bind(self, app: str, node: str) -> None:
+        """A pod that names its node itself, past every scheduler: taints do not hold it up."""
+        replica_set = self.objects[REPLICASETS]["default", app]
+        before = set(self.objects[PODS])
+        self._make_pod(replica_set)
+        (place,) = set(self.objects[PODS]) - before
+        body = copy.deepcopy(self.objects[PODS][place])
+        body["spec"]["nodeName"] = node
+        body["status"] = {"phase": "Running", "conditions": [_ready(self.now)]}
+        self._store(PODS, body)
+        replica_set["spec"]["replicas"] += 1
+
     def members(self) -> list[VPSieNode]:
         return self.typed(VPSIE_NODES)
 
@@ -243,9 +270,14 @@ class World:
 
     def restart(self) -> None:
         """The process is gone, with all that it remembered."""
+        self.crashes += 1
         self.crash_after = None
         self.sightings = Sightings()
         self.controller = NodeGroupController(self.settings, self.sightings)
+
+    def decide_all_without_others(self) -> None:
+        """The operator alone, on whatever the view shows."""
+        self._operator()
 
     def _operator(self) -> None:
         keys = [CLUSTER, *(VPSIE_NODES.key(one) for one in self.members())]

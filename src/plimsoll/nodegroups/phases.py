@@ -13,7 +13,7 @@ from plimsoll.kube.resources import NODES
 from plimsoll.kube.types import Condition, Node
 from plimsoll.nodegroups.blueprint import own_labels
 from plimsoll.nodegroups.provisioning import Order, failed, step
-from plimsoll.nodegroups.seen import Seen, machine_in, oldest_first
+from plimsoll.nodegroups.seen import Seen, machine_in, oldest_first, takes_pods
 from plimsoll.nodegroups.setbacks import accounted
 from plimsoll.nodegroups.types import FINALIZER, VPSIE_NODES, NodeGroup, VPSieNode, condition_of
 from plimsoll.nodegroups.writes import conditions_with, finalizers, leaving_taint, node_status, stamp, untaint
@@ -131,7 +131,7 @@ def _provisioning(node: VPSieNode, group: NodeGroup | None, seen: Seen) -> NodeD
 def _joining(node: VPSieNode, group: NodeGroup | None, seen: Seen) -> NodeDecision:
     there = seen.node_of(node)
     since = node.status.provisioned_at or node.status.created_at or seen.now
-    if there is not None and there.ready:
+    if there is not None and takes_pods(there):
         began = node.status.created_at or node.metadata.creation_timestamp or seen.now
         fields: dict[str, Any] = {
             "phase": "Ready",

@@ -71,8 +71,11 @@ def plan(
 
 
 def _takes_pods(member: VPSieNode, node: Node | None) -> bool:
-    """Whether the node stands in the picture as it is: one that is about to go, or not ready yet, does not."""
-    return node is not None and node.ready and not member.leaving
+    """Whether the node stands in the picture as it is.
+
+    One that is about to go does not. Nor does one that has not come to the end of its phases: its labels may still be missing.
+    """
+    return node is not None and node.ready and member.phase == "Ready" and not member.terminating
 
 
 def coming_nodes(groups: Iterable[GroupSeen], seen: Seen, sizes: Sizes, daemons: Sequence[Pod]) -> list[ComingNode]:

@@ -17,6 +17,13 @@ from plimsoll.nodegroups.types import BY_GROUP, NODE_GROUPS, VPSIE_NODES, NodeGr
 from plimsoll.providers.provider import Machine
 
 MIRROR = "kubernetes.io/config.mirror"
+_STARTING = frozenset(
+    {
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/network-unavailable",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+    }
+)
 
 
 class Seen(Struct, frozen=True):
@@ -91,6 +98,11 @@ def machine_in(sighting: Sighting, node: VPSieNode) -> Machine | None:
     if node.spec.vpsie_instance_id:
         return sighting.machines.get(node.spec.vpsie_instance_id)
     return sighting.by_key(node.uid)
+
+
+def takes_pods(node: Node) -> bool:
+    """Ready, and free of the taints that a new node has until everything about it is: pods can be bound to it."""
+    return node.ready and not any(taint.key in _STARTING for taint in node.spec.taints)
 
 
 def must_move(pods: Iterable[Pod]) -> list[Pod]:
