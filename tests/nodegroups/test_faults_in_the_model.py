@@ -8,7 +8,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from plimsoll.decision import Converse
 from plimsoll.kube.resources import NODES
+from plimsoll.nodegroups.removal import GivingBack
 from plimsoll.nodegroups.settings import NodeGroupSettings
 from plimsoll.nodegroups.types import VPSIE_NODES
 from plimsoll.nodegroups.writes import LEAVING
@@ -124,6 +126,30 @@ def test_a_pod_that_binds_during_the_drain_is_not_lost() -> None:
             break
     world.run(200)  # S6 is judged at every step
     settled(world, 1)
+
+
+def test_a_pod_that_binds_after_the_last_look_at_the_view() -> None:
+    """The view shows an empty node; the pod comes while the machine is about to be given back."""
+    world = World()
+    world.group(scaleDownPolicy=QUICK)
+    world.workload("web", 1)
+    world.run(40)
+    world.scale("web", 0)
+    late = 0
+    converse = world._converse
+
+    def first_a_pod(conversation: Converse) -> str:
+        nonlocal late
+        if isinstance(conversation.start, GivingBack) and not late:
+            late += 1
+            world.bind("web", conversation.start.node.node_name)
+        return converse(conversation)
+
+    world._converse = first_a_pod  # type: ignore[method-assign]
+    world.run(60)  # S6 is judged at every step
+    assert late == 1
+    (member,) = world.members()
+    assert member.phase == "Ready", "it is the only pod of its owner, so the node serves on"
 
 
 def test_someone_deletes_a_node_that_serves() -> None:

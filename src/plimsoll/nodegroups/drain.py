@@ -2,7 +2,7 @@
 
     Terminating, chosen      our taint is put on the node, and the scheduler is given time to see it
                 checked      every check has passed once more, on the tainted node; pods are evicted
-    Deleting                 no way back: the machine is given back, then the Node and the VPSieNode go
+    Deleting                 written just before the machine is given back: no way back; then the Node and the VPSieNode go
 
 Where each node stands is written in its VPSieNode (phase, and the reason of the condition `Draining`) and in the taint, so
 whoever leads next goes on from there. Until `Deleting` a verdict of "blocked", or a drain that takes too long, takes the taint away
@@ -187,9 +187,6 @@ def _give_back(node: VPSieNode, seen: Seen) -> NodeDecision:
         return _decision(
             node, Reason("ProviderUnknown", message), blocker=Blocker("ProviderUnknown", message), seen=seen
         )
-    if node.phase == "Terminating":
-        why = Reason("Empty", f"nothing is left on node {node.node_name}: {_why(node)}")
-        return _decision(node, why, node_status(node, {"phase": "Deleting"}, why))
     machine = machine_in(sighting, node)
     machine_id = node.spec.vpsie_instance_id or (machine.id if machine is not None else "")
     if not machine_id:

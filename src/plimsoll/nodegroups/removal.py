@@ -1,7 +1,8 @@
 """The conversation that gives a machine back: look once more at what is really there, and only then let it go.
 
-Nothing here relies on the view. The node is read, it must be ours and carry our taint; then its pods are listed, after the taint was
-seen: a pod that slipped in before it is among them.
+Nothing here relies on the view. That there is no way back is written down first; then the node is read, it must be ours and carry our
+taint; then its pods are listed, after the taint was seen: a pod that slipped in before it is among them. If anything speaks against it,
+what was written down is taken back: the provider was not asked.
 """
 
 from __future__ import annotations
@@ -26,33 +27,43 @@ class GivingBack(Struct, frozen=True):
     machine_id: str
     why: Reason
     sees_allocations: bool = False
-    step: Literal["start", "node", "pods", "containers", "asked", "recorded"] = "start"
+    announced: bool = False  # in this very conversation: only then is it certain that the provider was not asked before
+    objection: End | None = None
+    step: Literal["start", "announced", "node", "pods", "containers", "asked", "recorded", "withdrawn"] = "start"
 
 
 def step(state: GivingBack, reply: Reply) -> tuple[GivingBack, Request]:
     if isinstance(reply, Unread):
-        return state, End("failed", reply.detail)
+        return _withdraw(state, End("failed", reply.detail))
     name = state.node.node_name
     match state.step, reply:
         case "start", Opened():
-            return replace(state, step="node"), Get(NODES, "", name)
+            if state.node.phase == "Deleting":
+                return replace(state, step="node"), Get(NODES, "", name)
+            return replace(state, step="announced"), Together(
+                (node_status(state.node, {"phase": "Deleting"}, state.why),)
+            )
+        case "announced", Answered(answers=(answer,)):
+            if answer.word != "done" or not isinstance(answer.item, VPSieNode):
+                return state, End(answer.word, answer.detail)
+            return replace(state, node=answer.item, announced=True, step="node"), Get(NODES, "", name)
         case "node", Found(item=None):
             return _containers(state)
         case "node", Found(item=Node() as there):
             objection = _objection(state, there)
             if objection is not None:
-                return state, objection
+                return _withdraw(state, objection)
             return replace(state, step="pods"), ListAll(PODS, field_selector=f"spec.nodeName={name}")
         case "pods", Listed():
             left = must_move(pod for pod in reply.items if isinstance(pod, Pod))
             if left:
-                return state, End("conflict", f"pod {left[0].namespace}/{left[0].name} is on node {name}")
+                return _withdraw(state, End("conflict", f"pod {left[0].namespace}/{left[0].name} is on node {name}"))
             return _containers(state)
         case "containers", Listed():
             for container in reply.items:
                 if isinstance(container, CustomObject) and holds_on(container, name):
                     message = f"WekaContainer {container.namespace}/{container.name} holds drives on node {name}"
-                    return state, End("refused", message, Blocker("AllocationOnNode", message))
+                    return _withdraw(state, End("refused", message, Blocker("AllocationOnNode", message)))
             return _give_back(state)
         case "asked", Answered(answers=(answer,)):
             if answer.word != "done":
@@ -62,8 +73,17 @@ def step(state: GivingBack, reply: Reply) -> tuple[GivingBack, Request]:
             return replace(state, step="recorded"), Together((patch,))
         case "recorded", Answered(answers=(answer,)):
             return state, End(answer.word, answer.detail)
+        case "withdrawn", Answered():
+            return state, state.objection or End("conflict")
         case _:
             return state, End("failed", f"an answer that was not expected: {type(reply).__name__}")
+
+
+def _withdraw(state: GivingBack, objection: End) -> tuple[GivingBack, Request]:
+    if not state.announced:
+        return state, objection
+    back = node_status(state.node, {"phase": "Terminating"}, Reason("NotYet", objection.detail))
+    return replace(state, objection=objection, step="withdrawn"), Together((back,))
 
 
 def _objection(state: GivingBack, there: Node) -> End | None:
