@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import random
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ class Desk:
             "url": emulator.url, "clientId": "our-client-id", "clientSecret": "our-client-secret"
         }  # fmt: skip
         self.secret_reads = 0
+        self.restarted = False
         self._started: list[VpsieProvider] = []
         self.provider = self.start()
 
@@ -42,7 +44,7 @@ class Desk:
         self._started.append(self.provider)
         return self.provider
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         for provider in self._started:
             await provider.close()
 
@@ -60,7 +62,5 @@ class Desk:
 
 @pytest.fixture
 async def desk() -> AsyncIterator[Desk]:
-    async with Emulator(SkippingClock()).running() as emulator:
-        desk = Desk(emulator)
+    async with Emulator(SkippingClock()).running() as emulator, aclosing(Desk(emulator)) as desk:
         yield desk
-        await desk.close()

@@ -71,24 +71,24 @@ async def test_another_process_that_knows_of_the_order_waits_as_well(desk: Desk)
         await desk.create()
     desk.start()
     with pytest.raises(AmbiguousOutcome):
-        await desk.create(unanswered_since=asked_at)
+        await desk.create(last_asked_at=asked_at)
     desk.clock.push(100)
-    machine = await desk.create(unanswered_since=asked_at)
+    machine = await desk.create(last_asked_at=asked_at)
     assert machine.id == str(desk.emulator.machines[0].id)
     assert desk.emulator.keys == {"k1": 1}
 
 
 async def test_an_order_without_an_answer_from_long_ago_is_sent_anew(desk: Desk) -> None:
-    await desk.create(unanswered_since=desk.clock.now() - timedelta(seconds=121))
+    await desk.create(last_asked_at=desk.clock.now() - timedelta(seconds=121))
     assert desk.emulator.keys == {"k1": 1}
 
 
 async def test_a_clock_that_is_wrong_elsewhere_holds_an_order_back_for_two_minutes_at_most(desk: Desk) -> None:
     wrong = desk.clock.now() + timedelta(days=1)
     with pytest.raises(AmbiguousOutcome):
-        await desk.create(unanswered_since=wrong)
+        await desk.create(last_asked_at=wrong)
     desk.clock.push(121)
-    await desk.create(unanswered_since=wrong)
+    await desk.create(last_asked_at=wrong)
     assert desk.emulator.keys == {"k1": 1}
 
 

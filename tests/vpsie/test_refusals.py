@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from plimsoll.providers.errors import (
+    AmbiguousOutcome,
     MachineNotFound,
     OfferingUnavailable,
     ProviderError,
@@ -83,3 +84,16 @@ async def test_a_refused_order_was_not_carried_out(desk: Desk, reply: Any, kind:
     assert type(error.value) is kind
     await desk.create()
     assert desk.emulator.count("POST /vm") == 2
+
+
+async def test_what_was_refused_may_be_asked_for_again_at_once(desk: Desk) -> None:
+    desk.emulator.quota = 0
+    asked_at = desk.clock.now()
+    with pytest.raises(QuotaExceeded):
+        await desk.create()
+    with pytest.raises(QuotaExceeded):
+        await desk.create(last_asked_at=asked_at)
+    desk.emulator.quota = 1
+    desk.start()
+    with pytest.raises(AmbiguousOutcome):
+        await desk.create(last_asked_at=asked_at)  # another process does not know what was answered

@@ -87,9 +87,9 @@ class MachineRequest(Struct, frozen=True):
     notes: str = ""
     labels: Labels = field(default_factory=dict)  # that its node is to carry
     taints: tuple[Taint, ...] = ()
-    # Set where the key was asked for before, maybe by another process, and no answer is known: since when. A provider whose
-    # lists lag behind then looks for the machine for a while before it orders another.
-    unanswered_since: datetime | None = None
+    # Where it is not the first time: when the key was last asked for, in whatever process, as the asker wrote it down before
+    # asking. A provider whose lists lag behind then looks for the machine for a while before it orders another.
+    last_asked_at: datetime | None = None
 
 
 class Scope(Struct, frozen=True):

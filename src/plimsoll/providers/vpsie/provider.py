@@ -20,7 +20,7 @@ from plimsoll.providers.plugins import Setup
 from plimsoll.providers.provider import Capabilities, Machine, MachineRequest, Offering, Scope
 from plimsoll.providers.vpsie.api import VpsieApi
 from plimsoll.providers.vpsie.credentials import secret_in_cluster
-from plimsoll.providers.vpsie.lag import LISTED_SECONDS, Lag
+from plimsoll.providers.vpsie.lag import Lag
 from plimsoll.providers.vpsie.listing import whole_list
 from plimsoll.providers.vpsie.marks import machine_of, mark_for, mark_of, order_body
 from plimsoll.providers.vpsie.wire import Garbled, OfferingRow, Vm, as_type, data_of
@@ -76,6 +76,9 @@ class VpsieProvider:
                 if machine := await self._find_soon(request.key):
                     return machine
                 raise
+            except ProviderError:
+                self._lag.refused(request.key)
+                raise
             machine = await self._ordered(request, reply)
             self._lag.ordered(machine)
             return machine
@@ -113,10 +116,8 @@ class VpsieProvider:
 
     def _wait_for_an_answer(self, request: MachineRequest) -> None:
         """AmbiguousOutcome while a machine of an earlier order may still turn up."""
-        if request.unanswered_since is not None:
-            # From here on by our own clock: another machine's may be wrong by hours.
-            passed = (self._clock.now() - request.unanswered_since).total_seconds()
-            self._lag.unanswered(request.key, min(LISTED_SECONDS, LISTED_SECONDS - passed))
+        if request.last_asked_at is not None:
+            self._lag.asked_before(request.key, request.last_asked_at)
         left = self._lag.unanswered_seconds_left(request.key)
         if left > 0:
             raise AmbiguousOutcome(
