@@ -16,11 +16,13 @@ from plimsoll.deletion_cost.algorithms import Algorithms, discover
 from plimsoll.deletion_cost.controller import DeletionCostController
 from plimsoll.deletion_cost.spec import DeletionCostSettings
 from plimsoll.durations import format_duration
+from plimsoll.kube.client import Client
 from plimsoll.nodegroups.controller import CLUSTER, NodeGroupController
 from plimsoll.nodegroups.observer import MachineObserver
 from plimsoll.nodegroups.settings import NodeGroupSettings
 from plimsoll.nodegroups.sightings import Sightings
 from plimsoll.nodegroups.situation import Check
+from plimsoll.nodegroups.usage import Measured, UsageObserver
 from plimsoll.operator import Observer
 from plimsoll.placement.capacity_order import Capacity
 from plimsoll.placement.classes import ClassRule, ClassRules
@@ -132,7 +134,8 @@ def _node_groups(config: Config) -> Controller:
         max_sighting_age=max(timedelta(minutes=1), 3 * section.poll_interval),
         sees_allocations=AllocationController.name in config.controllers.enabled,
     )
-    return NodeGroupController(settings, Sightings(), _known_by_others(config))
+    measured = Measured() if section.utilization_source == "metrics" else None
+    return NodeGroupController(settings, Sightings(), _known_by_others(config), measured)
 
 
 def _known_by_others(config: Config) -> list[Check]:
@@ -145,18 +148,19 @@ def _known_by_others(config: Config) -> list[Check]:
 
 
 def observers(
-    config: Config, running: Sequence[Controller], providers: Mapping[str, Provider], clock: Clock
+    config: Config, running: Sequence[Controller], client: Client, providers: Mapping[str, Provider], clock: Clock
 ) -> list[Observer]:
-    """What looks at providers for the controllers that need it. In read-only mode nobody does: no provider is called."""
-    if config.operator.read_only_mode:
-        return []
-    return [
-        MachineObserver(
-            one.sightings, providers, clock, interval=config.nodegroups.poll_interval, cluster_key=CLUSTER
-        )
-        for one in running
-        if isinstance(one, NodeGroupController)
-    ]  # fmt: skip
+    """What looks beyond the view for the controllers that need it. In read-only mode no provider is called."""
+    interval = config.nodegroups.poll_interval
+    found: list[Observer] = []
+    for one in running:
+        if not isinstance(one, NodeGroupController):
+            continue
+        if not config.operator.read_only_mode:
+            found.append(MachineObserver(one.sightings, providers, clock, interval=interval, cluster_key=CLUSTER))
+        if one.measured is not None:
+            found.append(UsageObserver(one.measured, client, clock, interval=interval, cluster_key=CLUSTER))
+    return found
 
 
 MAKERS: Mapping[str, Callable[[Config], Controller]] = {

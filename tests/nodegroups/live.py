@@ -40,7 +40,7 @@ OFFERINGS = (
 AT_ONCE = Kwok(create_delay=timedelta(0), delete_delay=timedelta(0), offerings=OFFERINGS)
 
 
-def config(home: str, **section: Any) -> Config:
+def config(home: str, *, election: LeaderElection = ELECTION, **section: Any) -> Config:
     quick = {
         "poll_interval": timedelta(seconds=1),
         "unschedulable_pod_grace": timedelta(0),
@@ -50,7 +50,7 @@ def config(home: str, **section: Any) -> Config:
     }
     return Config(
         operator=OperatorConfig(
-            namespace=home, audit_log="", leader_election=ELECTION,
+            namespace=home, audit_log="", leader_election=election,
             disruption_limits=DisruptionLimits(per_workload=1000, per_cluster=1000),
         ),
         controllers=Controllers(enabled=("nodegroups",)),
@@ -60,8 +60,8 @@ def config(home: str, **section: Any) -> Config:
 
 
 class Running:
-    def __init__(self, operator: Operator, controller: NodeGroupController) -> None:
-        self.operator, self.controller = operator, controller
+    def __init__(self, operator: Operator, controller: NodeGroupController, life: asyncio.Task[Any]) -> None:
+        self.operator, self.controller, self.life = operator, controller, life
 
     def counted(self, name: str, **labels: str) -> float:
         return self.operator.metrics.registry.get_sample_value(name, labels) or 0.0
@@ -90,11 +90,11 @@ async def operating(
         providers: dict[str, Provider] = {"kwok": provider(made)}
         operator = Operator(
             settings, client, [controller], clock=time, metrics=metrics, name=name, providers=providers,
-            observers=observers(settings, [controller], providers, time),
+            observers=observers(settings, [controller], client, providers, time),
         )  # fmt: skip
         life = asyncio.create_task(operator.run(stop))
         try:
-            yield Running(operator, controller)
+            yield Running(operator, controller, life)
         finally:
             stop.set()
             await asyncio.gather(life, return_exceptions=True)

@@ -16,8 +16,10 @@ from plimsoll.kube.resources import NODES
 from plimsoll.nodegroups.controller import NodeGroupController
 from plimsoll.nodegroups.observer import MachineObserver
 from plimsoll.nodegroups.settings import NodeGroupSettings
+from plimsoll.nodegroups.usage import Measured
 from tests.nodegroups.world import World
 
+NOBODY: Any = None  # no call to the API server is part of this
 QUICK = {"underutilizationDuration": "20s", "cooldownSeconds": 10}
 
 
@@ -38,19 +40,33 @@ def test_it_runs_only_where_it_is_named() -> None:
 
 def test_nobody_asks_providers_in_read_only_mode() -> None:
     config = Config(operator=OperatorConfig(read_only_mode=True), controllers=Controllers(enabled=("nodegroups",)))
-    assert observers(config, controllers(config), {}, RealClock()) == []
+    assert observers(config, controllers(config), NOBODY, {}, RealClock()) == []
 
 
 def test_poll_interval() -> None:
     config = Config(
         controllers=Controllers(enabled=("nodegroups",)), nodegroups=NodeGroups(poll_interval=timedelta(minutes=2))
     )
-    (observer,) = observers(config, controllers(config), {}, RealClock())
+    (observer,) = observers(config, controllers(config), NOBODY, {}, RealClock())
     assert isinstance(observer, MachineObserver)
     assert observer._interval == timedelta(minutes=2)
     assert settings(poll_interval=timedelta(minutes=2)).max_sighting_age == timedelta(minutes=6), (
         "or none would be fresh"
     )
+
+
+def test_utilization_source() -> None:
+    def made(source: str) -> tuple[Measured | None, list[str]]:
+        section = NodeGroups(utilization_source=source)  # type: ignore[arg-type]
+        config = Config(controllers=Controllers(enabled=("nodegroups",)), nodegroups=section)
+        (controller,) = controllers(config)
+        assert isinstance(controller, NodeGroupController)
+        return controller.measured, [
+            type(one).__name__ for one in observers(config, [controller], NOBODY, {}, RealClock())
+        ]
+
+    assert made("requests") == (None, ["MachineObserver"])
+    assert made("metrics") == (Measured(), ["MachineObserver", "UsageObserver"])
 
 
 def test_unschedulable_pod_grace() -> None:

@@ -93,7 +93,7 @@ async def _run(
             try:
                 operator = Operator(
                     config, client, controllers, clock=RealClock(), metrics=metrics, name=name, providers=providers.usable,
-                    observers=observers(config, controllers, providers.usable, RealClock()),
+                    observers=observers(config, controllers, client, providers.usable, RealClock()),
                 )  # fmt: skip
             except OSError as error:
                 log.error("operator.auditLog cannot be written", file=error.filename, error=error.strerror)  # noqa: TRY400

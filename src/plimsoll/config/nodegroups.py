@@ -35,6 +35,13 @@ class NodeGroups(Section, frozen=True):
             at_least="0s",
         ),
     ] = timedelta(seconds=2)
+    utilization_source: Annotated[
+        Literal["requests", "metrics"],
+        about(
+            "What makes a node little used: what its pods request, or what metrics.k8s.io measures. With `metrics`, nodes of which "
+            "nothing recent is known stay."
+        ),
+    ] = "requests"
     poll_interval: Annotated[
         timedelta, span("How often providers are asked which machines there are.", at_least="1s")
     ] = timedelta(seconds=10)

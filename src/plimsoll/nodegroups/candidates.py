@@ -8,15 +8,16 @@ from datetime import datetime
 from plimsoll.nodegroups.seen import GroupSeen, Seen, must_move, oldest_first
 from plimsoll.nodegroups.situation import Candidate
 from plimsoll.nodegroups.spec import underutilization_duration
+from plimsoll.nodegroups.usage import Measured
 from plimsoll.nodegroups.utilisation import Utilisation, utilisation_of
 
 
-def utilisations(groups: Sequence[GroupSeen], seen: Seen) -> dict[str, Utilisation]:
-    """Of every node that belongs to a group, by the Node's UID."""
+def utilisations(groups: Sequence[GroupSeen], seen: Seen, measured: Measured | None = None) -> dict[str, Utilisation]:
+    """Of every node that belongs to a group, by the Node's UID: as it is measured, or else as it is requested."""
     found = {}
     for group in groups:
         for node in group.nodes.values():
-            used = utilisation_of(node, seen.pods_on(node.name))
+            used = measured.of(node, seen.now) if measured else utilisation_of(node, seen.pods_on(node.name))
             if used is not None:
                 found[node.uid] = used
     return found

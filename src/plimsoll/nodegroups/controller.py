@@ -52,6 +52,7 @@ from plimsoll.nodegroups.types import (
     NodeGroup,
     VPSieNode,
 )
+from plimsoll.nodegroups.usage import Measured
 from plimsoll.nodegroups.utilisation import LowSince
 from plimsoll.nodegroups.writes import conditions_with, group_status, leaving_taint, node_status, stamp, untaint
 
@@ -75,10 +76,20 @@ class NodeGroupController:
         *(Permission(GROUP, kind, "patch") for kind in ("vpsienodes/status", "nodegroups/status")),
     )
 
-    def __init__(self, settings: NodeGroupSettings, sightings: Sightings, further_checks: Sequence[Check] = ()) -> None:
-        """`further_checks`: what others than the node groups know against removing a node."""
+    def __init__(
+        self,
+        settings: NodeGroupSettings,
+        sightings: Sightings,
+        further_checks: Sequence[Check] = (),
+        measured: Measured | None = None,
+    ) -> None:
+        """
+        further_checks: what others than the node groups know against removing a node.
+        measured: where a node counts as little used by what it really uses, not by what its pods request.
+        """
         self._settings = settings
         self.sightings = sightings
+        self.measured = measured
         self._further_checks = tuple(further_checks)
         self._picture = Picture()
         self._low_since = LowSince()
@@ -132,7 +143,7 @@ class NodeGroupController:
         waiting = waiting_pods(seen.view[PODS], seen.now, seen.settings.unschedulable_pod_grace)
         daemons = daemon_pods(seen.view[DAEMONSETS])
         growth = grow(sound, waiting.pods, seen, snapshot, daemons)
-        used = utilisations(sound, seen)
+        used = utilisations(sound, seen, self.measured)
         low = {
             node.uid: (measured := used.get(node.uid)) is not None and measured.below(one.group)
             for one in sound
