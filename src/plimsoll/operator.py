@@ -6,9 +6,9 @@ import asyncio
 import os
 import socket
 import uuid
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
@@ -34,12 +34,14 @@ from plimsoll.kube.resources import (
     PODS,
     REPLICASETS,
     STATEFULSETS,
+    Key,
     Resource,
 )
 from plimsoll.kube.store import GatheredStore, Store, View
 from plimsoll.kube.types import KubeObject, Node
 from plimsoll.memory import DisruptionMemory
 from plimsoll.metrics import Metrics
+from plimsoll.providers.provider import Provider
 from plimsoll.reconcile import Reconciler
 
 log = structlog.get_logger()
@@ -58,6 +60,14 @@ def identity() -> str:
     return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}"
 
 
+class Observer(Protocol):
+    """Looks at something beside the cluster for one controller, for as long as the operator runs."""
+
+    controller: str
+
+    async def run(self, view: View, leading: Callable[[], bool], look_at: Callable[[Key], None]) -> None: ...
+
+
 class Operator:
     """Everything, wired. `run` returns the exit code; `not_alive` and `not_ready` say why, or None."""
 
@@ -70,11 +80,14 @@ class Operator:
         clock: Clock,
         metrics: Metrics,
         name: str,
+        providers: Mapping[str, Provider] | None = None,
+        observers: Sequence[Observer] = (),
     ) -> None:
         self._config = config
         self._client = client
         self._clock = clock
         self.metrics = metrics
+        self._observers = observers
         self._ended: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
         self._beginning: asyncio.Task[None] | None = None
         self._losses_to_keep = asyncio.Event()
@@ -104,7 +117,7 @@ class Operator:
         self._door = Door(
             client, self.view, clock, identity=name, leadership=leadership, ledger=self._ledger, memory=self._memory,
             own_writes=self._own_writes, recorder=self._recorder, metrics=metrics, audit=self._audit,
-            read_only=config.operator.read_only_mode,
+            read_only=config.operator.read_only_mode, providers=providers,
         )  # fmt: skip
         self.reconcilers = [
             Reconciler(
@@ -181,6 +194,10 @@ class Operator:
             self._spawn(reflector.run(), f"watch {r.plural} {ns}") for (r, ns), reflector in self._reflectors.items()
         ]
         background.append(self._spawn(self._watch_over_views(), "watchdog"))
+        queues = {reconciler.controller.name: reconciler.queue for reconciler in self.reconcilers}
+        for observer in self._observers:
+            looking = observer.run(self.view, lambda: self.leading, queues[observer.controller].add)
+            background.append(self._spawn(looking, f"observer of {observer.controller}"))
         recorder = self._spawn(self._recorder.run(), "events")
         election = self._spawn(self._election.run(), "election") if self._election else None
         working = [self._spawn(r.run(), f"controller {r.controller.name}") for r in self.reconcilers]

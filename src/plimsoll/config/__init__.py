@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta
 
+from plimsoll.config.nodegroups import NodeGroups
 from plimsoll.config.providers import Providers
 from plimsoll.config.section import NamespaceName, NonEmpty, ObjectName, Section, about, span
 
@@ -156,8 +157,8 @@ class Controllers(Section, frozen=True):
     enabled: Annotated[
         tuple[ControllerName, ...],
         about(
-            "The controllers that run; empty: all but `allocation`, which must be named: another allocator may be at work. "
-            "`--controllers` sets it."
+            "The controllers that run; empty: all but `allocation` and `nodegroups`, which must be named: they need kinds of their "
+            "own, and others may be at the same work. `--controllers` sets it."
         ),
     ] = ()
     reconcile_interval: Annotated[
@@ -366,6 +367,7 @@ class Config(Section, frozen=True):
     controllers: Controllers = Controllers()
     placement: Placement = Placement()
     allocation: Allocation = Allocation()
+    nodegroups: NodeGroups = NodeGroups()
     providers: Providers = Providers()
     kubernetes: Kubernetes = Kubernetes()
     web: Web = Web()
