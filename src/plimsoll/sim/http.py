@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
 from pathlib import Path
 from typing import Self
@@ -36,7 +35,7 @@ class HttpServer:
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=_LARGEST_BODY_BYTES)
         app.router.add_route("*", "/{path:.*}", self._serve)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", self._wanted_port)
         await site.start()
@@ -50,17 +49,17 @@ class HttpServer:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         headers = request.headers
-        answer = await self._api.handle(
-            Request(
-                method=request.method,
-                path=request.path,
-                params=dict(request.query),
-                body=await request.read(),
-                content_type=headers.get("Content-Type", "application/json"),
-                accept=headers.get("Accept", "application/json"),
-                user_agent=headers.get("User-Agent", ""),
-            )
+        asked = Request(
+            method=request.method,
+            path=request.path,
+            params=dict(request.query),
+            body=await request.read(),
+            content_type=headers.get("Content-Type", "application/json"),
+            accept=headers.get("Accept", "application/json"),
+            user_agent=headers.get("User-Agent", ""),
         )
+        # A write that has begun is carried out, also when nobody waits for the answer any more.
+        answer = await asyncio.shield(self._api.handle(asked))
         if answer.watch is not None:
             return await _stream(request, answer)
         if answer.text is not None:
@@ -89,19 +88,15 @@ async def _stream(request: web.Request, answer: Answer) -> web.StreamResponse:
     watch = answer.watch
     if watch is None:
         raise TypeError("only a watch is streamed")
-    chunks = watch.chunks()
     try:
         await response.prepare(request)
-        async for chunk in chunks:
+        async for chunk in watch.chunks():
             await response.write(chunk)
-    except (ConnectionError, asyncio.CancelledError):
-        # Whoever watched is gone.
-        watch.close()
-        raise
+        await response.write_eof()
+    except ConnectionError:
+        pass  # whoever watched is gone
     finally:
         watch.close()
-    with contextlib.suppress(ConnectionError):
-        await response.write_eof()
     return response
 
 

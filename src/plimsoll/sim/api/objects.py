@@ -24,7 +24,7 @@ from plimsoll.sim.api.writing import Writer
 
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
 STRATEGIC, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
-_APPLY_FORMS = (APPLY, "application/apply-patch+json")
+APPLY_FORMS = (APPLY, "application/apply-patch+json")
 _PATCHES = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
 
 
@@ -84,7 +84,7 @@ class Objects:
         subresource: str = "", manager: str = "", force: bool = False, dry_run: bool = False,
     ) -> tuple[Json, bool]:  # fmt: skip
         """The object after the patch, and whether it was made by it."""
-        if form in _APPLY_FORMS:
+        if form in APPLY_FORMS:
             return await self._apply(
                 kind, namespace, name, body, subresource=subresource, manager=manager, force=force, dry_run=dry_run
             )

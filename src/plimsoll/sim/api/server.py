@@ -17,7 +17,7 @@ from plimsoll.sim.api.documents import Json, name_of, namespace_of
 from plimsoll.sim.api.event_forms import shown_form
 from plimsoll.sim.api.kinds import Kind
 from plimsoll.sim.api.listing import Lists
-from plimsoll.sim.api.objects import Objects
+from plimsoll.sim.api.objects import APPLY_FORMS, Objects
 from plimsoll.sim.api.scaling import scale_of
 from plimsoll.sim.api.selecting import matcher
 from plimsoll.sim.api.status import Refused, bad_request, expired, method_not_allowed, no_such_resource
@@ -253,8 +253,10 @@ class ApiServer:
                 return Answer(200, self._shown(request, target, after))
             case "PATCH", _:
                 form = request.content_type.partition(";")[0].strip()
+                # Who applies must say who it is; of others the name of their program will do.
+                manager = request.params.get("fieldManager", "") if form in APPLY_FORMS else _manager(request)
                 after, made = await self.objects.patch(
-                    kind, namespace, name, _document(request), form, subresource=part, manager=_manager(request),
+                    kind, namespace, name, _document(request), form, subresource=part, manager=manager,
                     force=request.params.get("force") in _TRUE, dry_run=dry_run,
                 )  # fmt: skip
                 return Answer(201 if made else 200, self._shown(request, target, after))
