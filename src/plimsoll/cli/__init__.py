@@ -13,6 +13,7 @@ from plimsoll import __version__
 # By name: the module, and what the command is called in it.
 _COMMANDS = {
     "allocation": ("allocation", "allocation"),
+    "cluster": ("cluster", "cluster"),
     "config": ("config_cmd", "config"),
     "explain": ("explain", "explain"),
     "manifests": ("manifests", "manifests"),
