@@ -17,12 +17,12 @@ from plimsoll.clock import RealClock
 from plimsoll.logs import set_up_logging
 from plimsoll.metrics import Metrics
 from plimsoll.operator import Operator, connect, identity
-from tests.allocation.stage import config, settings
+from tests.allocation.stage import SHORT_LEASE, config, settings
 
 
 async def _run(kubeconfig: Path, namespace: str) -> int:
     made, metrics, stop = config(namespace), Metrics(), asyncio.Event()
-    controller = AllocationController(settings(namespace), nonce=identity())
+    controller = AllocationController(settings(namespace, times=SHORT_LEASE), nonce=identity())
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with connect(made, metrics, kubeconfig=kubeconfig, context=None) as client:
         operator = Operator(made, client, [controller], clock=RealClock(), metrics=metrics, name=identity())

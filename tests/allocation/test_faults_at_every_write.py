@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.allocation.conftest import NewStage
-from tests.allocation.stage import Stage
+from tests.allocation.stage import SHORT_LEASE, Stage
 from tests.faults import answers
 from tests.faults.calls import Call
 from tests.faults.faults import CrashAfter, CrashBefore, Fault, Misreport, ResetAfter
@@ -41,6 +41,7 @@ async def _tell_the_story(stage: Stage) -> int:
 
 async def _strike(new_stage: NewStage, fault: Fault, nth: int, lives: int) -> None:
     async with new_stage() as stage:
+        stage.times = SHORT_LEASE  # the successor waits until it has run out
         rule = stage.rules.add(writes, fault, skip=nth - 1, times=1)
         assert await _tell_the_story(stage) <= lives
         assert rule.struck == 1

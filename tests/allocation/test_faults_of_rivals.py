@@ -10,8 +10,7 @@ from datetime import timedelta
 import pytest
 
 from plimsoll.allocation.inventory import BLOCKED
-from plimsoll.clock import RealClock
-from tests.allocation.stage import Stage
+from tests.allocation.stage import SHORT_LEASE, Stage, SuspendedClock
 from tests.clocks import PushedClock
 from tests.eventually import eventually
 from tests.faults import answers
@@ -19,19 +18,14 @@ from tests.faults.faults import Answer, Hold, Slow, StaleList
 from tests.faults.rules import Rule, on
 from tests.faults.test_clock_jumps import FastClock
 
-
-class SuspendedClock(RealClock):
-    """What a machine sees that was suspended: its monotonic clock did not count that time, so it believes in its tenure."""
-
-    def __init__(self) -> None:
-        self._stopped_at = super().monotonic()
-
-    def monotonic(self) -> float:
-        return self._stopped_at
-
-
 PROPOSAL, COMMIT = 0, 1
 STATUS = "wekacontainers/status"
+
+
+@pytest.fixture
+def stage(stage: Stage) -> Stage:
+    stage.times = SHORT_LEASE
+    return stage
 
 
 async def _struck(rule: Rule) -> None:

@@ -139,10 +139,11 @@ def test_nodes_that_can_go_are_counted_and_their_pods_followed() -> None:
     assert not found.broken
 
 
-def test_a_snapshot_goes_to_the_worker_and_comes_back_answered() -> None:
+def test_a_hand_over_is_more_than_writing_the_snapshot_down() -> None:
     found = handed_over(1, nodes=20, pods_a_node=2)
     assert found.pods == 40
     assert found.megabytes > 0
+    assert found.seconds > found.held_seconds > 0
 
 
 # ── Karpenter's words ────────────────────────────────────────────────────────────────────────────────────────────────

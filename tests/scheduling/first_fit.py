@@ -1,4 +1,4 @@
-"""The yardsticks: one pod after the other, largest first, onto the first node that will have it, or onto the one with the fewest pods.
+"""The yardstick: one pod after the other, largest first, onto the first node that will have it.
 
 A node that is opened stays undecided about its size: it keeps every offering of its zone and kind that still holds its
 pods, and the cheapest of those is bought at the end. That is what a plain autoscaler does, pod by pod. A domain in which
@@ -46,15 +46,9 @@ def first_fit(case: Case) -> FirstFit:
     return _Packer(case).run()
 
 
-def fewest_pods_first(case: Case) -> FirstFit:
-    """As Karpenter does it: of the nodes that it has opened so far, those with the fewest pods are tried first."""
-    return _Packer(case, fewest_first=True).run()
-
-
 class _Packer:
-    def __init__(self, case: Case, *, fewest_first: bool = False) -> None:
+    def __init__(self, case: Case) -> None:
         self.case = case
-        self.fewest_first = fewest_first
         self.now = case.situation()
         self.answer = FirstFit()
         self.opened: dict[str, OpenNode] = {}
@@ -78,10 +72,7 @@ class _Packer:
 
     def _on_a_node(self, pod: Pod) -> bool:
         asked = self.now.ask(pod)
-        nodes = list(self.now.nodes.items())
-        if self.fewest_first:
-            nodes.sort(key=lambda entry: len(self.now.pods_on[entry[0]]) if entry[0] in self.opened else -1)
-        for name, node in nodes:
+        for name, node in self.now.nodes.items():
             refusals = asked.refusals(node)
             opened = self.opened.get(name)
             if opened is None and not refusals:

@@ -21,6 +21,8 @@ ALLOCATED = "Allocated"
 OURS = "AllocatedByPlimsoll"  # the reason of the marker
 UNREADABLE = "?"  # the epoch of a proposal that someone edited until it could not be read
 LONGEST_MESSAGE = 32_768  # what the API allows in a condition
+# What a range is taken to be where nobody wrote down how long it is: the longest there is.
+UNMARKED_PORTS = 100
 
 
 class Proposal(Struct, frozen=True, omit_defaults=True):
@@ -84,12 +86,24 @@ def cleared(container: WekaContainer) -> dict[str, Any]:
     return _status(container, {}, without(container.conditions, PROPOSED))
 
 
+def ports_held(container: WekaContainer) -> int:
+    """How many ports from wekaPort on are the container's."""
+    marker = marker_of(container)
+    if not container.allocations.weka_port:
+        return 0
+    return marker.ports if marker is not None and marker.ports else UNMARKED_PORTS
+
+
+def will_hold(container: WekaContainer, proposal: Proposal) -> str:
+    """The marker of a container whose proposal is committed."""
+    total = grown(container.allocations, proposal)
+    return described(proposal.node, total, proposal.ports or ports_held(container), proposal.epoch)
+
+
 def committed(container: WekaContainer, proposal: Proposal, now: datetime) -> dict[str, Any]:
     """The patch that makes a proposal true: allocations, marker, and the proposal gone, in one write."""
     total = grown(container.allocations, proposal)
-    had = marker_of(container)
-    ports = proposal.ports or (had.ports if had else 0)
-    message = described(proposal.node, total, ports, proposal.epoch)
+    message = will_hold(container, proposal)
     conditions = _with(container, ALLOCATED, "True", reason=OURS, message=message, now=now)
     return _status(container, {"allocations": builtins(total)}, without(conditions, PROPOSED))
 

@@ -129,7 +129,7 @@ def restore_plan(
     if container.allocated:
         return _not_restored(container, ledger, "its status already holds an allocation, which is not overwritten")
     ledger.enter(proposed_holding(container, proposal))
-    if clashes := [text for text in ledger.conflicts() if container.title in text]:
+    if clashes := [one.message for one in ledger.conflicts() if container.title in one.holders]:
         return _not_restored(container, ledger, f"on node {node} {'; '.join(clashes)}")
     return Plan((Assignment(container, proposal),))
 

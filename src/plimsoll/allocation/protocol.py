@@ -317,9 +317,7 @@ def _commit(state: Committing, moment: Moment) -> Next:
 def _commitment(one: Assignment, moment: Moment) -> Patch:
     target = Ref.to(WEKA_CONTAINERS, one.container)
     body = marks.committed(one.container, one.proposal, moment.now)
-    total = marks.grown(one.container.allocations, one.proposal)
-    text = marks.described(one.proposal.node, total, one.proposal.ports, one.proposal.epoch)
-    note = Note(target, ALLOCATED.code, text)
+    note = Note(target, ALLOCATED.code, marks.will_hold(one.container, one.proposal))
     return Patch(target, body, ALLOCATED, subresource="status", note=note)
 
 

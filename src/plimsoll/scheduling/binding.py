@@ -41,7 +41,7 @@ class Arrival(NamedTuple):
 
 def dealt(rows: list[int]) -> list[list[int]]:
     """Samples of nodes with their share of every kind: dealt out like cards, in the order of opening."""
-    number = max(1, -(-len(rows) // _NODES_A_SAMPLE))
+    number = max(1, -(-len(rows) // _NODES_A_SAMPLE)) | 1  # odd: ways of sizing nodes take every second, fourth, eighth
     return [rows[s::number] for s in range(min(number, _SAMPLES))]
 
 
@@ -127,8 +127,10 @@ class BindingModel:
         closed = self._closed[by_sample, self._place]  # step × sample × node
         scored = sum(resource < _SCORED for resource in self._resources)
         score: Floats = np.zeros(offering.shape, np.float32)
+        left: Floats = np.zeros_like(free)
         for t, (waits, waiting, lonely, kinds) in enumerate(self._steps()):
-            left = free - self._wants[:, t] * share_of_one
+            np.multiply(self._wants[:, t], share_of_one, out=left)
+            np.subtract(free, left, out=left)
             # Twice the lesser of the two is the sum less the difference: least allocated, and balanced.
             if scored == _SCORED:
                 np.minimum(left[0], left[1], out=score)

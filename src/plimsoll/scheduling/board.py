@@ -246,7 +246,7 @@ class Board:
 
     def narrow(self, rows: RowIndex, admitted: Sequence[int]) -> None:
         """New nodes took in pods that only `admitted` (members by lane) will have."""
-        for index in np.unique(self.set_of[rows]).tolist():
+        for index in sorted(set(self.set_of[rows].tolist())):
             lane, members = self.sets[index]
             if members & ~admitted[lane]:
                 here = rows[self.set_of[rows] == index]
@@ -277,7 +277,7 @@ class Board:
         found: dict[int, tuple[int, int]] = {}
         at = np.array(rows, np.intp)
         sets = self.set_of[at]
-        for index in np.unique(sets).tolist():
+        for index in sorted(set(sets.tolist())):
             lane, members = self.sets[index]
             ladder = self.ladder(lane, members)
             here = at[sets == index]

@@ -46,7 +46,7 @@ class Lane:
         self.remaining: int | None = None  # how many nodes can still be had; known for a single, limited offering only
         self.everything = (1 << len(members)) - 1
         self.nodes_opened = 0
-        self._steps: dict[int, tuple[list[int], list[int]]] = {}
+        self.steps: dict[int, tuple[list[int], list[int]]] = {}  # by resource; shared with lanes of the same sizes
         self._holding_one: dict[tuple[Shape, int], int] = {}
 
     def holding(self, amounts: Iterable[tuple[int, int]], among: int) -> int:
@@ -54,7 +54,7 @@ class Lane:
         for resource, amount in amounts:
             if amount <= 0:
                 continue
-            sizes, sets = self._steps.get(resource) or self._make_steps(resource)
+            sizes, sets = self.steps.get(resource) or self._make_steps(resource)
             position = bisect_left(sizes, amount)
             among &= sets[position] if position < len(sets) else 0
             if not among:
@@ -81,7 +81,7 @@ class Lane:
                 larger |= 1 << members[position]
                 position += 1
             sets.append(larger)
-        self._steps[resource] = steps = (sizes, sets[::-1])
+        self.steps[resource] = steps = (sizes, sets[::-1])
         return steps
 
 
@@ -145,6 +145,7 @@ class Offerings:
     def make_lanes(self) -> None:
         """Called once daemons have been taken off `caps` and every resource has its row."""
         groups: dict[tuple[object, ...], list[int]] = {}
+        alike: dict[bytes, Lane] = {}
         lane_keys = self._lane_keys
         for index, sold in enumerate(self.sold):
             if sold.offering.available == 0:
@@ -169,6 +170,7 @@ class Offerings:
                 self.caps,
                 self.prices,
             )
+            lane.steps = alike.setdefault(lane.caps.tobytes(), lane).steps  # zones mostly sell the same sizes
             lane.remaining = self.sold[members[0]].offering.available
             for position, member in enumerate(members):
                 self.lane_of[member] = len(self.lanes)

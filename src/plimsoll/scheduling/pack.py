@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from math import inf
 from typing import NamedTuple
 
 from plimsoll.kube.types import Pod
@@ -63,33 +62,33 @@ def asked(
 
 
 def answer(question: Question) -> Packing:
-    plan, most_price = _cheaper(question.snapshot, question.groups, question.templates, question.coming)
+    plan = _cheaper(question.snapshot, question.groups, question.templates, question.coming)
     if question.headroom:
-        plan.add_headroom(most_price)
+        plan.add_headroom()
     return plan.result()
 
 
 def _cheaper(
     snapshot: Snapshot, groups: list[Group], templates: tuple[Template, ...], coming: tuple[ComingNode, ...]
-) -> tuple[Plan, float]:
+) -> Plan:
     """The plan by groups, or the one that places one pod after the other where that needs fewer nodes or less money.
-
-    Also the most that headroom may cost: a plan that was compared never becomes dearer than what it was compared with.
 
     Where only rules (a node each, say) decided how many nodes there are, the second has nothing to gain and is left out, unless
     there is so little to place that it costs nothing to look.
     """
     plan = Plan(snapshot, groups, templates, coming)
     plan.run()
-    if not templates or (len(groups) > FEW_GROUPS and not plan.placer.opened_for_room):
-        return plan, inf
+    sound = plan.sound
+    if sound and (not templates or (len(groups) > FEW_GROUPS and not plan.placer.opened_for_room)):
+        return plan
     greedy = Plan(snapshot, groups, templates, coming, first_fit=True)
     greedy.run()
+    if not sound:
+        return greedy
     if plan.unplaced != greedy.unplaced:
-        better = min(plan, greedy, key=lambda p: p.unplaced)
-        return better, better.cost[1]
+        return min(plan, greedy, key=lambda p: p.unplaced)
     (nodes, price), (greedy_nodes, greedy_price) = plan.cost, greedy.cost
-    return (plan if nodes <= greedy_nodes and price <= greedy_price else greedy), greedy_price
+    return plan if nodes <= greedy_nodes and price <= greedy_price else greedy
 
 
 def grouped(classes: Classes, pods: Sequence[Pod]) -> list[Group]:

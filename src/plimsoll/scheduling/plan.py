@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from plimsoll.kube.quantity import Quantity
 from plimsoll.kube.types import Resources
+from plimsoll.scheduling.audit import is_sound
 from plimsoll.scheduling.binding import Arrival
 from plimsoll.scheduling.board import Board
 from plimsoll.scheduling.bulk import Bulk, Item
@@ -203,13 +204,13 @@ class Plan:
         self.placer.expects_empty_hosts = False
         self._place_what_is_left()
 
-    def add_headroom(self, most_price: float) -> None:
-        """Make nodes so much larger that kube-scheduler finds a place for every pod, for at most that price in all."""
+    def add_headroom(self) -> None:
+        """Make nodes so much larger that kube-scheduler finds a place for every pod."""
         board = self.board
         rows = board.rows_to_make()
         if not rows:
             return
-        headroom = Headroom(board, rows, most_price)
+        headroom = Headroom(board, rows)
         sampled = headroom.sampled_rows
         arrivals = [
             Arrival(group.arrived[position], row, self.placer.view(group.pod_class), group.shape)
@@ -224,6 +225,11 @@ class Plan:
     @property
     def unplaced(self) -> int:
         return sum(len(positions) for positions in self.left.values())
+
+    @property
+    def sound(self) -> bool:
+        """Whether the state that the plan ends in keeps the rules; it should, always."""
+        return is_sound(self.board, ((self.placer.view(group.pod_class), rows) for group, _, rows in self.placed))
 
     @property
     def cost(self) -> tuple[int, float]:
