@@ -82,7 +82,7 @@ async def _custom(side: Side) -> None:
         "status": {"phase": "Given"},
     }
     made = await side.tell("made", "POST", gadgets, whole, show=show)
-    for what, spec in {
+    wrong: dict[str, Json] = {
         "too small": {"size": 0},
         "too large": {"size": 10},
         "of another type": {"size": "three"},
@@ -90,7 +90,8 @@ async def _custom(side: Side) -> None:
         "without what is needed": {},
         "not by the pattern": {"size": 1, "name": "ABC"},
         "part without what is needed": {"size": 1, "parts": [{"weight": 2}]},
-    }.items():
+    }
+    for what, spec in wrong.items():
         code, answer = await side.ask("POST", gadgets, gadget("bad", **spec))
         causes = [[one.get("reason"), one.get("field")] for one in answer["details"]["causes"]]
         side.note(what, [code, answer["reason"], causes])

@@ -37,6 +37,7 @@ async def _evicting(side: Side) -> None:
     await side.gone(side.path("pods", first))
     await side.until(f"{budgets}/web", settled, "three healthy pods again")
     first, *_ = await _names(side)
+    side.call(first, "POD")
     await side.tell(
         "another pod of that name", "POST", side.path("pods", first, "eviction"),
         eviction(first, preconditions={"uid": _OTHER_UID}),

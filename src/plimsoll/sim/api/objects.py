@@ -17,7 +17,7 @@ from plimsoll.sim.api.eviction import evict
 from plimsoll.sim.api.kinds import Kind
 from plimsoll.sim.api.patches import json_patched, merged
 from plimsoll.sim.api.scaling import scale_of, scaled
-from plimsoll.sim.api.status import bad_request, conflict, not_found, unsupported_media_type
+from plimsoll.sim.api.status import bad_request, conflict, invalid, not_found, required, unsupported_media_type
 from plimsoll.sim.api.storage import Storage
 from plimsoll.sim.api.strategic import strategically_merged
 from plimsoll.sim.api.writing import Writer
@@ -120,9 +120,8 @@ class Objects:
         if not isinstance(body, dict):
             raise bad_request("the applied configuration is no object")
         if not manager:
-            raise bad_request(
-                "PatchOptions.meta.k8s.io is invalid: fieldManager: Required value: is required for apply patch"
-            )
+            options = Kind("meta.k8s.io", "v1", "patchoptions", "PatchOptions")
+            raise invalid(options, "", [required("fieldManager", "is required for apply patch")])
         if at(body, "metadata", "managedFields"):
             raise bad_request("metadata.managedFields must be nil")
         live, now = self.storage.get(kind, namespace, name), self.writer.now()

@@ -65,6 +65,9 @@ def _field_term(kind: Kind, part: str, labels: str, fields: str) -> tuple[tuple[
     known = {"metadata.name": ("metadata", "name"), **kind.selectable}
     if kind.namespaced:
         known["metadata.namespace"] = ("metadata", "namespace")
+    if name not in known and not kind.selectable:
+        listed = ", ".join(f'"{one}"' for one in known)
+        raise bad_request(f'"{name}" is not a known field selector: only {listed}')
     if name not in known:
         group = f"{kind.group}/{kind.version}, Resource={kind.plural}"
         raise bad_request(

@@ -20,7 +20,15 @@ from plimsoll.sim.api.listing import Lists
 from plimsoll.sim.api.objects import APPLY_FORMS, Objects
 from plimsoll.sim.api.scaling import scale_of
 from plimsoll.sim.api.selecting import matcher
-from plimsoll.sim.api.status import Refused, bad_request, expired, method_not_allowed, no_such_resource
+from plimsoll.sim.api.status import (
+    Refused,
+    bad_request,
+    expired,
+    forbidden,
+    invalid,
+    method_not_allowed,
+    no_such_resource,
+)
 from plimsoll.sim.api.storage import HISTORY, Storage
 from plimsoll.sim.api.tables import table
 from plimsoll.sim.api.watching import Watch
@@ -156,12 +164,12 @@ class ApiServer:
                 return Answer(200, listed)
             case "POST":
                 if kind.namespaced and not target.namespace:
-                    raise method_not_allowed(kind)
+                    raise method_not_allowed()
                 made = await self.objects.create(kind, target.namespace, _document(request), dry_run=_dry_run(request))
                 return Answer(201, shown_form(kind, made))
             case "DELETE":
                 return self._delete_all(request, target)
-        raise method_not_allowed(kind)
+        raise method_not_allowed()
 
     def _delete_all(self, request: Request, target: _Target) -> Answer:
         kind = target.kind
@@ -187,9 +195,10 @@ class ApiServer:
             raise bad_request(f"invalid resource version {revision!r}: it is no number")
         initial = params.get("sendInitialEvents")
         if initial in _TRUE and params.get("resourceVersionMatch") != "NotOlderThan":
-            raise bad_request(
-                "resourceVersionMatch: Forbidden: sendInitialEvents requires resourceVersionMatch NotOlderThan"
+            fault = forbidden(
+                "resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
             )
+            raise invalid(Kind("meta.k8s.io", "v1", "listoptions", "ListOptions"), "", [fault])
         if initial in _TRUE or (initial is None and revision in ("", "0")):
             watch.start_with_all()
             if initial in _TRUE:
@@ -225,7 +234,7 @@ class ApiServer:
         kind, namespace, name, part = target.kind, target.namespace, target.name, target.subresource
         dry_run = _dry_run(request)
         if part in ("eviction", "binding") and request.method != "POST":
-            raise method_not_allowed(kind)
+            raise method_not_allowed()
         match request.method, part:
             case "GET", "log":
                 self.objects.get(kind, namespace, name)
@@ -266,7 +275,7 @@ class ApiServer:
                     details = {"name": name, "group": kind.group, "kind": kind.plural, "uid": obj["metadata"]["uid"]}
                     return Answer(200, _success(details={key: value for key, value in details.items() if value}))
                 return Answer(200, shown_form(kind, obj))
-        raise method_not_allowed(kind)
+        raise method_not_allowed()
 
     def _shown(self, request: Request, target: _Target, obj: Json) -> Json:
         if target.subresource == "scale":

@@ -99,6 +99,19 @@ def conflict(kind: Kind, name: str, why: str) -> Refused:
     return Refused(409, "Conflict", message, details=_about(kind, name))
 
 
+def precondition_failed(kind: Kind, name: str, why: str) -> Refused:
+    """A deletion names the kind where everything else names the resource."""
+    message = f'Operation cannot be fulfilled on {kind.kind} "{name}": {why}'
+    return Refused(409, "Conflict", message, details={"name": name, "kind": kind.kind})
+
+
+def must_name_revision(kind: Kind, name: str) -> Refused:
+    fault = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+    details = _about(kind, name, causes=[fault._asdict()])
+    message = f'{kind.group_resource} "{name}" is invalid: {fault.field}: {fault.message}'
+    return Refused(422, "Invalid", message, details=details)
+
+
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -129,13 +142,8 @@ def expired(message: str) -> Refused:
     return Refused(410, "Expired", message)
 
 
-def method_not_allowed(kind: Kind | None = None) -> Refused:
-    return Refused(
-        405,
-        "MethodNotAllowed",
-        "the server does not allow this method on the requested resource",
-        details=_about(kind, "") if kind else None,
-    )
+def method_not_allowed() -> Refused:
+    return Refused(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
 
 def unsupported_media_type(given: str, accepted: Sequence[str]) -> Refused:

@@ -148,13 +148,13 @@ def _workload_faults(obj: Json, before: Json | None) -> list[Fault]:
     if not selector:
         found.append(required("spec.selector"))
     else:
-        if before is not None and selector != before["spec"].get("selector"):
-            found.append(invalid_value("spec.selector", selector, "field is immutable"))
         labels = labels_of({"metadata": {}, **template})
         if not selects(selector_of(selector), labels):
             where = "spec.template.metadata.labels"
             found.append(invalid_value(where, dict(labels), "`selector` does not match template `labels`"))
     found += _spec_faults(template.get("spec") or {}, "spec.template.spec")
+    if selector and before is not None and selector != before["spec"].get("selector"):
+        found.append(invalid_value("spec.selector", selector, "field is immutable"))
     return found
 
 

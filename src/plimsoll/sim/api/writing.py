@@ -11,7 +11,7 @@ from typing import Any
 from plimsoll.clock import Clock
 from plimsoll.sim.api import kinds
 from plimsoll.sim.api.defaults import defaulted
-from plimsoll.sim.api.documents import Json, at, name_of, namespace_of, terminating, without
+from plimsoll.sim.api.documents import Json, annotations_of, at, name_of, namespace_of, terminating, without
 from plimsoll.sim.api.kinds import Kind
 from plimsoll.sim.api.moments import stamp
 from plimsoll.sim.api.schemas import faults, filled_in, pruned
@@ -21,9 +21,10 @@ from plimsoll.sim.api.status import (
     conflict,
     forbidden_in,
     invalid,
-    invalid_value,
     modified,
+    must_name_revision,
     not_found,
+    precondition_failed,
     required,
 )
 from plimsoll.sim.api.storage import Storage
@@ -123,13 +124,15 @@ class Writer:
         given = wanted["metadata"]
         version = given.get("resourceVersion", "")
         if not version and (kind.custom or kind.storage_key in _NEVER_UNCONDITIONAL) and not patched:
-            raise invalid(kind, name, [invalid_value("metadata.resourceVersion", 0, "must be specified for an update")])
+            raise must_name_revision(kind, name)
         if version and version != before["metadata"]["resourceVersion"]:
             raise modified(kind, name)
         uid = given.get("uid", before["metadata"]["uid"])
         if not patched and uid != before["metadata"]["uid"]:
+            where = "/".join(one for one in ("/registry", kind.plural, namespace_of(before), name) if one)
             why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {before['metadata']['uid']}"
-            raise conflict(kind, name, why)
+            told = f"StorageError: invalid object, Code: 4, Key: {where}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
+            raise conflict(kind, name, told)
         after = _restricted(kind, before, wanted, subresource)
         metadata = self._kept_metadata(before, after["metadata"])
         after = {**after, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
@@ -137,7 +140,10 @@ class Writer:
         found = _faults(kind, after, before)
         if found:
             raise invalid(kind, name, found)
-        if (kind.generation or kind.custom) and _counted(kind, before) != _counted(kind, after):
+        changed = _counted(kind, before) != _counted(kind, after)
+        if kind == kinds.DEPLOYMENTS and not subresource:
+            changed = changed or annotations_of(before) != annotations_of(after)
+        if (kind.generation or kind.custom) and changed:
             generation = before["metadata"].get("generation", 0) + 1
             after = {**after, "metadata": {**after["metadata"], "generation": generation}}
         return after
@@ -223,10 +229,16 @@ class Writer:
 
 def check_preconditions(kind: Kind, obj: Json, wanted: Mapping[str, Any]) -> None:
     metadata = obj["metadata"]
-    for field, word in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+    for field, word, fate in (
+        ("uid", "UID", "deleted and then recreated"),
+        ("resourceVersion", "ResourceVersion", "modified"),
+    ):
         if wanted.get(field) not in (None, metadata[field]):
-            why = f"Precondition failed: {word} in precondition: {wanted[field]}, {word} in object meta: {metadata[field]}"
-            raise conflict(kind, metadata["name"], why)
+            why = (
+                f"the {word} in the precondition ({wanted[field]}) does not match the {word} in record ({metadata[field]}). "
+                f"The object might have been {fate}"
+            )
+            raise precondition_failed(kind, metadata["name"], why)
 
 
 def _propagation(options: Mapping[str, Any]) -> tuple[str, ...]:
