@@ -18,6 +18,7 @@ _COMMANDS = {
     "explain": ("explain", "explain"),
     "manifests": ("manifests", "manifests"),
     "run": ("run", "run"),
+    "simulate": ("simulate", "simulate"),
     "snapshot": ("snapshot", "snapshot"),
     "validate": ("validate", "validate"),
     "version": ("version", "version"),

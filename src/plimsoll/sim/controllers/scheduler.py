@@ -14,6 +14,7 @@ from plimsoll.kube.codec import convert
 from plimsoll.kube.types import Namespace, Node, Pod
 from plimsoll.scheduling.board import Board
 from plimsoll.scheduling.classes import PodClass, Shape
+from plimsoll.scheduling.grounds import Grounds
 from plimsoll.scheduling.reasons import refused_by_existing, refused_everywhere
 from plimsoll.scheduling.snapshot import Change as Moved
 from plimsoll.scheduling.snapshot import Snapshot
@@ -174,7 +175,7 @@ class _Round:
 
     def _view(self, pod_class: PodClass) -> View:
         if pod_class.index not in self._views:
-            self._views[pod_class.index] = View(self._board, pod_class)
+            self._views[pod_class.index] = View(self._board, pod_class, Grounds(self._board, pod_class))
         return self._views[pod_class.index]
 
     def _scores(self, pod: Json, view: View, shape: Shape) -> Score:
