@@ -45,6 +45,18 @@ class Report(Struct, frozen=True, rename="camel"):
     samples: tuple[Sample, ...] = ()
 
 
+class _Standing(Struct, frozen=True):
+    """How things stand between two changes."""
+
+    nodes: int = 0
+    spot_nodes: int = 0
+    price: float = 0.0  # an hour
+    missing: int = 0
+    wanted: int = 0
+    spot_pods: int = 0
+    other_pods: int = 0
+
+
 class Ledger:
     """Adds up over time; `look` is called at every step of the simulation."""
 
@@ -52,30 +64,45 @@ class Ledger:
         self._cluster = cluster
         self._witness = witness
         self._prices = prices
-        self._last: float | None = None
+        self._last = 0.0
+        self._standing = _Standing()
+        self._revision = -1
         self._unavailable = self._cost = self._spot_hours = self._hours = 0.0
         self._nodes_at_most = 0
         self.samples: list[Sample] = []
 
     def look(self, seconds: float) -> None:
-        passed = seconds - self._last if self._last is not None else 0.0
+        hours, standing = (seconds - self._last) / 3600, self._standing
         self._last = seconds
+        self._unavailable += standing.missing * hours * 60
+        self._cost += standing.price * hours
+        self._spot_hours += standing.spot_pods * hours
+        self._hours += (standing.spot_pods + standing.other_pods) * hours
+        # Most of a day nothing changes, and counting every pod again would be most of the work.
+        if self._cluster.api.storage.revision == self._revision:
+            return
+        self._revision = self._cluster.api.storage.revision
+        self._standing = standing = self._count()
+        self._nodes_at_most = max(self._nodes_at_most, standing.nodes)
+        ready = standing.wanted - standing.missing
+        self.samples.append(Sample(seconds, standing.nodes, standing.spot_nodes, ready, standing.wanted))
+
+    def _count(self) -> _Standing:
         nodes = self._cluster.all(kinds.NODES)
-        spot_nodes = [node for node in nodes if is_spot(node)]
-        missing = wanted = 0
+        price = 0.0
+        for node in nodes:
+            cpus = parse_quantity(str(at(node, "status", "capacity", "cpu", default="0"))).milli / 1000
+            price += cpus * (self._prices.spot if is_spot(node) else self._prices.on_demand)
+        missing = wanted = spot_pods = other_pods = 0
         for workload in self._witness.workloads():
             missing += self._witness.missing(workload)
             wanted += int(at(workload, "spec", "replicas", default=1))
-            spot, on_demand = self._witness.split(workload)
-            self._spot_hours += spot * passed / 3600
-            self._hours += (spot + on_demand) * passed / 3600
-        self._unavailable += missing * passed / 60
-        for node in nodes:
-            cpus = parse_quantity(str(at(node, "status", "capacity", "cpu", default="0"))).milli / 1000
-            price = self._prices.spot if is_spot(node) else self._prices.on_demand
-            self._cost += cpus * price * passed / 3600
-        self._nodes_at_most = max(self._nodes_at_most, len(nodes))
-        self.samples.append(Sample(seconds, len(nodes), len(spot_nodes), wanted - missing, wanted))
+            spot, others = self._witness.split(workload)
+            spot_pods += spot
+            other_pods += others
+        return _Standing(
+            len(nodes), sum(is_spot(node) for node in nodes), price, missing, wanted, spot_pods, other_pods
+        )
 
     def report(self, seconds: float, last_change: datetime, now: datetime) -> Report:
         witness = self._witness

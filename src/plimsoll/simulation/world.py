@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from typing import Any, Self
 
 import msgspec
@@ -34,6 +35,7 @@ from plimsoll.web.live_looks import LiveLooks
 _URL = "https://operator.invalid/mutate"  # nobody resolves it: the question is asked in this process
 # What a container takes to start and to stop, where a scenario says nothing else.
 TIMES = Times(node_ready=20.0, pod_start=5.0, pod_stop=3.0)
+_SELDOM = timedelta(hours=2)
 _MANY = 1_000_000  # calls a second: virtual time must not be spent waiting for a rate limit that protects a real server
 
 
@@ -44,7 +46,10 @@ class World:
         # One process alone needs no election; its renewals would be most of what happens in a quiet day.
         election = replace(config.operator.leader_election, enabled=False)
         quiet = replace(config.operator, leader_election=election, audit_log="")
-        self.config = replace(config, operator=quiet, webhook=replace(config.webhook, mode="service"))
+        # Looking again without a reason guards against events that were lost. None is lost here.
+        seldom = replace(config.controllers, reconcile_interval=max(config.controllers.reconcile_interval, _SELDOM))
+        hooked = replace(config.webhook, mode="service")
+        self.config = replace(config, operator=quiet, controllers=seldom, webhook=hooked)
         self.clock = clock
         self.cluster = Cluster(clock, seed=seed, times=times, ask=self._asked)
         self._stop = asyncio.Event()
