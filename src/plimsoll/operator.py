@@ -8,6 +8,7 @@ import socket
 import uuid
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import structlog
@@ -70,7 +71,10 @@ class Operator:
         clock: Clock,
         metrics: Metrics,
         name: str,
+        rng: Random | None = None,
     ) -> None:
+        """rng: spreads what must not happen at once; one that is seeded makes a simulation repeatable."""
+        self._rng = rng or Random()  # noqa: S311 - jitter, not a secret
         self._config = config
         self._client = client
         self._clock = clock
@@ -111,7 +115,7 @@ class Operator:
             Reconciler(
                 controller, self.view, self._door, clock, leadership=leadership, own_writes=self._own_writes,
                 metrics=metrics, interval=config.controllers.reconcile_interval,
-                workers=config.controllers.max_concurrent_reconciles,
+                workers=config.controllers.max_concurrent_reconciles, rng=self._rng,
             )
             for controller in controllers
         ]  # fmt: skip
@@ -128,7 +132,7 @@ class Operator:
         for namespace, part in parts.items():
             self._reflectors[resource, namespace] = Reflector(
                 self._client, part, self._clock, namespace=namespace,
-                idle_seconds=self._config.kubernetes.watch_idle_timeout.total_seconds(),
+                idle_seconds=self._config.kubernetes.watch_idle_timeout.total_seconds(), rng=self._rng,
             )  # fmt: skip
         return GatheredStore(resource, parts) if namespaces else parts[resource.watched_in]
 

@@ -85,7 +85,8 @@ class Reconciler:
 
     def _keys(self, resource: Resource[Any], obj: KubeObject) -> tuple[Key, ...]:
         try:
-            return tuple(self.controller.keys(resource, obj, self._view))
+            # Sorted: the order of a set differs from one process to the next, and a history should not.
+            return tuple(sorted(self.controller.keys(resource, obj, self._view)))
         except Exception:
             log.exception("keys failed", controller=self.controller.name, object=str(resource.key(obj)))
             self._metrics.errors.labels(self.controller.name, "keys").inc()

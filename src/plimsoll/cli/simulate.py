@@ -66,7 +66,9 @@ Exit codes: 0 nothing was done that must not be, 1 something was, 2 the command 
 @click.option(
     "--price", "prices", metavar="CLASS=PRICE", multiple=True, help="Of a CPU for an hour: spot=0.012, on-demand=0.04."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="The same seed gives the same history.")
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Decides names and what the cluster leaves to chance."
+)
 @click.option("--story", is_flag=True, help="Tell what happened, too.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def simulate(*, configs: tuple[Path, ...], story: bool, output: Literal["text", "json"], **options: Any) -> None:

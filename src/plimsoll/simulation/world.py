@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from random import Random
 from typing import Any, Self
 
 import msgspec
@@ -51,6 +52,7 @@ class World:
         hooked = replace(config.webhook, mode="service")
         self.config = replace(config, operator=quiet, controllers=seldom, webhook=hooked)
         self.clock = clock
+        self._rng = Random(seed)  # noqa: S311 - the same in every run is what is wanted
         self.cluster = Cluster(clock, seed=seed, times=times, ask=self._asked)
         self._stop = asyncio.Event()
         self._running: asyncio.Task[ExitCode] | None = None
@@ -64,7 +66,12 @@ class World:
         transport = InProcessTransport(self._served, self.clock)
         self.client = await self._stack.enter_async_context(
             Client(
-                Credentials("https://embedded.invalid"), clock=self.clock, qps=_MANY, burst=_MANY, transport=transport
+                Credentials("https://embedded.invalid"),
+                clock=self.clock,
+                qps=_MANY,
+                burst=_MANY,
+                rng=self._rng,
+                transport=transport,
             )
         )
         return self
@@ -80,7 +87,7 @@ class World:
         made: Sequence[Controller] = controllers(self.config)
         self.metrics = Metrics()
         self.operator = Operator(
-            self.config, self.client, made, clock=self.clock, metrics=self.metrics, name="simulated"
+            self.config, self.client, made, clock=self.clock, metrics=self.metrics, name="simulated", rng=self._rng
         )
         for reconciler in self.operator.reconcilers:
             reconciler.on_decision = self.witness.decided
