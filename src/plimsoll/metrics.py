@@ -110,9 +110,10 @@ class Metrics:
 
     def publish_relists(self, resource: str, total: int) -> None:
         """Count up to what a reflector has counted itself."""
-        counter = self.relists.labels(resource)
-        counter.inc(total - self._relisted.get(resource, 0))
-        self._relisted[resource] = total
+        counted = self._relisted.get(resource, 0)
+        if total > counted:
+            self.relists.labels(resource).inc(total - counted)
+            self._relisted[resource] = total
 
     def publish_blockers(self, controller: str, key: Key, codes: Iterable[str]) -> None:
         now = tuple(sorted(set(codes)))
