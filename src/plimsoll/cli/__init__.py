@@ -15,8 +15,10 @@ _COMMANDS = {
     "allocation": ("allocation", "allocation"),
     "cluster": ("cluster", "cluster"),
     "config": ("config_cmd", "config"),
+    "explain": ("explain", "explain"),
     "manifests": ("manifests", "manifests"),
     "run": ("run", "run"),
+    "validate": ("validate", "validate"),
     "version": ("version", "version"),
 }
 
