@@ -35,9 +35,15 @@ _REVISION = re.compile(r"(ResourceVersion in [a-z ]+[:( ]+|resource version: )\d
 
 class Side:
     def __init__(
-        self, name: str, upstream: Upstream, namespace: str, add_nodes: Callable[[str], Awaitable[list[str]]]
+        self,
+        name: str,
+        kubeconfig: Path,
+        upstream: Upstream,
+        namespace: str,
+        add_nodes: Callable[[str], Awaitable[list[str]]],
     ) -> None:
         self.name = name
+        self.kubeconfig = kubeconfig
         self.upstream = upstream
         self.namespace = namespace
         self.account: list[Any] = []
@@ -175,7 +181,7 @@ async def embedded_side(directory: Path) -> AsyncIterator[Side]:
     async with Cluster(RealClock(), ask=ask_webhook) as cluster, HttpServer(cluster.api) as server:
         server.write_kubeconfig(directory / "kubeconfig")
         await cluster.create(_NAMESPACE, {"metadata": {"name": "embedded-test"}})
-        side = Side("embedded", Upstream(server.url), "embedded-test", cluster.add_nodes)
+        side = Side("embedded", directory / "kubeconfig", Upstream(server.url), "embedded-test", cluster.add_nodes)
         try:
             yield side
         finally:
@@ -189,7 +195,7 @@ async def real_side(
     async def add(line: str) -> list[str]:
         return add_nodes(line)
 
-    side = Side("real", Upstream.from_kubeconfig(cluster.kubeconfig), namespace, add)
+    side = Side("real", cluster.kubeconfig, Upstream.from_kubeconfig(cluster.kubeconfig), namespace, add)
     try:
         yield side
     finally:

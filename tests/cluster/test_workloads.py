@@ -129,7 +129,10 @@ async def test_nodes(both: tuple[Side, Side]) -> None:
 
 
 async def _nodes(side: Side) -> None:
-    (node,) = await side.add_nodes("1 cpu=2")
+    node, beside = await side.add_nodes("2 cpu=2")
+    # A node that stays well: where none does, nobody is sent away. It takes no pods.
+    await side.until(f"/api/v1/nodes/{beside}", lambda one: not one["spec"].get("taints"), "a node without taints")
+    await side.ask("PATCH", f"/api/v1/nodes/{beside}", {"spec": {"unschedulable": True}}, form=MERGE)
     path = f"/api/v1/nodes/{node}"
     ready = await side.until(path, lambda one: not one["spec"].get("taints"), "a node without taints")
     side.note(

@@ -135,6 +135,21 @@ async def test_a_silent_node_keeps_its_pods_for_five_minutes() -> None:
 
 
 @virtually
+async def test_when_every_node_is_silent_nobody_is_sent_away() -> None:
+    async with cluster("2 zone=a") as made:
+        await made.create(kinds.DEPLOYMENTS, deployment(replicas=2))
+        await asyncio.sleep(A_WHILE)
+        nodes = [name_of(node) for node in made.all(kinds.NODES)]
+        for node in nodes:
+            made.kubelets.silence(node)
+        await asyncio.sleep(3600)
+        assert len(pods(made)) == 2
+        made.kubelets.revive(nodes[0])
+        await asyncio.sleep(3600)
+        assert {pod["spec"]["nodeName"] for pod in pods(made)} == {nodes[0]}
+
+
+@virtually
 async def test_a_stateful_set_goes_up_and_down_one_by_one() -> None:
     async with cluster(*ZONES) as made:
         body = deployment("db", replicas=3, serviceName="db")

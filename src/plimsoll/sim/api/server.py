@@ -85,6 +85,7 @@ class ApiServer:
             return Answer(refusal.code, refusal.body(), retry_after_seconds=refusal.retry_after_seconds)
 
     def send_bookmarks(self) -> None:
+        self._watches = {watch: None for watch in self._watches if watch.open}
         for watch in self._watches:
             watch.bookmark(self.storage.revision)
 

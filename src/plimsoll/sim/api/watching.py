@@ -33,7 +33,7 @@ class Watch:
         self._form = form  # None: objects are shown as they are stored
         self._lines: deque[bytes] = deque()
         self._waiter: asyncio.Future[None] | None = None
-        self._open = True
+        self.open = True
         self.bookmarks = False
 
     # ── beginnings ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -79,7 +79,7 @@ class Watch:
         return msgspec.json.encode(obj if self._form is None else self._form(obj))
 
     def bookmark(self, revision: int, *, ends_initial_events: bool = False) -> None:
-        if not self.bookmarks:
+        if not self.bookmarks or not self.open:
             return
         metadata: Json = {"resourceVersion": str(revision), "creationTimestamp": None}
         if ends_initial_events:
@@ -100,8 +100,8 @@ class Watch:
 
     def close(self) -> None:
         """No more events come; what has come can still be read."""
-        if self._open:
-            self._open = False
+        if self.open:
+            self.open = False
             self._collection.listeners[:] = [one for one in self._collection.listeners if one != self._tell]
             self._wake()
 
@@ -113,7 +113,7 @@ class Watch:
                     chunk = b"".join(self._lines)
                     self._lines.clear()
                     yield chunk
-                elif not self._open:
+                elif not self.open:
                     return
                 else:
                     self._waiter = asyncio.get_running_loop().create_future()

@@ -28,6 +28,10 @@ class NodeLifecycleController:
             if same and _readiness(change.before) == _readiness(change.object):
                 return
         self._context.work.add(self.reconcile, key_of(change.object))
+        if change.before is None or _readiness(change.before) != _readiness(change.object):
+            for node in self._context.storage.collection(NODES).all():
+                if _readiness(node) in ("False", "Unknown"):
+                    self._context.work.add(self.reconcile, key_of(node))
 
     def _pod_changed(self, change: Change) -> None:
         """A pod that is bound to a node that is not there, or no longer takes it."""
@@ -62,17 +66,20 @@ class NodeLifecycleController:
         kept = [taint for taint in before if taint["key"] not in _OURS]
         wanted: list[tuple[str, str]] = []
         ready = _readiness(node)
-        if ready == "False":
-            wanted = [(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")]
-        elif ready == "Unknown":
-            wanted = [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]
-        elif ready is None:
-            wanted = [(NOT_READY, "NoSchedule")]
+        if ready != "True":
+            key = UNREACHABLE if ready == "Unknown" else NOT_READY
+            wanted = [(key, "NoSchedule")]
+            if ready is not None and self._some_are_well():
+                wanted.append((key, "NoExecute"))
         if at(node, "spec", "unschedulable", default=False):
             wanted.append((UNSCHEDULABLE, "NoSchedule"))
         known = {(taint["key"], taint["effect"]): taint for taint in before}
         fresh = self._context.stamp()
         return kept + [known.get(one) or {"key": one[0], "effect": one[1], "timeAdded": fresh} for one in wanted]
+
+    def _some_are_well(self) -> bool:
+        """Where no node at all is ready, the fault is more likely to be in what reports it: nobody is sent away."""
+        return any(_readiness(node) == "True" for node in self._context.storage.collection(NODES).all())
 
     def _evict_by_taint(self, pod: Json, taints: list[Taint], key: Key) -> None:
         if terminating(pod):

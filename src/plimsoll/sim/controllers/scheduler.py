@@ -5,8 +5,6 @@ Left out, because nobody here asks for it: preemption, and extenders.
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -142,10 +140,13 @@ class _Round:
         self._board = board
         self._context = context
         self._views: dict[int, View] = {}
-        self._near: dict[str, Counter[str]] = {}  # pods of an owner by node
+        self._near: dict[str, Score] = {}  # by row: pods of an owner
         rows = [row for row, facts in enumerate(board.snapshot.nodes) if facts is not None]
         self._size = board.snapshot.capacity[:, rows].astype(np.float64)
-        self._zones = [place.labels.get(_ZONE, "") for place in board.places]
+        numbers: dict[str, int] = {}
+        named = [place.labels.get(_ZONE, "") for place in board.places]
+        self._zones = np.array([numbers.setdefault(zone, len(numbers)) for zone in named], np.int64)
+        self._rows = {name: row for row, name in enumerate(board.names)}
 
     def place(self, pod: Json, pod_class: PodClass, shape: Shape) -> str:
         """Bind the pod to the best node; or why there is none."""
@@ -167,7 +168,7 @@ class _Round:
         node = board.names[row]
         owner = controller_of(pod)
         if owner is not None:
-            self._near_of(owner["uid"])[node] += 1
+            self._near_of(owner["uid"])[row] += 1
         current = self._context.storage.get(PODS, namespace_of(pod), name_of(pod))
         if current is not None and uid_of(current) == uid_of(pod) and not terminating(current):
             self._context.objects.bound(current, node)
@@ -193,21 +194,18 @@ class _Round:
         owner = controller_of(pod)
         if owner is not None and not view.spreads and not view.pod_class.soft_spread:
             near = self._near_of(owner["uid"])
-            in_zone: Counter[str] = Counter()
-            for name, zone in zip(board.names, self._zones, strict=True):
-                in_zone[zone] += near[name]
-            on_node = np.array([near[name] for name in board.names], np.float64)
-            there = np.array([in_zone[zone] for zone in self._zones], np.float64)
-            for counts in (on_node, there):
+            in_zone = np.bincount(self._zones, near)[self._zones]
+            for counts in (near, in_zone):
                 score += 100.0 * (1 - counts / max(1.0, float(counts.max(initial=0.0))))
         if view.has_preferences:
             score += 2.0 * view.liking()[: board.size]
         return score
 
-    def _near_of(self, owner: str) -> Counter[str]:
+    def _near_of(self, owner: str) -> Score:
         if owner not in self._near:
-            pods = self._context.storage.owned_by(PODS, owner)
-            self._near[owner] = Counter(
-                pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName") and not terminating(pod)
-            )
+            counts = self._near[owner] = np.zeros(self._board.size)
+            for pod in self._context.storage.owned_by(PODS, owner):
+                row = self._rows.get(pod["spec"].get("nodeName", ""))
+                if row is not None and not terminating(pod):
+                    counts[row] += 1
         return self._near[owner]
