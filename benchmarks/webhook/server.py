@@ -6,6 +6,7 @@ import asyncio
 import base64
 import sys
 from collections import deque
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,10 @@ class Living(Admissions):
             workload: deque(f"app-{workload}-{number}" for number in range(RUNNING)) for workload in range(WORKLOADS)
         }
 
-    async def review(self, body: bytes, *, forwarded: bool = False) -> bytes:
-        answer = await super().review(body, forwarded=forwarded)
+    async def review(
+        self, body: bytes, *, forwarded: bool = False, asker_left: Callable[[], bool] = lambda: False
+    ) -> bytes:
+        answer = await super().review(body, forwarded=forwarded, asker_left=asker_left)
         asyncio.get_running_loop().call_later(_LAG_SECONDS, self._appear, body, answer)
         return answer
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from plimsoll.allocation.containers import StatusCondition, WekaContainer
+from plimsoll.allocation.containers import WekaContainer
 from plimsoll.allocation.leases import NONCE
 from plimsoll.allocation.marks import PROPOSED, without
 from plimsoll.allocation.plan import Assignment
@@ -77,7 +77,7 @@ def operator_name(rules: Rules, operator: Running) -> str:
 
 
 def _imagined(one: Assignment) -> WekaContainer:
-    proposal = StatusCondition(PROPOSED, "True", "Proposed", one.proposal.text)
+    proposal = {"type": PROPOSED, "status": "True", "reason": "Proposed", "message": one.proposal.text}
     status = structs.replace(one.container.status, conditions=(*one.container.conditions, proposal))
     return structs.replace(one.container, status=status)
 

@@ -11,8 +11,8 @@ import click
 import msgspec
 import yaml
 
-from plimsoll.cli.cluster import ask, cluster_options, configuration
 from plimsoll.cli.configuration import BadConfiguration
+from plimsoll.cli.connecting import ask, cluster_options, configuration
 from plimsoll.cli.explained import lines
 from plimsoll.config.sources import ConfigurationError
 from plimsoll.explain.kinds import Explainer, key_of

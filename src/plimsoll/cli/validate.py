@@ -11,8 +11,8 @@ import click
 import msgspec
 
 from plimsoll.assembly import placement_settings
-from plimsoll.cli.cluster import configuration
 from plimsoll.cli.configuration import BadConfiguration, config_option, set_option
+from plimsoll.cli.connecting import configuration
 from plimsoll.config.sources import ConfigurationError
 from plimsoll.deletion_cost.algorithms import discover
 from plimsoll.explain.validating import FileFault, Rules, faults_in

@@ -211,6 +211,7 @@ class Reflector(Generic[T]):
         if not relist.resource_version:
             relist.resource_version = metadata.resource_version
             self._refuse_stale(relist.resource_version)
+            self._liveness.lose()  # a kind that was absent is there now: its first objects are not all of them
 
     def _refuse_stale(self, resource_version: str) -> None:
         for reached in (self._newest_list, self.store.resource_version):
@@ -252,6 +253,8 @@ class Reflector(Generic[T]):
         lines = Lines()
         async with self._client.watch(self._path, params, idle_seconds=self._idle_seconds) as chunks:
             opened = self._clock.monotonic()
+            if relist is not None:
+                self._liveness.lose()
             self._liveness.watch_opened(complete=self._complete)
             try:
                 async for chunk in chunks:
@@ -315,6 +318,9 @@ class Reflector(Generic[T]):
     async def _recover(self, error: KubeError) -> None:
         """Say what is wrong, decide whether the list must be read again, and wait."""
         plural = self.store.resource.plural
+        if isinstance(error, NotFound) and self.store.resource.may_be_absent and not self._newest_list:
+            await self._wait_for_kind(error)
+            return
         self._liveness.trouble = f"{plural}: {error}"
         tell = log.info if isinstance(error, Gone) else log.warning  # history is forgotten every five minutes
         tell("cannot go on following", resource=plural, error=str(error))
@@ -342,6 +348,17 @@ class Reflector(Generic[T]):
                 self._relist("silent")
             retry_after = error.retry_after if isinstance(error, ApiError) else None
             await self._pause(at_least=retry_after or 0.0)
+
+    async def _wait_for_kind(self, error: NotFound) -> None:
+        """Nobody has installed the kind, so an empty view of it is the truth. One that was there before is another matter."""
+        self._liveness.hear()
+        if not self.store.synced:
+            log.info(
+                "kind not installed: waiting for it", resource=self.store.resource.plural,
+                api_version=self.store.resource.api_version, error=str(error),
+            )  # fmt: skip
+            self._liveness.gain()
+        await self._clock.sleep(_REFUSED_SECONDS * self._rng.uniform(0.5, 1.0))
 
     def _relist(self, cause: str) -> None:
         self._complete = False

@@ -42,6 +42,7 @@ class Resource(Generic[T_co]):
     namespaced: bool = True
     indexes: tuple[Index, ...] = field(default=(), compare=False)
     watched_in: str = ""  # the only namespace that is looked at; empty: all of them
+    may_be_absent: bool = False  # a cluster without this kind is a cluster without such objects, and no trouble
 
     @property
     def api_version(self) -> str:
@@ -92,6 +93,7 @@ PODS = Resource("", "v1", "pods", "Pod", types.Pod, indexes=(BY_OWNER, BY_NODE))
 NODES = Resource("", "v1", "nodes", "Node", types.Node, namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", types.Namespace, namespaced=False)
 CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", records.ConfigMap)
+SECRETS = Resource("", "v1", "secrets", "Secret", records.Secret)
 CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", volumes.PersistentVolumeClaim)
 VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", volumes.PersistentVolume, namespaced=False)
 REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet", types.ReplicaSet, indexes=(BY_OWNER,))

@@ -23,6 +23,8 @@ from plimsoll.scheduling.snapshot import Snapshot
 from plimsoll.scheduling.topology import NODES, Mask, Topology
 from plimsoll.scheduling.volumes import VolumeRules, volume_rules
 
+_MOST_LANES_FOR_SELECTORS = 8
+
 Ints = NDArray[np.int64]
 RowIndex = NDArray[np.intp]
 
@@ -61,6 +63,7 @@ class Board:
                 lane_keys |= keys - {HOSTNAME}  # whether the spread counts a new node must be known when it is opened
         self.kinds = Kinds(self.places, rule_keys)
 
+        lane_keys |= _with_few_values(rule_keys - lane_keys - {HOSTNAME}, templates)
         self.offerings = Offerings(templates, sorted(lane_keys), self.classes.resource)
         self.daemons.take_off(self.offerings)
         self.offerings.make_lanes()
@@ -246,7 +249,7 @@ class Board:
 
     def narrow(self, rows: RowIndex, admitted: Sequence[int]) -> None:
         """New nodes took in pods that only `admitted` (members by lane) will have."""
-        for index in np.unique(self.set_of[rows]).tolist():
+        for index in sorted(set(self.set_of[rows].tolist())):
             lane, members = self.sets[index]
             if members & ~admitted[lane]:
                 here = rows[self.set_of[rows] == index]
@@ -266,9 +269,46 @@ class Board:
             self._ladders[key] = Ladder(self.offerings.lanes[lane], members)
         return self._ladders[key]
 
-    def cheapest_offering(self, row: int) -> int:
-        """What a new node becomes in the end."""
-        return int(self.lane_at(row).members[cheapest(self.holding(row))])
+    def rows_to_make(self) -> list[int]:
+        """New nodes that hold something."""
+        held: Ints = self.held[:, self.first_new : self.size].max(axis=0, initial=0)
+        rows: list[int] = (np.flatnonzero(held) + self.first_new).tolist()
+        return rows
+
+    def sizes_of(self, rows: list[int]) -> list[tuple[int, int]]:
+        """For each new node its lane, and the members of it that may still be chosen and hold what is on it."""
+        found: dict[int, tuple[int, int]] = {}
+        at = np.array(rows, np.intp)
+        sets = self.set_of[at]
+        for index in sorted(set(sets.tolist())):
+            lane, members = self.sets[index]
+            ladder = self.ladder(lane, members)
+            here = at[sets == index]
+            if ladder.complete:
+                rungs = ladder.rung_for(self.held[:, here]).tolist()
+                found.update((r, (lane, ladder.holding(rung))) for r, rung in zip(here.tolist(), rungs, strict=True))
+            else:
+                found.update((row, (lane, self.holding(row))) for row in here.tolist())
+        return [found[row] for row in rows]
+
+    def cheapest_offerings(self, rows: list[int]) -> list[int]:
+        """What new nodes become in the end."""
+        lanes = self.offerings.lanes
+        return [int(lanes[lane].members[cheapest(members)]) for lane, members in self.sizes_of(rows)]
 
     def lane_at(self, row: int) -> Lane:
         return self.offerings.lanes[self.sets[int(self.set_of[row])][0]]
+
+
+def _with_few_values(keys: set[str], templates: Sequence[Template]) -> set[str]:
+    """Labels that selectors ask for and offerings have few values of, such as a capacity type or an architecture.
+
+    With a lane for each value, all offerings of a lane suit a pod or none does, and pods that ask for one can be placed in bulk.
+    """
+    lanes, found = 1, set()
+    for key in sorted(keys):
+        values = {o.labels.get(key, t.labels.get(key)) for t in templates for o in t.offerings}
+        if len(values) * lanes <= _MOST_LANES_FOR_SELECTORS:
+            lanes *= max(1, len(values))
+            found.add(key)
+    return found

@@ -46,6 +46,7 @@ class Census:
         self._counters: dict[object, Counter] = {}
         self._watched: dict[object, Watched] = {}  # by the policies of a spread: the nodes it looks at
         self._bumps: dict[int, list[Counter]] = {}
+        self._seen: dict[object, set[int]] = {}
 
     def covers(self, term: Term, identity: Identity) -> bool:
         return term.covers(identity, self._snapshot.namespaces.get(identity.namespace, {}))
@@ -244,9 +245,18 @@ class Census:
         if found is None:
             plays = pod_class.index in self._playing
             keeps = {id(self._kept_counter(pod_class, spread)) for spread in pod_class.spread} if plays else set()
+            seen_by = self._seen_by(pod_class)
             found = self._bumps[pod_class.index] = [
-                counter for counter in self if id(counter) in keeps or self._counts(counter.key, pod_class)
+                counter for counter in self if id(counter) in keeps or id(counter) in seen_by
             ]
+        return found
+
+    def _seen_by(self, pod_class: PodClass) -> set[int]:
+        """The counters that count a class by what others see of it: the same for many classes."""
+        what = (pod_class.identity_index, pod_class.leaving, pod_class.anti_affinity, pod_class.ports)
+        found = self._seen.get(what)
+        if found is None:
+            found = self._seen[what] = {id(c) for c in self if self._counts(c.key, pod_class)}
         return found
 
     def __iter__(self) -> Iterator[Counter]:

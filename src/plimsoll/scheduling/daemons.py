@@ -55,6 +55,9 @@ class Daemons:
         lacking = len(self._classes.resources) - offerings.caps.shape[0]
         if lacking > 0:
             offerings.caps = np.concatenate((offerings.caps, np.zeros((lacking, len(offerings.sold)), np.int64)))
+        if not any(self._on_templates):
+            self._on_offering = [()] * len(offerings.sold)
+            return
         kinds: dict[int, list[Mask]] = {}
         for template, daemons in enumerate(self._on_templates):
             columns = [i for i, sold in enumerate(offerings.sold) if sold.template == template]

@@ -96,7 +96,7 @@ class Grower:
         target = np.full(len(rows), -1)
         price = np.full(len(rows), np.inf)
         sets = board.set_of[rows]
-        for index in np.unique(sets).tolist():
+        for index in sorted(set(sets.tolist())):
             lane, members = board.sets[index]
             ladder = board.ladder(lane, members & view.lane_sets[lane])
             at = np.flatnonzero(sets == index)

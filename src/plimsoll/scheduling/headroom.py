@@ -11,60 +11,55 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from plimsoll.scheduling.binding import BindingModel, Planned
+from plimsoll.scheduling.binding import Arrival, BindingModel, dealt
 from plimsoll.scheduling.board import Board
 
-# The share of pods that may stay pending in the model. The bar for the real one is 0.5 %, and the model is about right.
-_PENDING = 0.004
-_DEAREST = 1.6  # no way is tried that costs more than so many times the exact fit
-_WAYS_AT_A_TIME = 14  # more at a time cost little more; more than that are looked at in two steps
+# The share of pods that may stay pending in the model. It agrees with the real one within a third; the bar for that is 0.5 %.
+_PENDING = 0.003
+# No way is tried that costs more than so many times the exact fit: placing pod by pod, with nodes filled evenly as Karpenter does it,
+# comes to 1.44 to 1.53 times on Karpenter's own benchmark.
+_DEAREST = 1.4
+_PARTS = 8
+_STRIDE = 5  # neighbours, which were opened for the same pods in the same zone, are not raised together
+_STEP = 1.025  # each way costs at least so many times the one before
 
 Offerings = NDArray[np.int64]  # by new node: the offering it would be
 
 
 class Headroom:
-    def __init__(self, board: Board, planned: list[Planned], most_price: float) -> None:
+    def __init__(self, board: Board, rows: list[int]) -> None:
         self.board = board
-        self.planned = planned
-        self.rows = np.array(sorted({one.row for one in planned}))
+        self.rows = np.array(rows)
         self.prices = np.array(board.offerings.prices)
-        self.exact: Offerings = np.array([board.cheapest_offering(row) for row in self.rows.tolist()])
-        self.most_price = min(most_price, _DEAREST * self._price(self.exact)) + 1e-9
+        self.exact: Offerings = np.array(board.cheapest_offerings(rows))
+        self.most_price = _DEAREST * self._price(self.exact)
+        self._samples = dealt(rows)
+        position = {row: index for index, row in enumerate(rows)}
+        self._sampled = [position[row] for sample in self._samples for row in sample]
+        self.sampled_rows = {row for sample in self._samples for row in sample}
 
-    def choose(self) -> dict[int, int]:
-        """By row of a new node: the offering to make it."""
+    def choose(self, arrivals: list[Arrival]) -> dict[int, int]:
+        """By row of a new node: the offering to make it. `arrivals` are the pods planned for the sampled rows."""
         ways = self._ways()
-        chosen = self._cheapest_that_binds(ways) if len(ways) > 1 else self.exact
+        chosen = self._cheapest_that_binds(ways, arrivals) if len(ways) > 1 else self.exact
         return dict(zip(self.rows.tolist(), chosen.tolist(), strict=True))
 
     def _price(self, way: Offerings) -> float:
         return float(self.prices[way].sum())
 
-    def _cheapest_that_binds(self, ways: list[Offerings]) -> Offerings:
-        """Look at a few ways between the cheapest and the dearest, then at those between the last bad and the first good."""
-        pending: dict[int, float] = {}
-        low, high = 0, len(ways) - 1
-        while True:
-            asked = sorted({round(low + i * (high - low) / (_WAYS_AT_A_TIME - 1)) for i in range(_WAYS_AT_A_TIME)})
-            asked = [number for number in asked if number not in pending]
-            if asked:
-                model = BindingModel(self.board, self.rows, self.planned, np.array([ways[i] for i in asked]))
-                pending.update(zip(asked, model.pending(), strict=True))
-            good = [number for number, share in sorted(pending.items()) if share <= _PENDING]
-            if not good:
-                return ways[min(pending, key=lambda number: (pending[number], number))]
-            high = good[0]
-            low = max((number for number in pending if number < high), default=high)
-            if high - low <= 1:
-                return ways[high]
+    def _cheapest_that_binds(self, ways: list[Offerings], arrivals: list[Arrival]) -> Offerings:
+        model = BindingModel(self.board, self._samples, arrivals)
+        pending = model.pending(np.array([way[self._sampled] for way in ways]))
+        good = [number for number, share in enumerate(pending) if share <= _PENDING]
+        return ways[good[0] if good else pending.index(min(pending))]
 
     def _ways(self) -> list[Offerings]:
         """The exact fit, then sizes rounded up so that no node costs less than a certain price, from the cheapest to the dearest;
-        between two such prices, with a quarter, a half, three quarters of the nodes at the higher one.
+        between two such prices, with an eighth, a quarter and so on of the nodes at the higher one.
         """
         board = self.board
         sets = board.set_of[self.rows]
-        ladders = {index: board.ladder(*board.sets[index]) for index in np.unique(sets).tolist()}
+        ladders = {index: board.ladder(*board.sets[index]) for index in sorted(set(sets.tolist()))}
         prices = sorted({price for ladder in ladders.values() for price in ladder.prices.tolist()})
         lowest = float(self.prices[self.exact].min())
         floors = [lowest, *(price for price in prices if price > lowest)]
@@ -84,15 +79,17 @@ class Headroom:
                 way[at] = lane.members[ladder.members[rung[rung < len(ladder.members)]]]
             return way
 
-        ways, below = [self.exact], self.exact
-        quarter = np.arange(len(self.rows)) % 4
+        ways, below, least = [self.exact], self.exact, _STEP * self._price(self.exact)
+        part = np.arange(len(self.rows)) * _STRIDE % _PARTS
         for floor in floors[1:]:
             above = raised(floor)
-            for quarters in range(1, 5):
-                way = np.where(quarter < quarters, above, below)
-                if self._price(way) > self.most_price:
+            for parts in range(1, 1 + _PARTS):
+                way = np.where(part < parts, above, below)
+                price = self._price(way)
+                if price > self.most_price:
                     return ways
-                if self._price(way) > self._price(ways[-1]) + 1e-9:
+                if price >= least:
                     ways.append(way)
+                    least = _STEP * price
             below = above
         return ways

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from math import inf
 from typing import NamedTuple
 
 from plimsoll.kube.types import Pod
+from plimsoll.scheduling.alike import merged
 from plimsoll.scheduling.classes import Classes
+from plimsoll.scheduling.collecting import collector_paused
 from plimsoll.scheduling.model import ComingNode, Packing, Template
 from plimsoll.scheduling.plan import Group, Plan
 from plimsoll.scheduling.snapshot import Snapshot
 
-FEW_GROUPS = 400
+FEW_GROUPS = 200
 
 
 class Question(NamedTuple):
@@ -38,9 +39,9 @@ def pack(
 
     A pod that already runs in the snapshot is taken for one that has to move. Without `headroom`, new nodes are the cheapest that
     hold their pods; with it they are as much larger as kube-scheduler needs to bind the pods its own way, where it is not told
-    where to put them.
+    where to put them. For that, `pods` should be in the order in which they were made.
     """
-    with asked(snapshot, pods, templates, coming=coming, headroom=headroom) as question:
+    with collector_paused(), asked(snapshot, pods, templates, coming=coming, headroom=headroom) as question:
         return answer(question)
 
 
@@ -59,45 +60,52 @@ def asked(
         for pod in pods:
             if pod.metadata.uid in snapshot.slots:
                 snapshot.remove(pod.metadata.uid)
-        yield Question(snapshot, grouped(snapshot.classes, pods), tuple(templates), tuple(coming), headroom)
+        templates, coming = tuple(templates), tuple(coming)
+        groups = grouped(snapshot.classes, pods)
+        for daemons in (*(template.daemons for template in templates), *(node.daemons for node in coming)):
+            for daemon in daemons:
+                snapshot.classes.of(daemon)  # their selectors may tell pods apart, too
+        yield Question(snapshot, merged(snapshot.classes, groups), templates, coming, headroom)
 
 
 def answer(question: Question) -> Packing:
-    plan, most_price = _cheaper(question.snapshot, question.groups, question.templates, question.coming)
+    plan = _cheaper(question.snapshot, question.groups, question.templates, question.coming)
     if question.headroom:
-        plan.add_headroom(most_price)
+        plan.add_headroom()
     return plan.result()
 
 
 def _cheaper(
     snapshot: Snapshot, groups: list[Group], templates: tuple[Template, ...], coming: tuple[ComingNode, ...]
-) -> tuple[Plan, float]:
+) -> Plan:
     """The plan by groups, or the one that places one pod after the other where that needs fewer nodes or less money.
-
-    Also the most that headroom may cost: a plan that was compared never becomes dearer than what it was compared with.
 
     Where only rules (a node each, say) decided how many nodes there are, the second has nothing to gain and is left out, unless
     there is so little to place that it costs nothing to look.
     """
     plan = Plan(snapshot, groups, templates, coming)
     plan.run()
-    if not templates or (len(groups) > FEW_GROUPS and not plan.placer.opened_for_room):
-        return plan, inf
+    sound = plan.sound
+    if sound and (not templates or (len(groups) > FEW_GROUPS and not plan.placer.opened_for_room)):
+        return plan
     greedy = Plan(snapshot, groups, templates, coming, first_fit=True)
     greedy.run()
+    if not sound:
+        return greedy
     if plan.unplaced != greedy.unplaced:
-        better = min(plan, greedy, key=lambda p: p.unplaced)
-        return better, better.cost[1]
+        return min(plan, greedy, key=lambda p: p.unplaced)
     (nodes, price), (greedy_nodes, greedy_price) = plan.cost, greedy.cost
-    return (plan if nodes <= greedy_nodes and price <= greedy_price else greedy), greedy_price
+    return plan if nodes <= greedy_nodes and price <= greedy_price else greedy
 
 
 def grouped(classes: Classes, pods: Sequence[Pod]) -> list[Group]:
     groups: dict[tuple[int, int], Group] = {}
-    for pod in pods:
-        key = classes.of(pod)
+    of = classes.of
+    for number, pod in enumerate(pods):
+        key = of(pod)
         group = groups.get(key)
         if group is None:
             group = groups[key] = Group(classes.classes[key[0]], classes.shapes[key[1]])
         group.pods.append(pod.metadata.uid)
+        group.arrived.append(number)
     return list(groups.values())

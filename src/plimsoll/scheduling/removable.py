@@ -1,30 +1,33 @@
 """Which of these nodes can go, one after the other?
 
 Pods of a node that goes are sent first to nodes that nobody wants to remove, then to candidates from the end of the list: those
-are asked last, and with luck not at all. A candidate that has received pods and is asked after all passes them on.
+are asked last, and with luck not at all. A candidate that has received pods and is asked after all passes them on: those that no
+rule knows of go to their last place from the start, others step by step, each step in the plan of the node that they leave.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plimsoll.scheduling.board import Board, Ints
 from plimsoll.scheduling.classes import PodClass, Shape
+from plimsoll.scheduling.collecting import collector_paused
+from plimsoll.scheduling.leaving import Leaving, Movers, slots_that_move
 from plimsoll.scheduling.model import Refusal, Removal, Rule
+from plimsoll.scheduling.neighbours import PLENTY
 from plimsoll.scheduling.placing import Placer
 from plimsoll.scheduling.reasons import refused_by_existing
 from plimsoll.scheduling.receivers import Receivers
-from plimsoll.scheduling.requests import written
+from plimsoll.scheduling.requests import PODS, written
 from plimsoll.scheduling.snapshot import Snapshot
 
 # Pods that find no place are put first and the node is tried again, so often. What is then left of bad luck, a search through
 # all ways mends where there are few pods: beyond so many, and beyond so many steps, a node stays rather than an answer takes long.
 _TRIES = 3
+_TRIES_IN_VAIN = 20  # after so many in a row that did not help, no node is tried more than once
 _PODS_TO_SEARCH_FOR = 6
 _STEPS_OF_A_SEARCH = 400
 
@@ -32,95 +35,49 @@ _STEPS_OF_A_SEARCH = 400
 def removable(snapshot: Snapshot, node_names: Iterable[str]) -> list[Removal]:
     """For each node in turn: can all of its pods run elsewhere, given that the nodes before it are gone?
 
-    A place that one answer uses is not free for the next, and no pod is sent to a node that an earlier answer removes. Pods of
+    A place that one answer uses is not free for the next, and no pod is sent to a node that an earlier answer removes; a pod
+    that was sent to a node which a later answer removes is in the plan of that one, too. Pods of
     DaemonSets, mirror pods and terminating ones need no place. A node is judged as if it were gone: no spread counts its
     domain. The snapshot stays as it is.
     """
-    return _Removals(snapshot, list(dict.fromkeys(node_names))).answer()
-
-
-class Movers(NamedTuple):
-    """Pods of one class and shape that have to leave a node."""
-
-    pod_class: PodClass
-    shape: Shape
-    slots: list[int]
-
-
-class _Leaving:
-    """The pods that would have to leave each candidate, found for all of them in one sort; by row of the snapshot."""
-
-    def __init__(self, snapshot: Snapshot, rows: list[int]) -> None:
-        self._snapshot = snapshot
-        classes = snapshot.classes.classes
-        wanted = np.zeros(len(snapshot.nodes), np.bool_)
-        wanted[rows] = True
-        moves = np.array([not (c.stays or c.leaving) for c in classes], np.bool_)
-        slots = np.flatnonzero(snapshot.pod_rows >= 0)
-        if len(slots):
-            slots = slots[wanted[snapshot.pod_rows[slots]] & moves[snapshot.pod_classes[slots]]]
-        amounts = snapshot.shape_amounts()
-        share = amounts[: len(snapshot.capacity)] / np.maximum(1, snapshot.capacity.max(axis=1, initial=1))[:, None]
-        size = np.argsort(
-            np.argsort(-share.max(axis=0, initial=0.0), kind="stable")
-        )  # rank of each shape, largest first
-        keys = (snapshot.pod_rows[slots], size[snapshot.pod_shapes[slots]], snapshot.pod_classes[slots])
-        order = np.lexsort(keys[::-1])
-        changes = np.zeros(len(slots), np.bool_)
-        for key in keys:
-            changes |= np.diff(key[order], prepend=-1) != 0
-        self._slots: list[int] = slots[order].tolist()
-        self._starts = np.flatnonzero(changes)
-        self._group_rows = snapshot.pod_rows[slots[order]][self._starts]
-        self.class_indexes: list[int] = np.unique(snapshot.pod_classes[slots]).tolist()
-        self.amounts = np.zeros((amounts.shape[0], len(snapshot.nodes)), np.int64)  # resource × row
-        for resource in range(amounts.shape[0]):
-            weights = amounts[resource][snapshot.pod_shapes[slots]]
-            sums = np.bincount(snapshot.pod_rows[slots], weights, minlength=len(snapshot.nodes))
-            self.amounts[resource] = sums.astype(np.int64)
-
-    def slots(self, row: int) -> list[int]:
-        first, last = np.searchsorted(self._group_rows, (row, row + 1)).tolist()
-        if first == last:
-            return []
-        stop = int(self._starts[last]) if last < len(self._starts) else len(self._slots)
-        return self._slots[int(self._starts[first]) : stop]
-
-    def groups(self, row: int) -> list[Movers]:
-        """Largest first."""
-        snapshot = self._snapshot
-        first, last = np.searchsorted(self._group_rows, (row, row + 1)).tolist()
-        bounds = [*self._starts[first : last + 1].tolist()]
-        if last == len(self._starts):
-            bounds.append(len(self._slots))
-        found = []
-        for start, stop in pairwise(bounds):
-            slot = self._slots[start]
-            pod_class = snapshot.classes.classes[snapshot.pod_classes[slot]]
-            shape = snapshot.classes.shapes[snapshot.pod_shapes[slot]]
-            found.append(Movers(pod_class, shape, self._slots[start:stop]))
-        return found
+    with collector_paused():
+        return _Removals(snapshot, list(dict.fromkeys(node_names))).answer()
 
 
 class _Removals:
     def __init__(self, snapshot: Snapshot, names: list[str]) -> None:
         self.snapshot = snapshot
         self.names = names
-        self.leaving = _Leaving(snapshot, [snapshot.rows[name] for name in names if name in snapshot.rows])
-        classes = snapshot.classes.classes
-        self.board = Board(snapshot, [classes[index] for index in self.leaving.class_indexes])
+        slots = slots_that_move(snapshot, [snapshot.rows[name] for name in names if name in snapshot.rows])
+        indexes: list[int] = np.flatnonzero(np.bincount(snapshot.pod_classes[slots])).tolist()
+        self.board = Board(snapshot, [snapshot.classes.classes[index] for index in indexes])
         self.placer = Placer(self.board)
         self.row_of = {name: row for row, name in enumerate(self.board.names)}
-        rows = [snapshot.rows[name] for name in self.board.names]
-        self.wanted: Ints = self.leaving.amounts[:, rows]  # resource × row: what has to find a place if the node goes
         self.order = self._filling_order()
         self.free: dict[int, list[int]] = {}  # rows that are being filled, as plain integers
+        self._receivers: dict[int, Receivers | None] = {}  # by class
+        self._receivers_by_mask: dict[bytes, Receivers] = {}
+        self.leaving = Leaving(snapshot, slots, self._taken_for(indexes))
+        rows = [snapshot.rows[name] for name in self.board.names]
+        self.wanted: Ints = self.leaving.amounts[:, rows]  # resource × row: what has to find a place if the node goes
         # Free on all nodes that still take pods, added up: what is more than that finds no place, however it is cut.
         self.free_in_all: Ints = np.maximum(self.board.free[: len(self.wanted), : self.board.size], 0).sum(axis=1)
         self.destination = [-1] * len(snapshot.uids)  # slot → row
+        self.passed_on: dict[int, dict[int, int]] = {}  # row → what it had taken in (slot) → row
         self.arrived: dict[int, list[Movers]] = {}  # row → what it took in
-        self._receivers: dict[int, Receivers | None] = {}  # by class
-        self._receivers_by_mask: dict[bytes, Receivers] = {}
+        # How often a shape fits on each row, and in all. Holds until a node goes.
+        self._places: dict[Shape, tuple[Ints, int]] = {}
+        self._in_vain = 0
+
+    def _taken_for(self, class_indexes: list[int]) -> NDArray[np.intp]:
+        """By class: the first of those which no rule tells apart from it."""
+        classes = self.snapshot.classes.classes
+        taken_for = np.arange(len(classes))
+        first: dict[int, int] = {}
+        for index in class_indexes:
+            if self.is_unnoticed(classes[index]):
+                taken_for[index] = first.setdefault(id(self.receivers_for(classes[index])), index)
+        return taken_for
 
     def _filling_order(self) -> NDArray[np.float64]:
         """Nodes that stay come first, the fullest of them first; then candidates, the last of the list first."""
@@ -146,8 +103,10 @@ class _Removals:
         for name, reason in reasons.items():
             plan = None
             if reason is None:
-                groups = self.leaving.groups(self.snapshot.rows[name])
-                plan = {uids[slot]: names[destination[slot]] for group in groups for slot in group.slots}
+                slots = self.leaving.slots(self.snapshot.rows[name])
+                plan = {uids[slot]: names[destination[slot]] for slot in slots}
+                passed_on = self.passed_on.get(self.row_of[name], {})
+                plan.update((uids[slot], names[row]) for slot, row in passed_on.items())
             answer.append(Removal(name, plan, reason))
         return answer
 
@@ -159,25 +118,64 @@ class _Removals:
         if len(lacking):
             return self._too_little(row, int(lacking[0]), elsewhere)
         groups = self.leaving.groups(self.snapshot.rows[name]) + self.arrived.get(row, [])
-        refusal = None
-        for number in range(1 + _TRIES):
-            attempt = _Attempt(self, row, groups)
-            stuck = attempt.carry_out(quickly=number == 0)
-            if stuck is None:
-                self._done(row, elsewhere - wanted)
-                return None
-            refusal = refusal or attempt.refusal
-            if number and groups[0] is stuck:
-                break
-            groups = [stuck, *(group for group in groups if group is not stuck)]
-        if sum(len(group.slots) for group in groups) <= _PODS_TO_SEARCH_FOR and _Attempt(self, row, groups).search():
+        if self._places:  # nothing has changed since these were counted
+            for group in groups:
+                if group.shape in self._places and self.lacks_places(row, group):
+                    return self.too_few_places(row, group)
+        attempt = _Attempt(self, row, groups)
+        stuck = attempt.carry_out(quickly=True)
+        if stuck is None or (not self.lacks_places(row, stuck) and self._removed_after_all(row, groups, stuck)):
             self._done(row, elsewhere - wanted)
             return None
-        return refusal
+        return attempt.refusal
+
+    def _removed_after_all(self, row: int, groups: list[Movers], stuck: Movers) -> bool:
+        """Whether the node can go if those that found no place come first, or in some other order."""
+        if self._in_vain < _TRIES_IN_VAIN:
+            for _ in range(_TRIES):
+                if groups[0] is not stuck:
+                    groups = [stuck, *(group for group in groups if group is not stuck)]
+                before, again = stuck, _Attempt(self, row, groups).carry_out(quickly=False)
+                if again is None:
+                    self._in_vain = 0
+                    return True
+                stuck = again
+                self._in_vain += 1
+                if stuck is before:
+                    break
+        few = sum(len(group.slots) for group in groups) <= _PODS_TO_SEARCH_FOR
+        return few and _Attempt(self, row, groups).search()
+
+    def lacks_places(self, row: int, group: Movers) -> bool:
+        """Whether all other nodes together have too few places for the group, whatever its rules."""
+        board, shape = self.board, group.shape
+        if shape not in self._places:
+            places = np.full(board.size, PLENTY)
+            for resource, amount in shape:
+                np.minimum(places, board.free[resource, : board.size] // amount, out=places)
+            alive = board.alive[: board.size].copy()
+            alive[row] = True  # it is not while it is being emptied; its own places are taken off below
+            places = np.where(alive, np.maximum(places, 0), 0)
+            self._places[shape] = (places, int(places.sum()))
+        places, total = self._places[shape]
+        return total - int(places[row]) < len(group.slots)
+
+    def too_few_places(self, row: int, group: Movers) -> Refusal:
+        places, total = self._places[group.shape]
+        pod, number = self.snapshot.first_named(group.slots), len(group.slots)
+        others = f" and {number - 1} more like it" if number > 1 else ""
+        words = f"pod {pod}{others} of node {self.board.names[row]} would need {number} places of"
+        size = ", ".join(
+            f"{written(name, amount)} {name}"
+            for resource, amount in group.shape
+            if (name := self.snapshot.classes.resources[resource]) != PODS
+        )
+        return Refusal(Rule.RESOURCES, f"{words} {size}; all other nodes together have {total - int(places[row])}")
 
     def _done(self, row: int, free_in_all: Ints) -> None:
         self.free_in_all = free_in_all
         self.free.pop(row, None)
+        self._places.clear()
 
     def _too_little(self, row: int, resource: int, elsewhere: Ints) -> Refusal:
         name = self.board.names[row]
@@ -186,7 +184,7 @@ class _Removals:
         slots = self.leaving.slots(self.snapshot.rows[name])
         others = f" and {len(slots) - 1} more pods" if len(slots) > 1 else ""
         pods = (
-            f"pod {self.snapshot.described(slots[0])}{others} of node {name}" if slots else f"what node {name} took in"
+            f"pod {self.snapshot.first_named(slots)}{others} of node {name}" if slots else f"what node {name} took in"
         )
         words = f"{pods} would need {asked} of {what}, all other nodes together have {free} free"
         return Refusal(Rule.RESOURCES, words)
@@ -196,6 +194,9 @@ class _Removals:
         if pod_class.index not in self._receivers:
             self._receivers[pod_class.index] = self._make_receivers(pod_class)
         return self._receivers[pod_class.index]
+
+    def is_unnoticed(self, pod_class: PodClass) -> bool:
+        return self.receivers_for(pod_class) is not None and not self.board.census.bumps(pod_class)
 
     def _make_receivers(self, pod_class: PodClass) -> Receivers | None:
         view = self.placer.view(pod_class)
@@ -243,7 +244,9 @@ class _Attempt:
         if stuck is None:
             self._commit()
         else:
-            self.refusal = self._why(stuck)
+            # The arrays know of pods that were placed by rules only: without such, they are as they were before.
+            by_counting = not self.ruled and self.removals.lacks_places(self.row, stuck)
+            self.refusal = self.removals.too_few_places(self.row, stuck) if by_counting else self._why(stuck)
             self._undo()
         return stuck
 
@@ -332,14 +335,20 @@ class _Attempt:
             for row, count in taken:
                 for resource, amount in group.shape:
                     removals.wanted[resource, row] += amount * count
-        destination = removals.destination
+        arrivals = {slot for group in removals.arrived.get(self.row, ()) for slot in group.slots}
         for group, taken in (*self.ruled, *self.plain):
+            # A pod that no rule knows of is sent to its last place at once. Others take every step of the way: whether the last
+            # place was lawful before this node went is not known.
+            steps = arrivals and not removals.is_unnoticed(group.pod_class)
             position = 0
             for row, count in taken:
                 slots = group.slots[position : position + count]
                 position += count
                 for slot in slots:
-                    destination[slot] = row
+                    if steps and slot in arrivals:
+                        removals.passed_on.setdefault(self.row, {})[slot] = row
+                    else:
+                        removals.destination[slot] = row
                 removals.arrived.setdefault(row, []).append(Movers(group.pod_class, group.shape, slots))
         if board.census:
             for group, taken in self.plain:
@@ -363,5 +372,5 @@ class _Attempt:
         refusal = refused_by_existing(removals.placer.view(group.pod_class), group.shape)
         for row, amounts in self.saved.items():
             self.board.free[:, row] = amounts
-        pod = removals.snapshot.described(group.slots[0])
+        pod = removals.snapshot.first_named(group.slots)
         return Refusal(refusal.rule, f"pod {pod} has no other place: {refusal.message}")

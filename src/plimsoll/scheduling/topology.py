@@ -212,6 +212,14 @@ class Counter:
         self._low = -1
         self.version += 1
 
+    def replace(self, counts: list[int]) -> None:
+        """Counts of the first domains, which were changed elsewhere."""
+        self._fit()
+        self.count[: len(counts)] = counts
+        self.total = int(self.count.sum())
+        self._low = -1
+        self.version += 1
+
     def by_domain(self) -> Counts:
         known = len(self.topology.values)
         if known > len(self.count):

@@ -11,18 +11,20 @@ from numpy.typing import NDArray
 
 from plimsoll.scheduling.board import Board
 from plimsoll.scheduling.classes import PodClass, Shape
-from plimsoll.scheduling.kinds import Kinds
+from plimsoll.scheduling.grounds import Grounds
 from plimsoll.scheduling.neighbours import EvenlySpread, KeepsOthersSpread, NoneThere, Rule, Together
 from plimsoll.scheduling.rules import ports_conflict
 from plimsoll.scheduling.topology import Counter, Mask
 
 
 class View:
-    def __init__(self, board: Board, pod_class: PodClass) -> None:
+    def __init__(self, board: Board, pod_class: PodClass, grounds: Grounds) -> None:
         self.board = board
         self.pod_class = pod_class
         self.volumes = board.volume_rules[pod_class.index]
-        self._set_up_static(board.kinds, board.offering_kinds)
+        self.grounds = grounds
+        self.lane_sets = grounds.lane_sets
+        self.uniform = grounds.uniform
 
         self.spreads = [EvenlySpread(board.census.spread_counter(pod_class, s), s) for s in pod_class.spread]
         self._protecting_rules = self._make_protecting_rules()
@@ -54,41 +56,9 @@ class View:
         # Whether daemons that come with new nodes count in a rule of the class.
         self.minds_daemons = any(id(counter) in looks_at for counter in board.daemons.any_bumps())
 
-    # ── what never changes ───────────────────────────────────────────────────────────────────────────────────────────
-
-    def _set_up_static(self, kinds: Kinds, offering_kinds: Kinds) -> None:
-        board = self.board
-        self._static = np.zeros(board.capacity_rows, np.bool_)
-        self._static[: board.first_new] = self._never_changes(kinds)
-        self._static_rows = board.first_new
-        self._static_structure = -1
-        self.sold_to = self._never_changes(offering_kinds)  # by offering
-        if board.daemons:
-            self.sold_to &= board.daemons.allow(self.pod_class)
-        self.lane_sets: list[int] = []  # by lane: the members that admit the class
-        for lane in board.offerings.lanes:
-            admitted = self.sold_to[lane.members]
-            everything = bool(admitted.all())
-            members = lane.everything if everything else sum(1 << int(i) for i in np.flatnonzero(admitted))
-            self.lane_sets.append(members)
-        lanes = zip(self.lane_sets, board.offerings.lanes, strict=True)
-        self.uniform = all(members in (0, lane.everything) for members, lane in lanes)
-
-    def _never_changes(self, kinds: Kinds) -> Mask:
-        allowed = kinds.schedulable(self.pod_class.tolerations) & kinds.selected(self.pod_class)
-        return allowed & kinds.allowed_by_volumes(self.volumes) if self.pod_class.claims else allowed
-
     def static(self) -> Mask:
         """By row: whether the class may ever go there, as long as a new node stays the offering it is taken for."""
-        board = self.board
-        if self._static_rows != board.size or (self._static_structure != board.structure and not self.uniform):
-            if len(self._static) < board.capacity_rows:
-                more = np.zeros(board.capacity_rows - len(self._static), np.bool_)
-                self._static = np.concatenate((self._static, more))
-            start = min(self._static_rows, board.size) if self.uniform else board.first_new
-            self._static[start : board.size] = self.sold_to[board.offering[start : board.size]]
-            self._static_rows, self._static_structure = board.size, board.structure
-        return self._static[: board.size]
+        return self.grounds.rows()
 
     # ── the rules ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -112,7 +82,9 @@ class View:
         return [
             KeepsOthersSpread(counter, kept, max_skew, min_domains)
             for counter, kept, max_skew, min_domains in self.board.census.kept_spreads
-            if id(counter) in bumped and not self._guarded_by_own_spread(counter, max_skew, min_domains)
+            if id(counter) in bumped
+            and (counter.watched is None or self.grounds.are_watched(counter.watched))
+            and not self._guarded_by_own_spread(counter, max_skew, min_domains)
         ]
 
     def _guarded_by_own_spread(self, counter: Counter, max_skew: int, min_domains: int) -> bool:

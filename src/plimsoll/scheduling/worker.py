@@ -128,6 +128,7 @@ def _exchange(connection: Connection, message: bytes) -> bytes:
 def serve(connection: Connection) -> None:
     """What the process does until the connection closes."""
     gc.freeze()  # what is imported stays for good: nothing to look through at every collection
+    gc.disable()  # and what a question leaves behind is collected after the answer
     while True:
         try:
             message = connection.recv_bytes()
@@ -138,6 +139,8 @@ def serve(connection: Connection) -> None:
         except Exception as error:  # noqa: BLE001 - whatever it is, the one who asked must hear of it
             reply = ("failed", repr(error))  # type: ignore[assignment]
         connection.send_bytes(pickle.dumps(reply, protocol=5))
+        del message, reply
+        gc.collect()
 
 
 def _work(question: Question | tuple[Snapshot, list[str]]) -> Packing | list[Removal]:
