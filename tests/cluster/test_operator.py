@@ -29,7 +29,7 @@ async def _story(side: Side) -> None:
             await side.add_nodes(f"1 zone={zone} class={kind} cpu=16")
     home = f"{side.namespace}-home"
     await side.ask("POST", "/api/v1/namespaces", {"metadata": {"name": home}})
-    settings = config(home, enabled=("placement", "deletion-cost"))
+    settings = config(home, side.namespace, enabled=("placement", "deletion-cost"))
     # Of a cluster the operator needs to know only where it is.
     where = cast("Any", SimpleNamespace(kubeconfig=side.kubeconfig))
     async with operating(where, side.namespace, settings) as running:
