@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import structlog
-from msgspec import Struct
 
 from plimsoll.audit import AuditRecord, AuditTrail
 from plimsoll.clock import Clock
@@ -39,7 +38,6 @@ from plimsoll.kube.events import EventRecorder, Happening
 from plimsoll.kube.lease import Leadership
 from plimsoll.kube.resources import Key
 from plimsoll.kube.store import View
-from plimsoll.kube.types import KubeObject
 from plimsoll.memory import AnotherTenure, DisruptionMemory
 from plimsoll.metrics import Metrics
 from plimsoll.providers.errors import (
@@ -50,7 +48,8 @@ from plimsoll.providers.errors import (
     Throttled,
     Unauthorised,
 )
-from plimsoll.providers.provider import Machine, Provider
+from plimsoll.providers.provider import Provider
+from plimsoll.results import Outcome, Result, Word
 
 log = structlog.get_logger()
 
@@ -63,40 +62,6 @@ PROVIDER_SECONDS = 120.0
 NOT_LEADING, VIEW_STALE, ANOTHER_TENURE = "NotLeading", "ViewStale", "AnotherTenure"
 # Refusals that are over within a second or two by themselves, and that no change of an object ends.
 PASSING = frozenset({NOT_LEADING, VIEW_STALE, ANOTHER_TENURE, MEMORY_NOT_READ})
-
-# would: read-only. refused: the door or a budget says no. gone, conflict: the world had moved on. unknown: the reply is lost.
-Word = Literal["done", "would", "refused", "gone", "conflict", "failed", "unknown"]
-
-
-class Result(Struct, frozen=True):
-    """What became of one action."""
-
-    action: Action
-    word: Word
-    detail: str = ""
-    blocker: Blocker | None = None
-    written: KubeObject | None = None  # the object as it is after the write, where that is known
-    machine: Machine | None = None  # that a provider has made
-
-
-class Outcome(Struct, frozen=True):
-    """What became of a decision. Anything but done and would asks for another look."""
-
-    results: tuple[Result, ...] = ()
-
-    @property
-    def blockers(self) -> tuple[Blocker, ...]:
-        return tuple(result.blocker for result in self.results if result.blocker)
-
-    @property
-    def failed(self) -> bool:
-        """Something went wrong that may go right when tried again, later each time."""
-        return any(result.word in ("failed", "unknown") for result in self.results)
-
-    @property
-    def overtaken(self) -> bool:
-        """The world had moved on: decide again as soon as the view has."""
-        return any(result.word in ("gone", "conflict") for result in self.results)
 
 
 class _Stop(Exception):

@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 
-from plimsoll.act import PASSING, Door, Outcome
+from plimsoll.act import PASSING, Door
 from plimsoll.clock import Clock
 from plimsoll.decision import Controller, Decision, Note
 from plimsoll.freshness import OwnWrites
@@ -24,6 +24,7 @@ from plimsoll.kube.resources import Key, Resource
 from plimsoll.kube.store import View
 from plimsoll.kube.types import KubeObject
 from plimsoll.metrics import Metrics
+from plimsoll.results import Outcome
 
 log = structlog.get_logger()
 

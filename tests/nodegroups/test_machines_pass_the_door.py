@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from plimsoll.act import Door, Result
+from plimsoll.act import Door
 from plimsoll.audit import AuditTrail
 from plimsoll.clock import RealClock
 from plimsoll.decision import Action, CreateMachine, Decision, DeleteMachine, DisruptionLimits, Reason, Ref
@@ -28,6 +28,7 @@ from plimsoll.providers.errors import (
     Unauthorised,
 )
 from plimsoll.providers.provider import Machine, MachineRequest, Provider
+from plimsoll.results import Result
 
 WHY = Reason("Test", "because a test says so")
 TARGET = Ref(VPSIE_NODES, "default", "workers-1", "uid-1")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.act import Door, Outcome
+from plimsoll.act import Door
 from plimsoll.audit import AuditTrail
 from plimsoll.decision import Action, Create, Decision, Delete, DisruptionLimits, Evict, Note, Patch, Reason, Ref
 from plimsoll.disruption import Disruption, DisruptionLedger
@@ -24,6 +24,7 @@ from plimsoll.kube.types import Pod
 from plimsoll.memory import DisruptionMemory
 from plimsoll.metrics import Metrics
 from plimsoll.remembered import KIND, LABEL
+from plimsoll.results import Outcome
 from tests.clocks import PushedClock
 from tests.eventually import eventually
 
