@@ -36,3 +36,15 @@ class PushedClock(RealClock):
                     await self._pushed.wait()
             except TimeoutError:
                 return
+
+
+class StandingClock(PushedClock):
+    """No time passes but what a test pushes."""
+
+    def monotonic(self) -> float:
+        return self.monotonic_offset
+
+    async def sleep(self, seconds: float) -> None:
+        due = self.monotonic() + seconds
+        while self.monotonic() < due:
+            await self._pushed.wait()

@@ -22,18 +22,6 @@ from tests.kube.watch_server import WatchServer
 T = TypeVar("T", bound=KubeObject)
 
 
-class StandingClock(PushedClock):
-    """No time passes but what a test pushes."""
-
-    def monotonic(self) -> float:
-        return self.monotonic_offset
-
-    async def sleep(self, seconds: float) -> None:
-        due = self.monotonic() + seconds
-        while self.monotonic() < due:
-            await self._pushed.wait()
-
-
 class Followed(Generic[T]):
     """Runs a reflector while the `async with` lasts, over the real client and a clock that the test can push."""
 

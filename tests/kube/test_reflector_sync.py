@@ -11,7 +11,8 @@ import pytest
 
 from plimsoll.kube.resources import NODES, PODS
 from plimsoll.kube.types import Pod
-from tests.kube.followed import Followed, StandingClock
+from tests.clocks import StandingClock
+from tests.kube.followed import Followed
 from tests.kube.watch_server import Answer, WatchServer
 
 

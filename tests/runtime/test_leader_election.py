@@ -10,18 +10,20 @@ from datetime import timedelta
 import pytest
 
 from plimsoll.kube.client import Client
-from plimsoll.kube.errors import Unreachable
+from plimsoll.kube.errors import NotFound, Unreachable
 from plimsoll.kube.lease import LeaderElection, LeaseTimes
 from plimsoll.kube.resources import LEASES
-from tests.clocks import PushedClock
+from tests.clocks import PushedClock, StandingClock
 from tests.eventually import eventually
 
 TIMES = LeaseTimes(timedelta(seconds=15), timedelta(seconds=10), timedelta(seconds=2))
 
 
 class Candidate:
-    def __init__(self, client: Client, namespace: str, name: str, times: LeaseTimes = TIMES) -> None:
-        self.clock = PushedClock()
+    def __init__(
+        self, client: Client, namespace: str, name: str, times: LeaseTimes = TIMES, clock: PushedClock | None = None
+    ) -> None:
+        self.clock = clock or PushedClock()
         self.elected: list[str] = []
         self.lost: list[str] = []
         self.election = LeaderElection(
@@ -133,9 +135,28 @@ async def test_a_deleted_lease_starts_a_new_tenure(
         lease = await client.get(LEASES, namespace, "leader")
         await client.delete(LEASES, namespace, "leader", uid=lease.uid)
         leader.clock.push(2)
+        await eventually(lambda: leader.lost)
+        leader.clock.push(2)
         await eventually(lambda: len(leader.elected) == 2)
         assert leader.lost == ["the lease was deleted"]
         assert leader.elected[0] != leader.elected[1]
+
+
+async def test_whoever_loses_the_lease_leaves_it_alone_for_a_while(client: Client, namespace: str):
+    """A process that ends over its loss must not have taken the lease again, or the others would wait for nobody."""
+    leader = Candidate(client, namespace, "leader", clock=StandingClock())
+    async with campaigning(leader):
+        await eventually(lambda: leader.leading)
+        lease = await client.get(LEASES, namespace, "leader")
+        await client.delete(LEASES, namespace, "leader", uid=lease.uid)
+        leader.clock.push(2)
+        await eventually(lambda: leader.lost)
+        for _ in range(100):
+            await asyncio.sleep(0.001)
+        with pytest.raises(NotFound):
+            await client.get(LEASES, namespace, "leader")
+        leader.clock.push(2)
+        await eventually(lambda: leader.leading)
 
 
 async def test_a_lease_given_to_another_by_hand_is_lost_at_once(

@@ -138,17 +138,16 @@ class LeaderElection:
             else:
                 return
         lease = await self._read()
-        if lease is None:
-            self._lose("the lease was deleted")
-            await self._acquire(None)
-        elif lease.spec.holder_identity == self._identity:
+        if lease is not None and lease.spec.holder_identity == self._identity:
             # Ours, but no tenure: the reply to the acquiring write was lost, or we gave up and nobody followed. Only a
             # write that succeeds now starts a tenure: another may be about to take what we have not renewed.
             await (self._acquire(lease) if self._epoch is None else self._renew(lease))
-        else:
-            self._lose(f"the lease is held by {lease.spec.holder_identity or 'nobody'}")
-            if self._sighting is not None and self._sighting.expired(self._clock.monotonic()):
-                await self._acquire(lease)
+        elif self._epoch is not None:
+            # Campaigning waits for the next round: a process that ends over this must not take the lease along.
+            holder = lease.spec.holder_identity or "nobody" if lease is not None else ""
+            self._lose(f"the lease is held by {holder}" if holder else "the lease was deleted")
+        elif lease is None or (self._sighting is not None and self._sighting.expired(self._clock.monotonic())):
+            await self._acquire(lease)
 
     async def _read(self) -> Lease | None:
         try:
