@@ -329,6 +329,7 @@ class _NewNodes:
         self._sizes = sizes
         self._held: list[list[int]] = board.held[:, : board.size].T.tolist()
         self._names: dict[tuple[int, int], tuple[str, ...]] = {}
+        self._all_names: dict[int, tuple[str, ...]] = {}  # by lane
         self._daemons: dict[int, list[int]] = {}
         self._resources = list(enumerate(board.classes.resources))
 
@@ -338,8 +339,7 @@ class _NewNodes:
         lane, sold = board.offerings.lanes[number], board.offerings.sold
         names = self._names.get((number, members))
         if names is None:
-            names = tuple(sold[lane.members[m]].offering.name for m in listed(members))
-            self._names[number, members] = names
+            names = self._names[number, members] = self._candidates(number, members)
         index = self._sizes.get(row)
         if index is None:
             index = int(lane.members[cheapest(members)])
@@ -353,6 +353,18 @@ class _NewNodes:
             self._requested(held, index),
             offering.price,
         )
+
+    def _candidates(self, number: int, members: int) -> tuple[str, ...]:
+        offerings = self._board.offerings
+        lane = offerings.lanes[number]
+        everything = self._all_names.get(number)
+        if everything is None:
+            everything = tuple([offerings.sold[index].offering.name for index in lane.members.tolist()])
+            self._all_names[number] = everything
+        lowest = members & -members
+        if members + lowest == lane.everything + 1:  # all from the lowest on, as it mostly is
+            return everything[lowest.bit_length() - 1 :]
+        return tuple([everything[member] for member in listed(members)])
 
     def _requested(self, held: list[int], offering: int) -> Resources:
         """By pods and daemons together."""
