@@ -63,7 +63,7 @@ def test_a_thousand_diverse_pods(new_control_plane: StartControlPlane) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", [2, 3])
-def test_a_thousand_more(new_control_plane: StartControlPlane, seed: int) -> None:
+def test_thousands_more(new_control_plane: StartControlPlane, seed: int) -> None:
     check_plan_binds(RealScheduler(new_control_plane()), 1000, seed)
 
 
