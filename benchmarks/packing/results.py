@@ -52,6 +52,7 @@ class Results:
                     "seconds": plan.seconds,
                     "cpuSeconds": plan.cpu_seconds,
                     "podsPerSecond": plan.pods_per_second,
+                    "ownBenchmarkPodsPerSecond": plan.own_pods_per_second,
                     "nodes": plan.nodes,
                     "price": plan.price,
                     "unplaced": plan.unplaced,
