@@ -207,3 +207,18 @@ def test_many_diverse_pods_break_nothing_at_all(seed: int) -> None:
     plan = plan_of(k1.case(2000, seed))
     assert not plan.unplaced
     assert not violations(plan.before, plan.placements)
+
+
+PREFERS_SPOT = {"matchExpressions": [{"key": k1.CAPACITY_TYPE, "operator": "In", "values": ["spot"]}]}
+WISH = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": PREFERS_SPOT}]}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(6))
+def test_diverse_pods_with_a_wish_break_nothing_at_all(seed: int) -> None:
+    """With preferences pods are placed one by one: late ones must not crowd zones over which early ones are spread."""
+    wish = {"spec": {"affinity": {"nodeAffinity": WISH}}}
+    pods = tuple(pod(m["metadata"]["name"], merge(m, wish)) for m in k1.manifests(300, seed))
+    plan = plan_of(Case(pending=pods, templates=(k1.template(60),)))
+    assert not plan.unplaced
+    assert not violations(plan.before, plan.placements)

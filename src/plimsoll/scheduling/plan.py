@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
 
 from plimsoll.kube.quantity import Quantity
 from plimsoll.kube.types import Resources
@@ -10,6 +13,7 @@ from plimsoll.scheduling.audit import is_sound
 from plimsoll.scheduling.binding import Arrival
 from plimsoll.scheduling.board import Board
 from plimsoll.scheduling.bulk import Bulk, Item
+from plimsoll.scheduling.census import KeptSpread
 from plimsoll.scheduling.classes import LOWEST_PRIORITY_WORTH_A_NODE, PodClass, Shape
 from plimsoll.scheduling.headroom import Headroom
 from plimsoll.scheduling.model import EXISTING, HOSTNAME, ComingNode, NewNode, Packing, Refusal, Rule, Template
@@ -18,8 +22,11 @@ from plimsoll.scheduling.placing import Placer
 from plimsoll.scheduling.reasons import refused_by_existing, refused_by_template, refused_everywhere
 from plimsoll.scheduling.requests import CPU, PODS, allocatable
 from plimsoll.scheduling.snapshot import Snapshot
+from plimsoll.scheduling.topology import Counts
 
 MANY_GROUPS = 200
+
+Pods: TypeAlias = frozenset[tuple[int, int]]  # the id of the group, and the position within it
 
 
 class Group:
@@ -82,36 +89,56 @@ class Plan:
         return self.board.size > self.board.relied_on_rows
 
     def _mend(self) -> None:
-        """Where late pods broke the spread of earlier ones, look a second time: let the late ones, then the early ones, move."""
-        for the_early_move in (False, True):
+        """Where late pods broke the spread of earlier ones, look again: let as many move as are too many where they are; then
+        all late ones; then the early ones.
+        """
+        nobody: Callable[[], Pods] = frozenset
+        for who_moves in (self._too_many, nobody, self._disturbed, self._too_many):
             disturbed = self._disturbed()
             if not disturbed:
                 return
             before = (self.board, self.placer, self.placed, {index: [*left] for index, left in self.left.items()})
             unplaced = self.unplaced
-            self._replay(disturbed if the_early_move else frozenset())
+            self._replay(who_moves())
             if self._relied_on_fewer_rows():
                 self._replay()
             worse = (self.unplaced, len(self._disturbed())) >= (unplaced, len(disturbed))
             if worse or self._relied_on_fewer_rows():
                 self.board, self.placer, self.placed, self.left = before
 
-    def _disturbed(self) -> frozenset[tuple[int, int]]:
-        """The pods of the plan whose own spread does not hold in the end: the id of the group, and the position."""
-        bad = {}
-        for counter, kept, max_skew, min_domains in self.board.census.kept_spreads:
-            if kept.total:
-                domains = (counter.by_domain() > max_skew + counter.minimum(min_domains)) & (kept.by_domain() > 0)
-                if domains.any():
-                    bad[id(kept)] = domains
-        if not bad:
-            return frozenset()
+    def _broken_spreads(self) -> Iterator[tuple[KeptSpread, Counts]]:
+        """Spreads that pods of the plan rely on and that do not hold in the end, and by domain how many are too many there."""
+        for spread in self.board.census.kept_spreads:
+            if spread.kept.total:
+                most = spread.max_skew + spread.counter.minimum(spread.min_domains)
+                over = np.where(spread.kept.by_domain() > 0, spread.counter.by_domain() - most, 0)
+                if (over > 0).any():
+                    yield spread, over
+
+    def _disturbed(self) -> Pods:
+        """The pods of the plan whose own spread does not hold in the end."""
+        bad = {id(spread.kept): over > 0 for spread, over in self._broken_spreads()}
         found: set[tuple[int, int]] = set()
-        for group, positions, rows in self.placed:
+        for group, positions, rows in self.placed if bad else ():
             for kept in self.board.census.bumps(group.pod_class):
                 if id(kept) in bad:
                     where = bad[id(kept)][kept.topology.domain[rows]]
                     found.update((id(group), position) for position, so in zip(positions, where, strict=True) if so)
+        return frozenset(found)
+
+    def _too_many(self) -> Pods:
+        """As many pods as are too many for a broken spread, those with the fewest rules of their own first."""
+        found: set[tuple[int, int]] = set()
+        by_rank = sorted(self.placed, key=lambda placed: -self._ranks[placed[0].pod_class.index])
+        for spread, over in self._broken_spreads():
+            counter = spread.counter
+            for group, positions, rows in by_rank:
+                if not any(bumped is counter for bumped in self.board.census.bumps(group.pod_class)):
+                    continue
+                for position, domain in zip(positions, counter.topology.domain[rows].tolist(), strict=True):
+                    if domain >= 0 and over[domain] > 0 and (id(group), position) not in found:
+                        found.add((id(group), position))
+                        over[domain] -= 1
         return frozenset(found)
 
     def _place_what_is_left(self) -> None:
@@ -183,7 +210,7 @@ class Plan:
         amounts = dict(group.shape)
         return (-group.pod_class.priority, -amounts.get(0, 0), -amounts.get(1, 0), group.pod_class.index)
 
-    def _replay(self, but: frozenset[tuple[int, int]] = frozenset()) -> None:
+    def _replay(self, but: Pods = frozenset()) -> None:
         """Place everything once more, with all nodes of the plan there from the start, each pod where it was if it may.
 
         A node that was opened late is an empty domain, below which pods spread over hosts may stand too high. The pods named in
@@ -302,6 +329,7 @@ class _NewNodes:
         self._sizes = sizes
         self._held: list[list[int]] = board.held[:, : board.size].T.tolist()
         self._names: dict[tuple[int, int], tuple[str, ...]] = {}
+        self._all_names: dict[int, tuple[str, ...]] = {}  # by lane
         self._daemons: dict[int, list[int]] = {}
         self._resources = list(enumerate(board.classes.resources))
 
@@ -311,8 +339,7 @@ class _NewNodes:
         lane, sold = board.offerings.lanes[number], board.offerings.sold
         names = self._names.get((number, members))
         if names is None:
-            names = tuple(sold[lane.members[m]].offering.name for m in listed(members))
-            self._names[number, members] = names
+            names = self._names[number, members] = self._candidates(number, members)
         index = self._sizes.get(row)
         if index is None:
             index = int(lane.members[cheapest(members)])
@@ -326,6 +353,18 @@ class _NewNodes:
             self._requested(held, index),
             offering.price,
         )
+
+    def _candidates(self, number: int, members: int) -> tuple[str, ...]:
+        offerings = self._board.offerings
+        lane = offerings.lanes[number]
+        everything = self._all_names.get(number)
+        if everything is None:
+            everything = tuple([offerings.sold[index].offering.name for index in lane.members.tolist()])
+            self._all_names[number] = everything
+        lowest = members & -members
+        if members + lowest == lane.everything + 1:  # all from the lowest on, as it mostly is
+            return everything[lowest.bit_length() - 1 :]
+        return tuple([everything[member] for member in listed(members)])
 
     def _requested(self, held: list[int], offering: int) -> Resources:
         """By pods and daemons together."""

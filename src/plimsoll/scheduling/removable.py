@@ -68,6 +68,7 @@ class _Removals:
         # How often a shape fits on each row, and in all. Holds until a node goes.
         self._places: dict[Shape, tuple[Ints, int]] = {}
         self._in_vain = 0
+        self._larger: dict[tuple[Shape, Shape], bool] = {}
 
     def _taken_for(self, class_indexes: list[int]) -> NDArray[np.intp]:
         """By class: the first of those which no rule tells apart from it."""
@@ -120,11 +121,11 @@ class _Removals:
         groups = self.leaving.groups(self.snapshot.rows[name]) + self.arrived.get(row, [])
         if self._places:  # nothing has changed since these were counted
             for group in groups:
-                if group.shape in self._places and self.lacks_places(row, group):
-                    return self.too_few_places(row, group)
+                if group.shape in self._places and self.lacks_places(row, group, groups):
+                    return self.too_few_places(row, group, groups)
         attempt = _Attempt(self, row, groups)
         stuck = attempt.carry_out(quickly=True)
-        if stuck is None or (not self.lacks_places(row, stuck) and self._removed_after_all(row, groups, stuck)):
+        if stuck is None or (not self.lacks_places(row, stuck, groups) and self._removed_after_all(row, groups, stuck)):
             self._done(row, elsewhere - wanted)
             return None
         return attempt.refusal
@@ -146,8 +147,8 @@ class _Removals:
         few = sum(len(group.slots) for group in groups) <= _PODS_TO_SEARCH_FOR
         return few and _Attempt(self, row, groups).search()
 
-    def lacks_places(self, row: int, group: Movers) -> bool:
-        """Whether all other nodes together have too few places for the group, whatever its rules."""
+    def lacks_places(self, row: int, group: Movers, groups: list[Movers]) -> bool:
+        """Whether all other nodes together have too few places for the group and those that are larger, whatever the rules."""
         board, shape = self.board, group.shape
         if shape not in self._places:
             places = np.full(board.size, PLENTY)
@@ -158,12 +159,23 @@ class _Removals:
             places = np.where(alive, np.maximum(places, 0), 0)
             self._places[shape] = (places, int(places.sum()))
         places, total = self._places[shape]
-        return total - int(places[row]) < len(group.slots)
+        return total - int(places[row]) < self._as_large(group, groups)
 
-    def too_few_places(self, row: int, group: Movers) -> Refusal:
+    def _as_large(self, group: Movers, groups: list[Movers]) -> int:
+        """How many pods ask for at least as much of everything as those of the group."""
+        number = 0
+        for other in groups:
+            pair = (other.shape, group.shape)
+            if pair not in self._larger:
+                amounts = dict(other.shape)
+                self._larger[pair] = all(amounts.get(resource, 0) >= amount for resource, amount in group.shape)
+            number += len(other.slots) if self._larger[pair] else 0
+        return number
+
+    def too_few_places(self, row: int, group: Movers, groups: list[Movers]) -> Refusal:
         places, total = self._places[group.shape]
-        pod, number = self.snapshot.first_named(group.slots), len(group.slots)
-        others = f" and {number - 1} more like it" if number > 1 else ""
+        pod, number = self.snapshot.first_named(group.slots), self._as_large(group, groups)
+        others = f" and {number - 1} more as large or larger" if number > 1 else ""
         words = f"pod {pod}{others} of node {self.board.names[row]} would need {number} places of"
         size = ", ".join(
             f"{written(name, amount)} {name}"
@@ -245,8 +257,10 @@ class _Attempt:
             self._commit()
         else:
             # The arrays know of pods that were placed by rules only: without such, they are as they were before.
-            by_counting = not self.ruled and self.removals.lacks_places(self.row, stuck)
-            self.refusal = self.removals.too_few_places(self.row, stuck) if by_counting else self._why(stuck)
+            by_counting = not self.ruled and self.removals.lacks_places(self.row, stuck, self.groups)
+            self.refusal = (
+                self.removals.too_few_places(self.row, stuck, self.groups) if by_counting else self._why(stuck)
+            )
             self._undo()
         return stuck
 
