@@ -57,13 +57,13 @@ def check_plan_binds(real: RealScheduler, count: int, seed: int) -> None:
     assert len(left) <= allowed, f"such as {left[0]['metadata']['labels']}: {left[0]['status']}"
 
 
-def test_five_hundred_diverse_pods(new_control_plane: StartControlPlane) -> None:
-    check_plan_binds(RealScheduler(new_control_plane()), 500, seed=1)
+def test_a_thousand_diverse_pods(new_control_plane: StartControlPlane) -> None:
+    check_plan_binds(RealScheduler(new_control_plane()), 1000, seed=1)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_thousand_diverse_pods(new_control_plane: StartControlPlane, seed: int) -> None:
+@pytest.mark.parametrize("seed", [2, 3])
+def test_thousands_more(new_control_plane: StartControlPlane, seed: int) -> None:
     check_plan_binds(RealScheduler(new_control_plane()), 1000, seed)
 
 
