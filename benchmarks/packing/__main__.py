@@ -6,10 +6,11 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from benchmarks.packing import measure, workloads
 from benchmarks.packing.handover import handed_over
-from benchmarks.packing.peers import KARPENTER, KarpenterPlan, build, karpenter
+from benchmarks.packing.peers import KARPENTER, build, karpenter
 from benchmarks.packing.results import OWNERS, Results
 from benchmarks.report import progress
 
@@ -26,12 +27,12 @@ def main() -> int:
     sizes, seeds = tuple(options.pods or _SIZES), tuple(options.seed or _SEEDS)
     results = Results()
     if "K1" in wanted:
-        results.k1 = _diverse(sizes, seeds, options.runs)
+        program = build() if options.peers else None
+        for size in sizes:
+            _diverse(results, size, seeds, options.runs, program if size <= options.peers_at_most else None)
         progress(f"K1, {OWNERS} owners")
         owned = workloads.diverse_pods(min(max(sizes), _OWNED_AT_MOST), seeds[0], owners=OWNERS)
         results.owned = measure.packed(owned, workloads.diverse_types(), options.runs, seeds[0])
-    if "K1" in wanted and options.peers:
-        results.karpenter = _beside(tuple(size for size in sizes if size <= options.peers_at_most), seeds)
     if "C1" in wanted:
         progress("C1")
         results.c1 = measure.packed(workloads.two_shapes(), workloads.small_nodes(), options.runs)
@@ -74,23 +75,23 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _diverse(sizes: Sequence[int], seeds: Sequence[int], runs: int) -> list[measure.Packed]:
+def _diverse(results: Results, size: int, seeds: Sequence[int], runs: int, program: Path | None) -> None:
+    """K1, and Karpenter between two halves of our runs, so that a noisy minute of the machine falls upon both."""
     template = workloads.diverse_types()
-    found = []
-    for size in sizes:
+
+    def ours(times: int) -> list[measure.Packed]:
         progress(f"K1, {size:,} pods")
-        found += [measure.packed(workloads.diverse_pods(size, seed), template, runs, seed) for seed in seeds]
-    return found
+        return [measure.packed(workloads.diverse_pods(size, seed), template, times, seed) for seed in seeds]
 
-
-def _beside(sizes: Sequence[int], seeds: Sequence[int]) -> dict[tuple[int, int], KarpenterPlan]:
-    program = build()
-    found = {}
-    for size in sizes:
-        for seed in seeds if size <= _PEER_PACKS_EVERY_SEED else seeds[:1]:
-            progress(f"{KARPENTER}: {size:,} pods, seed {seed}")
-            found[size, seed] = karpenter(program, workloads.diverse_pods(size, seed))
-    return found
+    if program is None:
+        results.k1 += ours(runs)
+        return
+    before = ours(-(-runs // 2))
+    for seed in seeds if size <= _PEER_PACKS_EVERY_SEED else seeds[:1]:
+        progress(f"{KARPENTER}: {size:,} pods, seed {seed}")
+        results.karpenter[size, seed] = karpenter(program, workloads.diverse_pods(size, seed))
+    after = ours(max(1, runs // 2))
+    results.k1 += [measure.faster(one, other) for one, other in zip(before, after, strict=True)]
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 from plimsoll.kube.codec import decode, encode
 from plimsoll.kube.quantity import Quantity, parse_quantity
@@ -43,9 +44,9 @@ def decoded(bodies: Sequence[bytes], kind: type[T]) -> list[T]:
     return [decode(body, kind) for body in bodies]
 
 
-def _pod(name: str, requests: dict[str, str], labels: dict[str, str], **spec: Any) -> bytes:
+def _pod(name: str, requests: dict[str, str], labels: dict[str, str], uid: str = "", **spec: Any) -> bytes:
     body = {
-        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": labels},
+        "metadata": {"name": name, "namespace": "default", "uid": uid or f"uid-{name}", "labels": labels},
         "spec": {"containers": [{"name": "main", "resources": {"requests": requests}}], **spec},
     }
     return encode(body)
@@ -68,7 +69,7 @@ def diverse_pods(count: int, seed: int, *, owners: int = 0) -> list[bytes]:
     With `owners`, pods also carry the label by which a Deployment knows its own, and which no rule asks for.
     """
     draw = random.Random(seed)
-    hashes = random.Random(seed)
+    hashes, uids = random.Random(seed), random.Random(seed)
     share = count // 5
 
     def requests() -> dict[str, str]:
@@ -77,21 +78,26 @@ def diverse_pods(count: int, seed: int, *, owners: int = 0) -> list[bytes]:
     def label() -> dict[str, str]:
         return {"my-label": draw.choice(_LETTERS)}
 
+    def diverse(name: str, labels: dict[str, str], **spec: Any) -> bytes:
+        # Karpenter takes pods of one size in the order of their UIDs: drawn, as an API server draws them, they mix the shares.
+        uid = str(UUID(int=uids.getrandbits(128), version=4))
+        return _pod(name, requests(), owned(labels), uid, **spec)
+
     def owned(labels: dict[str, str]) -> dict[str, str]:
         return {**labels, "pod-template-hash": f"{hashes.randrange(owners):08x}"} if owners else labels
 
-    pods = [_pod(f"generic-{i}", requests(), owned(label())) for i in range(count - 4 * share)]
+    pods = [diverse(f"generic-{i}", label()) for i in range(count - 4 * share)]
     for key, word in ((ZONE, "zone"), (HOSTNAME, "host")):
         for i in range(share):
             constraint = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule"}
             spread = [{**constraint, "labelSelector": {"matchLabels": label()}}]
-            pods.append(_pod(f"{word}-spread-{i}", requests(), owned(label()), topologySpreadConstraints=spread))
+            pods.append(diverse(f"{word}-spread-{i}", label(), topologySpreadConstraints=spread))
     for i in range(share):
         own = {"my-affinity": draw.choice(_LETTERS)}
-        pods.append(_pod(f"together-{i}", requests(), owned(own), affinity=_affinity("podAffinity", ZONE, own)))
+        pods.append(diverse(f"together-{i}", own, affinity=_affinity("podAffinity", ZONE, own)))
     for i in range(share):
         own = {"app": "nginx"}
-        pods.append(_pod(f"apart-{i}", requests(), owned(own), affinity=_affinity("podAntiAffinity", HOSTNAME, own)))
+        pods.append(diverse(f"apart-{i}", own, affinity=_affinity("podAntiAffinity", HOSTNAME, own)))
     draw.shuffle(pods)
     return pods
 

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.packing import workloads
 from benchmarks.packing.__main__ import main
 from benchmarks.packing.handover import HandOver, handed_over
-from benchmarks.packing.measure import Emptied, Packed, Timing, emptied, timed
+from benchmarks.packing.measure import Emptied, Packed, Timing, emptied, faster, timed
 from benchmarks.packing.peers import KarpenterPlan, plan, rates
 from benchmarks.packing.results import Results
 from benchmarks.report import Figure, Report
@@ -138,6 +138,12 @@ def test_each_run_gets_fresh_objects_and_the_fastest_counts() -> None:
     assert last is given[-1]
     assert answer == 1
     assert timing.seconds >= 0
+
+
+def test_of_two_measurements_the_faster_counts() -> None:
+    found = faster(packed(500, 0.2), packed(500, 0.1))
+    assert found.pods_per_second == 5_000
+    assert found.pods_per_cpu_second == 5_000
 
 
 def test_nodes_that_can_go_are_counted_and_their_pods_followed() -> None:
