@@ -14,6 +14,9 @@ import msgspec
 from benchmarks.webhook.objects import WORKLOADS, review
 
 
+PATIENCE_SECONDS = 2.0  # of the API server, by default
+
+
 @dataclass
 class Measured:
     seconds: list[float] = field(default_factory=list)
@@ -33,7 +36,8 @@ async def measure(port: int, authority: str, *, rate: int, seconds: float, warm_
     gc.collect()
     gc.freeze()
     gc.disable()  # the pauses of this process are not the server's
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=tls)) as session:
+    patience = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=tls), timeout=patience) as session:
         start = time.perf_counter() + 0.1
         tasks = []
         for number, body in enumerate(bodies):

@@ -48,18 +48,6 @@ async def test_the_leader_is_stopped_in_the_middle_of_a_move_and_wakes_up_too_la
         await story.was_safe()
 
 
-async def test_two_operators_without_an_election_between_them(new_story: NewStory):
-    """What nobody should do, and somebody will: both act, each on what it sees; budgets and the minimum hold all the same."""
-    async with new_story() as story:
-        await story.web.guard(1)
-        one, two = await story.life("one"), await story.life("two")
-        await story.begin()
-        await story.web.settled(3, 3, seconds=PATIENCE_SECONDS)
-        await one.stop()
-        await two.stop()
-        await story.was_safe(moves=None)
-
-
 async def test_a_few_campaigns(new_story: NewStory):
     await _campaigns(new_story, range(1, 4))
 
