@@ -13,7 +13,6 @@ import msgspec
 
 from benchmarks.webhook.objects import WORKLOADS, review
 
-
 PATIENCE_SECONDS = 2.0  # of the API server, by default
 
 
