@@ -17,7 +17,6 @@ from tests.faults.faults import Answer, CrashAfter, CrashBefore, Fault, Misrepor
 from tests.faults.rules import on, works
 from tests.placement.faulty import PATIENCE_SECONDS, Lives, NewStory
 
-pytestmark = pytest.mark.soak
 EVICT = on("create", "pods/eviction")
 
 
