@@ -120,10 +120,6 @@ class Lives:
         await asyncio.gather(self._task, return_exceptions=True)
         await self.lives[-1].stop()
 
-    async def living(self) -> Life:
-        await eventually(lambda: not self.lives[-1].ended and not self.lives[-1].link.is_cut, "it is up again")
-        return self.lives[-1]
-
     async def _supervise(self) -> None:
         while True:
             link = await self._story.proxy.link(f"{self._name}{len(self.lives) + 1}")

@@ -17,7 +17,6 @@ from tests.faults.faults import Answer, CrashAfter, CrashBefore, Fault, Misrepor
 from tests.faults.rules import on, works
 from tests.placement.faulty import PATIENCE_SECONDS, Lives, NewStory
 
-pytestmark = pytest.mark.soak
 EVICT = on("create", "pods/eviction")
 
 
@@ -26,9 +25,9 @@ async def crash_at(new_story: NewStory, fault: Fault, nth: int) -> None:
         rule = story.rules.add(works, fault, skip=nth - 1, times=1)
         async with Lives(story, "a", story.settings()) as operator:
             await story.begin()
-            await eventually(lambda: rule.struck, f"write {nth}", seconds=PATIENCE_SECONDS)
-            await story.settles(await operator.living())
-            assert len(operator.lives) == 2
+            await eventually(lambda: len(operator.lives) == 2, f"a crash at write {nth}", seconds=PATIENCE_SECONDS)
+            await story.settles(operator.lives[1])
+            assert (rule.struck, len(operator.lives)) == (1, 2)
         await story.was_safe()
 
 

@@ -25,9 +25,10 @@ log = structlog.get_logger()
 
 FORWARDED = "Plimsoll-Forwarded"  # set by a replica that asks the leader: the answer must be the leader's own
 _CLOSED_BY_THE_OTHER = getattr(select, "POLLRDHUP", select.POLLHUP)  # only Linux tells before what came earlier is read
-# The API server opens a connection for each question of a burst beyond its 25 idle ones. What does not fit into the queue is
-# tried again by its kernel after a second, which is half of its patience.
-_BACKLOG = 4096
+# The API server opens a connection for each question of a burst beyond its 25 idle ones, and a ReplicaSet makes up to 500 pods
+# at once. What does not fit into the queue is tried again by the kernel after a second, which is half of the API server's
+# patience. No more than that: all that waits is accepted in one go, and who is connected already waits meanwhile.
+_BACKLOG = 512
 _LARGEST_REVIEW = 8 * 1024 * 1024  # etcd refuses objects above 1.5 MB; a review holds one, and some more
 
 
