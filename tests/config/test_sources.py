@@ -6,9 +6,11 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 
 from plimsoll.config import Config, Operator
 from plimsoll.config.load import DEFAULT, Flag, load
+from plimsoll.config.records import Records
 from plimsoll.config.settings import BY_VARIABLE, SETTINGS, build_config
 from tests.config.reading import load_text
 
@@ -105,7 +107,10 @@ def test_each_key_has_a_variable_of_its_own() -> None:
 def test_every_default_can_be_written_down_and_read_back(key: str) -> None:
     setting = SETTINGS[key]
     plain = setting.form.plain(setting.default)
-    text = ",".join(plain) if isinstance(plain, list) else str(plain)
+    if isinstance(setting.form, Records):
+        text = yaml.safe_dump(plain, default_flow_style=True)
+    else:
+        text = ",".join(plain) if isinstance(plain, list) else str(plain)
     assert setting.form.read(text) == setting.default
     assert setting.description.endswith(".")
 

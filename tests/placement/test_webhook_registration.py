@@ -8,7 +8,7 @@ from typing import Any
 from plimsoll.config import Config
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import NotFound
-from plimsoll.kube.resources import LEASES, PODS, STATEFULSETS
+from plimsoll.kube.resources import LEASES, PODS, SECRETS, STATEFULSETS
 from plimsoll.placement.marks import CLASS, REASON, TOKEN
 from plimsoll.placement.webhook_configuration import (
     SECRET,
@@ -17,7 +17,6 @@ from plimsoll.placement.webhook_configuration import (
     service_client,
     webhooks,
 )
-from plimsoll.web.certificate_sources import SECRETS
 from plimsoll.web.forwarding import ADDRESS
 from plimsoll.web.registration import REGISTERED_BY, WEBHOOK_CONFIGURATIONS
 from tests.eventually import eventually

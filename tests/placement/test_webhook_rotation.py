@@ -8,8 +8,9 @@ from datetime import timedelta
 
 from plimsoll.clock import RealClock
 from plimsoll.kube.client import Client
+from plimsoll.kube.resources import SECRETS
 from plimsoll.placement.webhook_configuration import SECRET, URL_CONFIGURATION, webhooks
-from plimsoll.web.certificate_sources import SECRETS, CertificateInSecret
+from plimsoll.web.certificate_sources import CertificateInSecret
 from plimsoll.web.certificates import RENEWED_BEFORE, SETTLES_IN, VALID_FOR
 from plimsoll.web.registration import WEBHOOK_CONFIGURATIONS, Registrar, UrlRegistration
 from tests.clocks import PushedClock

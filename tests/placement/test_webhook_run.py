@@ -10,8 +10,8 @@ import pytest
 from plimsoll.exit_codes import ExitCode
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import NotFound
+from plimsoll.kube.resources import SECRETS
 from plimsoll.placement.webhook_configuration import SECRET
-from plimsoll.web.certificate_sources import SECRETS
 from tests.cli.running import running
 from tests.placement.webhook_cluster import registered_by
 from tools.controlplane.cluster import ControlPlane

@@ -19,6 +19,7 @@ from plimsoll.config.settings import SETTINGS, build_config
 from plimsoll.config.sources import ConfigurationError
 from plimsoll.manifests.objects import Manifest, as_yaml
 from plimsoll.manifests.whole import manifests as all_manifests
+from plimsoll.nodegroups.crds import crds as node_group_crds
 from plimsoll.operator import watched_by
 
 # What differs between a terminal and a cluster; a file or an option that says otherwise is followed.
@@ -97,7 +98,7 @@ def crds(*, output: str) -> None:
 
     One that is installed by others already is used as it is: do not replace it.
     """
-    _print([weka_container_crd()], output)
+    _print([*node_group_crds(), weka_container_crd()], output)
 
 
 def _print(found: Sequence[Manifest], output: str) -> None:

@@ -9,41 +9,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta
+
+from plimsoll.config.nodegroups import NodeGroups
+from plimsoll.config.providers import Providers
+from plimsoll.config.section import NamespaceName, NonEmpty, ObjectName, Section, about, span
 
 ControllerName: TypeAlias = Literal["placement", "deletion-cost", "nodegroups", "allocation"]
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 LogFormat: TypeAlias = Literal["console", "json"]
-
-# The API server's own rules for these names (RFC 1123); `title` is what an error message says is expected.
-NamespaceName: TypeAlias = Annotated[
-    str,
-    Meta(
-        pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$",
-        title="the name of a namespace (lower-case letters, digits and -, at most 63)",
-    ),
-]
-ObjectName: TypeAlias = Annotated[
-    str,
-    Meta(
-        pattern=r"^(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
-        title="the name of an object (lower-case letters, digits, - and ., at most 253)",
-    ),
-]
-NonEmpty: TypeAlias = Annotated[str, Meta(min_length=1, title="a text that is not empty")]
-
-
-class Section(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A group of keys. Its docstring introduces it in the generated reference."""
-
-
-def about(text: str) -> Meta:
-    return Meta(description=text)
-
-
-def span(text: str, *, at_least: str, whole_seconds: bool = False) -> Meta:
-    """A duration; its lower bound is written like any other duration."""
-    return Meta(description=text, extra={"at_least": at_least, "whole_seconds": whole_seconds})
 
 
 class LeaderElection(Section, frozen=True):
@@ -183,8 +157,8 @@ class Controllers(Section, frozen=True):
     enabled: Annotated[
         tuple[ControllerName, ...],
         about(
-            "The controllers that run; empty: all but `allocation`, which must be named: another allocator may be at work. "
-            "`--controllers` sets it."
+            "The controllers that run; empty: all but `allocation` and `nodegroups`, which must be named: they need kinds of their "
+            "own, and others may be at the same work. `--controllers` sets it."
         ),
     ] = ()
     reconcile_interval: Annotated[
@@ -339,7 +313,7 @@ class Webhook(Section, frozen=True):
         about(
             "How the API server reaches it. `service`: through a Service in the cluster; the MutatingWebhookConfiguration is "
             "installed beside it (`plimsoll manifests` does both, and sets this). `url`: at an address outside of the cluster; "
-            "the operator registers itself while it runs. `off`: not at all, and replicas are only moved afterwards."
+            "the operator registers itself while it runs. `off`: not at all; replicas are watched, and none is moved."
         ),
     ] = "off"
     host: Annotated[NonEmpty, about("The address to listen on; `*` is every address of the machine.")] = "127.0.0.1"
@@ -393,6 +367,8 @@ class Config(Section, frozen=True):
     controllers: Controllers = Controllers()
     placement: Placement = Placement()
     allocation: Allocation = Allocation()
+    nodegroups: NodeGroups = NodeGroups()
+    providers: Providers = Providers()
     kubernetes: Kubernetes = Kubernetes()
     web: Web = Web()
     webhook: Webhook = Webhook()

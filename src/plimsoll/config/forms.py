@@ -99,10 +99,28 @@ class Number:
 
 
 @dataclass(frozen=True)
+class Decimal:
+    lowest: float = 0.0
+
+    @property
+    def expected(self) -> str:
+        return f"a number of at least {self.lowest:g}"
+
+    def read(self, text: str) -> float:
+        if not re.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,15})?", text) or float(text) < self.lowest:
+            raise ValueError(f"{shown(text)} is not {self.expected}")
+        return float(text)
+
+    def plain(self, value: float) -> float:
+        return value
+
+
+@dataclass(frozen=True)
 class Text:
     expected: str = "a text"
     pattern: str = ""
     min_length: int = 0
+    numbers: bool = False  # whether what YAML takes for a number is meant as the text that it is
 
     def read(self, text: str) -> str:
         if len(text) < self.min_length or not re.search(self.pattern, text) or "\0" in text:
@@ -195,8 +213,13 @@ def form_of(annotation: Any) -> Form:
         return Number(_first(notes, "ge"), _first(notes, "le"))
     if annotation is str:
         return Text(
-            _first(notes, "title") or "a text", _first(notes, "pattern") or "", _first(notes, "min_length") or 0
+            _first(notes, "title") or "a text",
+            _first(notes, "pattern") or "",
+            _first(notes, "min_length") or 0,
+            numbers=(_first(notes, "extra") or {}).get("numbers", False),
         )
+    if annotation is float:
+        return Decimal(_first(notes, "ge"))
     if annotation is timedelta:
         bounds = _first(notes, "extra")
         return Span(parse_duration(bounds["at_least"]), bounds["whole_seconds"])

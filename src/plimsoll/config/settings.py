@@ -10,8 +10,10 @@ from typing import Any, cast
 
 import msgspec
 
-from plimsoll.config import Config, Section
+from plimsoll.config import Config
 from plimsoll.config.forms import Form, description_of, form_of, nearest
+from plimsoll.config.records import Records, section_in
+from plimsoll.config.section import Section
 
 VARIABLE_PREFIX = "PLIMSOLL_"
 
@@ -74,9 +76,9 @@ def _group(key: str, attributes: tuple[str, ...], kind: type[Section]) -> Group:
         if isinstance(info.type, type) and issubclass(info.type, Section):
             members[info.encode_name] = _group(path, inner, info.type)
         else:
-            members[info.encode_name] = Setting(
-                path, inner, info.default, form_of(info.type), description_of(info.type)
-            )
+            record = section_in(info.type)
+            form = Records(record) if record else form_of(info.type)
+            members[info.encode_name] = Setting(path, inner, info.default, form, description_of(info.type))
     return Group(key, attributes, kind, members)
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import yaml
 
-from plimsoll.config.forms import Form, ListOf, Number, Span, Switch, as_word, shown
+from plimsoll.config.forms import ListOf, as_word
+from plimsoll.config.records import Records, RecordsError
 from plimsoll.config.settings import TREE, Group, Setting, likely_meant
 from plimsoll.config.sources import Reading, Written
-
-_TAG = "tag:yaml.org,2002:"
-_NAMES = {"null": "nothing", "bool": "a boolean", "int": "a number", "float": "a number", "timestamp": "a date"}
+from plimsoll.config.yaml_nodes import described, found, is_null, scalar
 
 
 def read_yaml(text: str, name: str) -> Reading:
@@ -44,27 +43,27 @@ class _File:
         self._reading = reading
 
     def section(self, node: yaml.Node, group: Group) -> None:
-        if _is_null(node):  # a section whose every line is commented out
+        if is_null(node):  # a section whose every line is commented out
             return
         if not isinstance(node, yaml.MappingNode):
             members = ", ".join(group.members)
-            self._refuse(node, group.key, f"{_described(node)} where a section with keys is expected ({members})")
+            self._refuse(node, group.key, f"{described(node)} where a section with keys is expected ({members})")
             return
         seen: dict[str, yaml.Node] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                self._refuse(key_node, group.key, f"{_described(key_node)} where a key is expected")
+                self._refuse(key_node, group.key, f"{described(key_node)} where a key is expected")
                 continue
             name = key_node.value
             key = f"{group.key}.{as_word(name)}" if group.key else as_word(name)
             if name in seen:
                 first = seen[name].start_mark.line + 1
-                self._refuse(key_node, key, f"given twice ({_found(value_node)} here); the first is in line {first}")
+                self._refuse(key_node, key, f"given twice ({found(value_node)} here); the first is in line {first}")
                 continue
             seen[name] = key_node
             match group.members.get(name):
                 case None:
-                    self._refuse(key_node, key, f"unknown key (value {_found(value_node)}); {likely_meant(key, group)}")
+                    self._refuse(key_node, key, f"unknown key (value {found(value_node)}); {likely_meant(key, group)}")
                 case Group() as inner:
                     self.section(value_node, inner)
                 case setting:
@@ -73,9 +72,19 @@ class _File:
     def _setting(self, node: yaml.Node, setting: Setting) -> None:
         form = setting.form
         try:
-            if _is_null(node):
+            if is_null(node):
                 raise ValueError(f"no value; {form.expected} is expected (leave the key out for the default)")  # noqa: TRY301
-            value = self._list(node, setting, form) if isinstance(form, ListOf) else _scalar(node, form)
+            value: object
+            match form:
+                case ListOf():
+                    value = self._list(node, setting, form)
+                case Records():
+                    value = form.of_node(node)
+                case _:
+                    value = scalar(node, form)
+        except RecordsError as error:
+            for where, message in error.refusals:
+                self._refuse(where, setting.key, message)
         except ValueError as error:
             self._refuse(node, setting.key, str(error))
         else:
@@ -86,11 +95,11 @@ class _File:
         """The list, or None if items were refused, each at its own line."""
         if not isinstance(node, yaml.SequenceNode):
             hint = f"; write [{node.value}]" if isinstance(node, yaml.ScalarNode) else ""
-            raise ValueError(f"{_described(node)} where a list is expected{hint}")  # noqa: TRY004  (a person's slip)
+            raise ValueError(f"{described(node)} where a list is expected{hint}")  # noqa: TRY004  (a person's slip)
         items: list[object] = []
         for item in node.value:
             try:
-                items.append(_scalar(item, form.item))
+                items.append(scalar(item, form.item))
             except ValueError as error:
                 self._refuse(item, setting.key, str(error))
         return form.of(items) if len(items) == len(node.value) else None
@@ -100,35 +109,3 @@ class _File:
 
     def _refuse(self, node: yaml.Node, key: str, message: str) -> None:
         self._reading.refuse(self._where(node), key, message)
-
-
-def _scalar(node: yaml.Node, form: Form) -> object:
-    if not isinstance(node, yaml.ScalarNode):
-        raise ValueError(f"{_described(node)} where {form.expected} is expected")  # noqa: TRY004
-    tag = node.tag.removeprefix(_TAG)
-    if tag not in (*_NAMES, "str"):
-        raise ValueError(f"{shown(node.value)} is tagged {node.tag}; plain values alone are read")
-    if isinstance(form, Switch | Number):
-        if tag == "str" and node.style is not None:
-            raise ValueError(f"{shown(node.value)} is in quotes, which makes it a text; {form.expected} is expected")
-    elif tag != "str" and not isinstance(form, Span):
-        raise ValueError(f"{node.value} is {_NAMES[tag]} to YAML; {form.expected} is expected: put it in quotes")
-    return form.read(node.value)
-
-
-def _is_null(node: yaml.Node) -> bool:
-    return isinstance(node, yaml.ScalarNode) and node.tag == f"{_TAG}null"
-
-
-def _described(node: yaml.Node) -> str:
-    match node:
-        case yaml.ScalarNode():
-            return shown(node.value)
-        case yaml.SequenceNode():
-            return "a list"
-        case _:
-            return "a section with keys"
-
-
-def _found(node: yaml.Node) -> str:
-    return "none" if _is_null(node) else _described(node)

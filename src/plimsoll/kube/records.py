@@ -13,6 +13,13 @@ class ConfigMap(KubeObject, frozen=True, gc=False):
     data: Labels = field(default_factory=dict)
 
 
+class Secret(KubeObject, frozen=True, gc=False):
+    data: Labels = field(default_factory=dict)  # in base64
+
+    def __repr__(self) -> str:
+        return f"Secret({self.namespace}/{self.name}, …)"  # any repr may end up in a log
+
+
 class LeaseSpec(Part, frozen=True, gc=False):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None

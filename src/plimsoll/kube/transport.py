@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from typing import Protocol
 from urllib.parse import quote
 
 import aiohttp
@@ -63,11 +65,21 @@ class Call:
         return "/".join(parts[:1] + parts[2:]) or "discovery"
 
 
+class Carrier(Protocol):
+    """What brings a call to a server and its answer back."""
+
+    async def close(self) -> None: ...
+
+    async def send(self, call: Call, timeout_seconds: float) -> bytes: ...
+
+    def stream(self, call: Call, idle_seconds: float) -> AbstractAsyncContextManager[AsyncIterator[bytes]]: ...
+
+
 class _NoReplyError(aiohttp.ClientError):
     """The connection ended without an answer. aiohttp repeats no error of this kind by itself."""
 
 
-async def _never_repeat(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+async def never_repeat(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
     """aiohttp sends a DELETE (and a GET) a second time where the connection broke, without telling. We decide that."""
     try:
         return await handler(request)
@@ -199,7 +211,7 @@ class Transport:
                 connector=aiohttp.TCPConnector(limit=_CONNECTIONS, keepalive_timeout=_KEEPALIVE_SECONDS),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers=_HEADERS,
-                middlewares=(_never_repeat,),
+                middlewares=(never_repeat,),
             )
         return self._sessions[urgent]
 

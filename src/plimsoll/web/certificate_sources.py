@@ -8,24 +8,16 @@ from pathlib import Path
 from typing import Protocol
 
 import structlog
-from msgspec import field
 
 from plimsoll.clock import Clock
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import AlreadyExists, Conflict, NotFound
-from plimsoll.kube.resources import Resource
-from plimsoll.kube.types import KubeObject, Labels
+from plimsoll.kube.records import Secret
+from plimsoll.kube.resources import SECRETS
 from plimsoll.placement.webhook_configuration import SECRET
 from plimsoll.web.certificates import Material, Step, load_certificate, next_step, serving_context, take_step
 
 log = structlog.get_logger()
-
-
-class Secret(KubeObject, frozen=True, gc=False):
-    data: Labels = field(default_factory=dict)
-
-
-SECRETS = Resource("", "v1", "secrets", "Secret", Secret)
 
 
 class CertificateSource(Protocol):

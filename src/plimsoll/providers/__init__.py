@@ -1,0 +1,1 @@
+"""Where machines come from: clouds, and stand-ins for them, behind one small protocol."""

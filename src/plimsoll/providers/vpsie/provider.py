@@ -1,0 +1,19 @@
+"""The provider `vpsie`: which of its two kinds of machine, with what it needs."""
+
+from __future__ import annotations
+
+from plimsoll.providers.plugins import Setup
+from plimsoll.providers.provider import Provider
+from plimsoll.providers.vpsie.api import VpsieApi
+from plimsoll.providers.vpsie.cluster_nodes import ClusterNodesProvider
+from plimsoll.providers.vpsie.credentials import secret_in_cluster
+from plimsoll.providers.vpsie.ledger import LedgerInCluster
+from plimsoll.providers.vpsie.servers import ServersProvider
+
+
+def vpsie_provider(setup: Setup) -> Provider:
+    section = setup.config.vpsie
+    api = VpsieApi(secret_in_cluster(setup.client, section.secret_namespace, section.secret_name), setup.clock)
+    if section.order == "cluster-nodes":
+        return ClusterNodesProvider(api, LedgerInCluster(setup.client, setup.namespace), setup.clock)
+    return ServersProvider(api, setup.clock)
