@@ -32,8 +32,10 @@ async def _tell_the_story(stage: Stage) -> int:
             crashed = asyncio.create_task(operator.link.crashed.wait())
             await asyncio.wait([served, crashed], return_when=asyncio.FIRST_COMPLETED)
             if not crashed.done():
-                await operator.look()
-                await operator.idle()
+                # The lease is still to be given back, and even that may strike.
+                looked = asyncio.create_task(operator.look())
+                await asyncio.wait([looked, crashed], return_when=asyncio.FIRST_COMPLETED)
+                looked.cancel()
             crashed.cancel()
     await served
     return lives
