@@ -31,12 +31,13 @@ async def _tell_the_story(stage: Stage) -> int:
         async with stage.operator(f"a{lives}") as operator:
             crashed = asyncio.create_task(operator.link.crashed.wait())
             await asyncio.wait([served, crashed], return_when=asyncio.FIRST_COMPLETED)
-            if not crashed.done():
-                # The lease is still to be given back, and even that may strike.
-                looked = asyncio.create_task(operator.look())
-                await asyncio.wait([looked, crashed], return_when=asyncio.FIRST_COMPLETED)
-                looked.cancel()
-            crashed.cancel()
+            # Both are served before the last write, at which the operator may still crash.
+            resting = asyncio.create_task(operator.look())
+            await asyncio.wait([resting, crashed], return_when=asyncio.FIRST_COMPLETED)
+            for task in (resting, crashed):
+                task.cancel()
+            if resting.done() and not resting.cancelled():
+                await resting
     await served
     return lives
 
