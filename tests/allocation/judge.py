@@ -19,24 +19,26 @@ def judge(history: History, record: Record, *, since: int = 0) -> None:
 
 
 def nothing_twice(history: History, since: int = 0) -> None:
-    """S1: at no revision are a drive, a part of one beyond its size, or a port committed to two live containers of a node."""
+    """S1: at no revision is a drive, a virtual drive or a port of a node committed to two live containers, or a disk both given
+    away whole and shared."""
     for revision, state in history.states():
         if not revision.collection.endswith("/wekacontainers") or revision.version < since:
             continue
         holders: dict[str, str] = {}
+        shared: set[str] = set()
         for place, item in state.items():
             if place[0] != revision.collection:
                 continue
             for thing in committed(item):
                 holder = holders.setdefault(thing, item["metadata"]["uid"])
                 assert holder == item["metadata"]["uid"], f"S1: {thing} is given twice at {revision}"
+            shared |= set(disks_shared(item))
+        assert not shared & holders.keys(), f"S1: {shared & holders.keys()} given away whole and in parts at {revision}"
 
 
 def committed(item: Json) -> Iterator[str]:
     """Everything that a container holds, one by one, with the node's name."""
-    status = item.get("status", {})
-    allocations = status.get("allocations") or {}
-    node = item["spec"].get("nodeAffinity") or status.get("nodeAffinity", "")
+    allocations, node = _allocations(item), _node(item)
     for serial in allocations.get("drives", ()):
         yield f"{node}: drive {serial}"
     for drive in allocations.get("virtualDrives", ()):
@@ -46,6 +48,21 @@ def committed(item: Json) -> Iterator[str]:
             yield f"{node}: port {port}"
     if allocations.get("agentPort"):
         yield f"{node}: port {allocations['agentPort']}"
+
+
+def disks_shared(item: Json) -> Iterator[str]:
+    """The disks of which a container holds a part, named as whole ones are."""
+    for drive in _allocations(item).get("virtualDrives", ()):
+        yield f"{_node(item)}: drive {drive.get('serial', '')}"
+
+
+def _allocations(item: Json) -> Json:
+    found: Json = item.get("status", {}).get("allocations") or {}
+    return found
+
+
+def _node(item: Json) -> str:
+    return str(item["spec"].get("nodeAffinity") or item.get("status", {}).get("nodeAffinity", ""))
 
 
 def _ports(item: Json) -> int:

@@ -51,6 +51,9 @@ LOST, MOVED, ROLLED_OUT, SCALED_UP = "lost", "moved", "rolled out", "scaled up"
         (LOST, MOVED, SCALED_UP, MOVED),
         (SCALED_UP, MOVED, ROLLED_OUT, MOVED),
         (MOVED, ROLLED_OUT, LOST, SCALED_UP),
+        (ROLLED_OUT, LOST, MOVED, MOVED),
+        (MOVED, SCALED_UP, LOST, MOVED),
+        (LOST, SCALED_UP, ROLLED_OUT, MOVED),
     ],
     ids=", ".join,
 )

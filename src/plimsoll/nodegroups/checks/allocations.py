@@ -9,7 +9,9 @@ from plimsoll.kube.resources import Resource
 from plimsoll.kube.types import CustomObject
 from plimsoll.nodegroups.situation import Candidate, Situation
 
-WEKA_CONTAINERS = Resource("weka.weka.io", "v1alpha1", "wekacontainers", "WekaContainer", CustomObject)
+WEKA_CONTAINERS = Resource(
+    "weka.weka.io", "v1alpha1", "wekacontainers", "WekaContainer", CustomObject, may_be_absent=True
+)
 
 
 def allocations(candidate: Candidate, situation: Situation) -> Blocker | None:
