@@ -254,6 +254,18 @@ async def test_a_node_that_comes_very_late_is_deleted_if_nobody_wants_it(desk: D
     assert desk.cluster.alive == []
 
 
+async def test_a_new_node_goes_to_whom_it_is_due_and_not_to_one_given_up(desk: Desk) -> None:
+    desk.emulator.fail(ORDER, "lose request")
+    with pytest.raises(AmbiguousOutcome):
+        await desk.create("k1")
+    desk.clock.push(16 * MINUTE)
+    await desk.provider.delete("k1")
+    await desk.create("k2")
+    machines = await desk.list()
+    assert (machines["k1"].state, machines["k2"].state) == ("deleting", "running")
+    assert len(desk.cluster.alive) == 1
+
+
 async def test_nodes_that_nobody_ordered_are_never_taken_for_ours(desk: Desk) -> None:
     desk.cluster.nodes.append(Node("uuid-old", 1, 0.0))
     desk.emulator.node_seconds = MINUTE
