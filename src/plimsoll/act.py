@@ -17,8 +17,21 @@ from msgspec import Struct
 from plimsoll.audit import AuditRecord, AuditTrail
 from plimsoll.clock import Clock
 from plimsoll.conversation import Answer, Write, converse
-from plimsoll.decision import Action, Blocker, Converse, Create, Decision, Delete, Evict, Note, Patch, Ref
-from plimsoll.disruption import Disruption, DisruptionLedger, never_ran
+from plimsoll.decision import (
+    Action,
+    Blocker,
+    Converse,
+    Create,
+    CreateMachine,
+    Decision,
+    Delete,
+    DeleteMachine,
+    Evict,
+    Note,
+    Patch,
+    Ref,
+)
+from plimsoll.disruption import MEMORY_NOT_READ, Disruption, DisruptionLedger, never_ran
 from plimsoll.freshness import OwnWrites
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import AlreadyExists, Ambiguous, Conflict, KubeError, NotFound, TooManyRequests
@@ -27,17 +40,29 @@ from plimsoll.kube.lease import Leadership
 from plimsoll.kube.resources import Key
 from plimsoll.kube.store import View
 from plimsoll.kube.types import KubeObject
-from plimsoll.memory import DisruptionMemory
+from plimsoll.memory import AnotherTenure, DisruptionMemory
 from plimsoll.metrics import Metrics
+from plimsoll.providers.errors import (
+    AmbiguousOutcome,
+    OfferingUnavailable,
+    ProviderError,
+    QuotaExceeded,
+    Throttled,
+    Unauthorised,
+)
+from plimsoll.providers.provider import Machine, Provider
 
 log = structlog.get_logger()
 
 # How many of a decision's independent writes are under way together: enough to hide the API server's latency, few enough
 # to leave the client's connections to others.
 CONCURRENT_WRITES = 32
+# A provider that has not answered by then is not waited for: whether it did as asked is unknown.
+PROVIDER_SECONDS = 120.0
 
-
-VIEW_STALE = "ViewStale"  # a refusal that passes as soon as the view is live again
+NOT_LEADING, VIEW_STALE, ANOTHER_TENURE = "NotLeading", "ViewStale", "AnotherTenure"
+# Refusals that are over within a second or two by themselves, and that no change of an object ends.
+PASSING = frozenset({NOT_LEADING, VIEW_STALE, ANOTHER_TENURE, MEMORY_NOT_READ})
 
 # would: read-only. refused: the door or a budget says no. gone, conflict: the world had moved on. unknown: the reply is lost.
 Word = Literal["done", "would", "refused", "gone", "conflict", "failed", "unknown"]
@@ -51,6 +76,7 @@ class Result(Struct, frozen=True):
     detail: str = ""
     blocker: Blocker | None = None
     written: KubeObject | None = None  # the object as it is after the write, where that is known
+    machine: Machine | None = None  # that a provider has made
 
 
 class Outcome(Struct, frozen=True):
@@ -104,6 +130,7 @@ class Door:
         metrics: Metrics,
         audit: AuditTrail,
         read_only: bool,
+        providers: Mapping[str, Provider] | None = None,
     ) -> None:
         self._client = client
         self._view = view
@@ -117,6 +144,7 @@ class Door:
         self._metrics = metrics
         self._audit = audit
         self._read_only = read_only
+        self._providers = dict(providers or {})
         # Evictions are judged and sent one at a time: two judged together would each see the other's pod standing.
         self._evicting = asyncio.Lock()
         self._concurrency = asyncio.Semaphore(CONCURRENT_WRITES)
@@ -129,6 +157,7 @@ class Door:
         """Record an event, unless this process only watches."""
         if self._read_only or self._leadership.epoch() is None:
             return
+        self._metrics.count(note.counts)
         about = note.regarding
         self._recorder.record(
             Happening(
@@ -200,6 +229,8 @@ class Door:
                     return await self._evict(key, action, epoch)
                 case Converse():
                     return await self._converse(controller, key, action, epoch)
+                case CreateMachine() | DeleteMachine():
+                    return await self._ask_provider(action)
         except _Stop as stop:
             return Result(action, stop.word, str(stop), stop.blocker)
         except NotFound:
@@ -218,12 +249,14 @@ class Door:
     def _check(self, action: Action, epoch: str) -> None:
         """What every write needs at the very moment it is sent."""
         if self._leadership.epoch() != epoch:
-            raise _refusal("NotLeading", "the tenure in which this was decided is over")
-        if isinstance(action, Delete | Evict):
+            raise _refusal(NOT_LEADING, "the tenure in which this was decided is over")
+        if isinstance(action, Delete | Evict | DeleteMachine):
             if self._view.stale:
                 raise _refusal(VIEW_STALE, f"the view of {', '.join(self._view.stale)} is not live")
             if not _target(action).uid:
                 raise _refusal("NoUid", "a destructive act must name a UID")
+        if isinstance(action, DeleteMachine) and not action.machine_id:
+            raise _refusal("NoMachineId", "a machine is given back by the provider's own id")
         if isinstance(action, Delete) and action.target.resource.kind == "Pod":
             raise _refusal("EvictInstead", "pods leave through the Eviction API, never by deletion")
 
@@ -276,9 +309,7 @@ class Door:
             self._check(action, epoch)
             disruption = Disruption(action.workload, f"{pod.namespace}/{pod.name}", pod.uid, now)
             if not never_ran(pod):
-                written = await self._memory.remember(disruption)
-                # Decisions read it too, through the view: the next one waits until it is there.
-                self._own_writes.wrote(key, Ref.to(self._memory.resource, written), written.metadata.resource_version)
+                await self._write_down(key, disruption)
                 self._ledger.enter(disruption)
                 self._check(action, epoch)  # writing it down took time, and the tenure may have ended in it
             try:
@@ -293,17 +324,55 @@ class Door:
             self._own_writes.removed(key, action.pod)
             return Result(action, "done")
 
+    async def _write_down(self, key: Key, disruption: Disruption) -> None:
+        try:
+            written = await self._memory.remember(disruption)
+        except AnotherTenure as error:
+            self._ledger.learn(error.disruptions)
+            raise _refusal(ANOTHER_TENURE, str(error)) from error
+        except AlreadyExists as error:  # made by another process a moment ago
+            raise _Stop("conflict", str(error)) from error
+        # Decisions read it too, through the view: the next one waits until it is there.
+        self._own_writes.wrote(key, Ref.to(self._memory.resource, written), written.metadata.resource_version)
+
     async def _converse(self, controller: str, key: Key, action: Converse, epoch: str) -> Result:
         """Hold a conversation; each of its writes passes the checks of its own, at the moment at which it is sent."""
 
         async def write(writes: tuple[Write, ...]) -> tuple[Answer, ...]:
             results = await asyncio.gather(*(self._limited(controller, key, one, epoch) for one in writes))
-            return tuple(Answer(result.word, result.written, result.detail) for result in results)
+            return tuple(_answer(result) for result in results)
 
         end = await converse(action, self._client, write, self._clock)
         for note in end.notes:
             self.tell(note)
         return Result(action, end.word, end.detail, end.blocker)
+
+    async def _ask_provider(self, action: CreateMachine | DeleteMachine) -> Result:
+        provider = self._providers.get(action.provider)
+        if provider is None:
+            known = ", ".join(sorted(self._providers)) or "none"
+            raise _refusal("UnknownProvider", f'there is no provider "{action.provider}"; there is: {known}')
+        try:
+            async with asyncio.timeout(PROVIDER_SECONDS):
+                if isinstance(action, CreateMachine):
+                    machine = await provider.create(action.request)
+                    return Result(action, "done", f"machine {machine.id}", machine=machine)
+                await provider.delete(action.machine_id)
+                return Result(action, "done", f"machine {action.machine_id}")
+        except QuotaExceeded as error:
+            raise _refusal("QuotaExceeded", str(error)) from error
+        except OfferingUnavailable as error:
+            raise _refusal("OfferingUnavailable", str(error)) from error
+        except Unauthorised as error:
+            raise _refusal("Unauthorised", str(error)) from error
+        except Throttled as error:
+            return Result(action, "failed", f"{error} (again after {error.retry_after_seconds:.0f} s)")
+        except AmbiguousOutcome as error:
+            return Result(action, "unknown", str(error))
+        except TimeoutError:
+            return Result(action, "unknown", f"{action.provider} did not answer within {PROVIDER_SECONDS:.0f} s")
+        except ProviderError as error:
+            return Result(action, "failed", str(error))
 
     async def _read_live(self, key: Key, target: Ref) -> Any:
         """The object as it is now, if it still is as it was when it was decided about."""
@@ -332,6 +401,11 @@ class Door:
             return Result(action, "done", "the reply was lost; the object is leaving")
         self._own_writes.wrote(key, target, live.metadata.resource_version)
         return Result(action, "unknown", f"the reply was lost: {error}")
+
+
+def _answer(result: Result) -> Answer:
+    code = result.blocker.code if result.blocker else ""
+    return Answer(result.word, result.written, result.detail, result.machine, code)
 
 
 def _target(action: Action) -> Ref:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 
 from plimsoll.allocation.controller import AllocationController, AllocationSettings
+from plimsoll.clock import Clock
 from plimsoll.config import Config
 from plimsoll.config import DisruptionWindow as WindowSection
 from plimsoll.config.sources import ConfigurationError, Problem
@@ -14,18 +16,28 @@ from plimsoll.deletion_cost.algorithms import Algorithms, discover
 from plimsoll.deletion_cost.controller import DeletionCostController
 from plimsoll.deletion_cost.spec import DeletionCostSettings
 from plimsoll.durations import format_duration
+from plimsoll.kube.client import Client
+from plimsoll.nodegroups.controller import CLUSTER, NodeGroupController
+from plimsoll.nodegroups.observer import MachineObserver
+from plimsoll.nodegroups.settings import NodeGroupSettings
+from plimsoll.nodegroups.sightings import Sightings
+from plimsoll.nodegroups.situation import Check
+from plimsoll.nodegroups.usage import Measured, UsageObserver
+from plimsoll.operator import Observer
 from plimsoll.placement.capacity_order import Capacity
 from plimsoll.placement.classes import ClassRule, ClassRules
 from plimsoll.placement.controller import PlacementController
 from plimsoll.placement.distribution import Rounding
+from plimsoll.placement.node_removal import minimum_on_demand
 from plimsoll.placement.settings import PlacementSettings
+from plimsoll.placement.webhook_configuration import namespace_labels
 from plimsoll.placement.window import DisruptionWindow, parse_window
+from plimsoll.providers.provider import Provider
 
 
 def controllers(config: Config) -> tuple[Controller, ...]:
     """The controllers that exist and are switched on; ConfigurationError if one is asked for that does not."""
-    # Two allocators that do not know of each other would give the same drive away: this one is never switched on unasked.
-    wanted: Sequence[str] = config.controllers.enabled or [name for name in MAKERS if name != AllocationController.name]
+    wanted: Sequence[str] = config.controllers.enabled or [name for name in MAKERS if name not in ONLY_IF_NAMED]
     if missing := [name for name in wanted if name not in MAKERS]:
         message = f"this version has no controller {', '.join(missing)}; it has: {', '.join(MAKERS)}"
         raise ConfigurationError([Problem("", "controllers.enabled", message)])
@@ -51,6 +63,8 @@ def placement_settings(config: Config) -> PlacementSettings:
         max_fallbacks_per_minute=section.max_fallbacks_per_minute,
         external_autoscaler=section.external_autoscaler,
         namespace=config.operator.namespace,
+        namespace_labels=namespace_labels(section.namespace_selector),
+        webhook=config.webhook.mode != "off",
     )
 
 
@@ -76,11 +90,11 @@ def _window(section: WindowSection) -> DisruptionWindow | None:
         raise ConfigurationError([Problem("", "operator.disruptionWindow", str(error))]) from None
 
 
-def _placement(config: Config) -> Controller:
+def placement(config: Config) -> PlacementController:
     return PlacementController(placement_settings(config))
 
 
-def _deletion_cost(config: Config) -> Controller:
+def deletion_cost(config: Config) -> DeletionCostController:
     section = config.controllers.deletion_cost
     settings = DeletionCostSettings(
         adopt_existing=section.adopt_existing,
@@ -98,6 +112,9 @@ def _deletion_cost(config: Config) -> Controller:
 
 def _allocation(config: Config) -> Controller:
     section = config.allocation
+    if config.operator.watch_namespaces:
+        message = "the controller allocation must see all containers of a node, in whatever namespace: leave it empty"
+        raise ConfigurationError([Problem("", "operator.watchNamespaces", message)])
     settings = AllocationSettings(
         namespace=section.namespace,
         ports_per_container=60 if section.reduced_ports else 100,
@@ -106,8 +123,58 @@ def _allocation(config: Config) -> Controller:
     return AllocationController(settings, nonce=uuid.uuid4().hex)
 
 
+def _node_groups(config: Config) -> Controller:
+    section = config.nodegroups
+    settings = NodeGroupSettings(
+        expander=section.expander,
+        balance_similar_groups=section.balance_similar_groups,
+        unschedulable_pod_grace=section.unschedulable_pod_grace,
+        provisioning_timeout=section.provisioning_timeout,
+        joining_timeout=section.joining_timeout,
+        backoff_base=section.backoff,
+        backoff_cap=max(section.backoff, section.max_backoff),
+        drain_timeout=section.drain_timeout,
+        unready_timeout=section.unready_timeout,
+        max_parallel_drains=section.max_parallel_drains,
+        max_empty_removals=section.max_empty_removals,
+        max_sighting_age=max(timedelta(minutes=1), 3 * section.poll_interval),
+        sees_allocations=AllocationController.name in config.controllers.enabled,
+    )
+    measured = Measured() if section.utilization_source == "metrics" else None
+    return NodeGroupController(settings, Sightings(), _known_by_others(config), measured)
+
+
+def _known_by_others(config: Config) -> list[Check]:
+    """What the other controllers know against removing a node."""
+    enabled = config.controllers.enabled
+    if PlacementController.name not in enabled:
+        return []
+    placing = placement_settings(config)
+    return [lambda candidate, situation: minimum_on_demand(candidate.pods, situation.seen.view, placing)]
+
+
+def observers(
+    config: Config, running: Sequence[Controller], client: Client, providers: Mapping[str, Provider], clock: Clock
+) -> list[Observer]:
+    """What looks beyond the view for the controllers that need it. In read-only mode no provider is called."""
+    interval = config.nodegroups.poll_interval
+    found: list[Observer] = []
+    for one in running:
+        if not isinstance(one, NodeGroupController):
+            continue
+        if not config.operator.read_only_mode:
+            found.append(MachineObserver(one.sightings, providers, clock, interval=interval, cluster_key=CLUSTER))
+        if one.measured is not None:
+            found.append(UsageObserver(one.measured, client, clock, interval=interval, cluster_key=CLUSTER))
+    return found
+
+
 MAKERS: Mapping[str, Callable[[Config], Controller]] = {
-    PlacementController.name: _placement,
-    DeletionCostController.name: _deletion_cost,
+    PlacementController.name: placement,
+    DeletionCostController.name: deletion_cost,
     AllocationController.name: _allocation,
+    NodeGroupController.name: _node_groups,
 }
+# Two allocators that do not know of each other would give the same drive away, and two autoscalers undo each other's work. Both also
+# need kinds that a cluster has only if someone installed them.
+ONLY_IF_NAMED = (AllocationController.name, NodeGroupController.name)

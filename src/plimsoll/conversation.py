@@ -15,11 +15,12 @@ from typing import Any, Literal, Protocol, TypeAlias
 from msgspec import Struct
 
 from plimsoll.clock import Clock
-from plimsoll.decision import Blocker, Converse, Create, Delete, Note, Patch
+from plimsoll.decision import Blocker, Converse, Create, CreateMachine, Delete, DeleteMachine, Note, Patch
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import KubeError, NotFound
 from plimsoll.kube.resources import Resource
 from plimsoll.kube.types import KubeObject
+from plimsoll.providers.provider import Machine
 
 # ── what a conversation asks ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -37,9 +38,10 @@ class ListAll(Struct, frozen=True):
 
     resource: Resource[Any]
     namespace: str = ""
+    field_selector: str = ""
 
 
-Write: TypeAlias = Patch | Create | Delete
+Write: TypeAlias = Patch | Create | Delete | CreateMachine | DeleteMachine
 
 
 class Together(Struct, frozen=True):
@@ -91,6 +93,8 @@ class Answer(Struct, frozen=True):
     word: Word
     item: KubeObject | None = None  # as it is after the write, where that is known
     detail: str = ""
+    machine: Machine | None = None  # that a provider has made
+    code: str = ""  # of what stood in the way
 
 
 class Answered(Struct, frozen=True):
@@ -146,7 +150,7 @@ async def converse(
 async def _read(request: Get | ListAll, client: Client, moment: Callable[[], Moment]) -> Reply:
     try:
         if isinstance(request, ListAll):
-            listing = await client.list(request.resource, request.namespace)
+            listing = await client.list(request.resource, request.namespace, field_selector=request.field_selector)
             return Listed(moment(), listing.items)
         try:
             item = await client.get(request.resource, request.namespace, request.name)

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from plimsoll.kube.resources import Key, Resource
 from plimsoll.kube.store import View
 from plimsoll.kube.types import KubeObject
+from plimsoll.providers.provider import MachineRequest
 
 
 class Reason(Struct, frozen=True):
@@ -57,6 +58,21 @@ class Ref(Struct, frozen=True):
         return str(self.key)
 
 
+class Count(Struct, frozen=True):
+    """Something that happened once, for a counter."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class Timing(Struct, frozen=True):
+    """How long something took that is over now, for a histogram."""
+
+    name: str
+    seconds: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
 class Note(Struct, frozen=True):
     """An event on an object, for people who read `kubectl describe`."""
 
@@ -65,6 +81,7 @@ class Note(Struct, frozen=True):
     message: str
     type: Literal["Normal", "Warning"] = "Normal"
     action: str = ""
+    counts: tuple[Count | Timing, ...] = ()  # counted whenever it is told
 
 
 class Patch(Struct, frozen=True):
@@ -137,7 +154,27 @@ class Converse(Struct, frozen=True):
     note: Note | None = None
 
 
-Action: TypeAlias = Patch | Create | Delete | Evict | Converse
+class CreateMachine(Struct, frozen=True):
+    """Order a machine from a provider, under a key that was written down before: asked twice, it is still one machine."""
+
+    target: Ref  # the object that stands for the machine
+    provider: str
+    request: MachineRequest
+    why: Reason
+    note: Note | None = None
+
+
+class DeleteMachine(Struct, frozen=True):
+    """Give a machine back to its provider, for good, named by the provider's own id."""
+
+    target: Ref
+    provider: str
+    machine_id: str
+    why: Reason
+    note: Note | None = None
+
+
+Action: TypeAlias = Patch | Create | Delete | Evict | Converse | CreateMachine | DeleteMachine
 
 
 class Measure(Struct, frozen=True):
@@ -145,13 +182,6 @@ class Measure(Struct, frozen=True):
 
     name: str
     value: float
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-
-class Count(Struct, frozen=True):
-    """Something that happened once, for a counter."""
-
-    name: str
     labels: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -6,11 +6,14 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
-from plimsoll.decision import Count, Measure
+from plimsoll.decision import Count, Measure, Timing
 from plimsoll.kube.resources import Key
 
 # A `_created` series beside every counter would double what a scrape carries and tells nothing that we need.
 disable_created_metrics()  # type: ignore[no-untyped-call]
+
+# Machines are made, and nodes emptied, in seconds to tens of minutes.
+_MACHINE_SECONDS = (1, 2.5, 5, 10, 20, 30, 60, 90, 120, 180, 300, 600, 900, 1800)
 
 
 class Metrics:
@@ -42,8 +45,20 @@ class Metrics:
         self.blocked = self._gauge(
             "blocked", "Keys whose next step is blocked, by what blocks it", "controller", "code"
         )
+        # Under the names that dashboards of Spotalis already ask for.
+        self.last_seen = Gauge(
+            "spotalis_controller_last_seen_timestamp", "When a controller last decided anything, in seconds since 1970",
+            ("controller_name",), registry=self.registry,
+        )  # fmt: skip
+        self.leads = Gauge(
+            "spotalis_leader_election_status",
+            "1 while this process leads",
+            ("controller_name",),
+            registry=self.registry,
+        )
         self._measured: dict[str, Gauge] = {}
         self._counted: dict[str, Counter] = {}
+        self._timed: dict[str, Histogram] = {}
         self._series: dict[tuple[str, Key], dict[tuple[str, tuple[str, ...]], None]] = {}
         self._relisted: dict[str, int] = {}
         self._blocking: dict[tuple[str, Key], tuple[str, ...]] = {}
@@ -67,9 +82,12 @@ class Metrics:
         if published:
             self._series[controller, key] = published
 
-    def count(self, counts: Iterable[Count]) -> None:
-        """Raise the counters of a decision or of a problem in it."""
+    def count(self, counts: Iterable[Count | Timing]) -> None:
+        """Raise the counters of a decision, of a problem in it or of a note, and enter the times that they tell."""
         for one in counts:
+            if isinstance(one, Timing):
+                self._time(one)
+                continue
             counter = self._counted.get(one.name)
             if counter is None:
                 text = one.name.removesuffix("_total").replace("_", " ")
@@ -77,11 +95,25 @@ class Metrics:
                 self._counted[one.name] = counter
             (counter.labels(**one.labels) if one.labels else counter).inc()
 
+    def led_by_us(self, controllers: Iterable[str], *, leading: bool) -> None:
+        self.leading.set(leading)
+        for name in controllers:
+            self.leads.labels(name).set(leading)
+
+    def _time(self, one: Timing) -> None:
+        histogram = self._timed.get(one.name)
+        if histogram is None:
+            text = one.name.replace("_", " ")
+            histogram = Histogram(one.name, text, tuple(one.labels), registry=self.registry, buckets=_MACHINE_SECONDS)
+            self._timed[one.name] = histogram
+        (histogram.labels(**one.labels) if one.labels else histogram).observe(one.seconds)
+
     def publish_relists(self, resource: str, total: int) -> None:
         """Count up to what a reflector has counted itself."""
-        counter = self.relists.labels(resource)
-        counter.inc(total - self._relisted.get(resource, 0))
-        self._relisted[resource] = total
+        counted = self._relisted.get(resource, 0)
+        if total > counted:
+            self.relists.labels(resource).inc(total - counted)
+            self._relisted[resource] = total
 
     def publish_blockers(self, controller: str, key: Key, codes: Iterable[str]) -> None:
         now = tuple(sorted(set(codes)))

@@ -6,9 +6,10 @@ import asyncio
 import os
 import socket
 import uuid
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import Any, Protocol
 
 import structlog
 
@@ -34,12 +35,14 @@ from plimsoll.kube.resources import (
     PODS,
     REPLICASETS,
     STATEFULSETS,
+    Key,
     Resource,
 )
 from plimsoll.kube.store import GatheredStore, Store, View
 from plimsoll.kube.types import KubeObject, Node
 from plimsoll.memory import DisruptionMemory
 from plimsoll.metrics import Metrics
+from plimsoll.providers.provider import Provider
 from plimsoll.reconcile import Reconciler
 
 log = structlog.get_logger()
@@ -49,11 +52,21 @@ SEEN_BEFORE_EVICTING: tuple[Resource[Any], ...] = (PODS, NODES, BUDGETS, DEPLOYM
 # SIGTERM to exit in ten seconds: six for the keys in hand, the rest for giving the lease back and the last events.
 DRAIN_SECONDS = 6.0
 WATCHDOG_SECONDS = 1.0
+# Losses are written down up to so many, the latest first: 1 MB in all, and more than any limit lets pass.
+LOSSES_KEPT = 5000
 
 
 def identity() -> str:
     """Unique to this process: a pod that restarts under its old name must not take its former lease for its own."""
     return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}"
+
+
+class Observer(Protocol):
+    """Looks at something beside the cluster for one controller, for as long as the operator runs."""
+
+    controller: str
+
+    async def run(self, view: View, leading: Callable[[], bool], look_at: Callable[[Key], None]) -> None: ...
 
 
 class Operator:
@@ -68,19 +81,27 @@ class Operator:
         clock: Clock,
         metrics: Metrics,
         name: str,
+        providers: Mapping[str, Provider] | None = None,
+        observers: Sequence[Observer] = (),
+        rng: Random | None = None,
     ) -> None:
+        """rng: spreads what must not happen at once; one that is seeded makes a simulation repeatable."""
+        self._rng = rng or Random()  # noqa: S311 - jitter, not a secret
         self._config = config
         self._client = client
         self._clock = clock
         self.metrics = metrics
+        self._observers = observers
         self._ended: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
         self._beginning: asyncio.Task[None] | None = None
+        self._losses_to_keep = asyncio.Event()
 
         self._stores: dict[Resource[Any], Store[Any]] = {}
         self._reflectors: dict[tuple[Resource[Any], str], Reflector[Any]] = {}
         for resource in watched_by(controllers):
             self._stores[resource] = self._follow(resource)
         self.view = View(self._stores)
+        self._show_views()
 
         self._election = self._campaign(name)
         leadership = self._election or Unled()
@@ -101,13 +122,13 @@ class Operator:
         self._door = Door(
             client, self.view, clock, identity=name, leadership=leadership, ledger=self._ledger, memory=self._memory,
             own_writes=self._own_writes, recorder=self._recorder, metrics=metrics, audit=self._audit,
-            read_only=config.operator.read_only_mode,
+            read_only=config.operator.read_only_mode, providers=providers,
         )  # fmt: skip
         self.reconcilers = [
             Reconciler(
                 controller, self.view, self._door, clock, leadership=leadership, own_writes=self._own_writes,
                 metrics=metrics, interval=config.controllers.reconcile_interval,
-                workers=config.controllers.max_concurrent_reconciles,
+                workers=config.controllers.max_concurrent_reconciles, rng=self._rng,
             )
             for controller in controllers
         ]  # fmt: skip
@@ -124,9 +145,26 @@ class Operator:
         for namespace, part in parts.items():
             self._reflectors[resource, namespace] = Reflector(
                 self._client, part, self._clock, namespace=namespace,
-                idle_seconds=self._config.kubernetes.watch_idle_timeout.total_seconds(),
+                idle_seconds=self._config.kubernetes.watch_idle_timeout.total_seconds(), rng=self._rng,
             )  # fmt: skip
         return GatheredStore(resource, parts) if namespaces else parts[resource.watched_in]
+
+    def _by_plural(self) -> dict[str, list[Reflector[Any]]]:
+        found: dict[str, list[Reflector[Any]]] = {}
+        for (resource, _), reflector in self._reflectors.items():
+            found.setdefault(resource.plural, []).append(reflector)
+        return found
+
+    def _show_views(self) -> None:
+        for plural, of_kind in self._by_plural().items():
+            self._show_view(plural, of_kind)
+
+    def _show_view(self, plural: str, of_kind: Sequence[Reflector[Any]]) -> None:
+        """How old, how live and how large the view of a kind is, worked out when someone asks."""
+        metrics = self.metrics
+        metrics.view_age_seconds.labels(plural).set_function(lambda: max(one.age_seconds() for one in of_kind))
+        metrics.view_synced.labels(plural).set_function(lambda: all(one.store.synced for one in of_kind))
+        metrics.view_objects.labels(plural).set_function(lambda: sum(len(one.store) for one in of_kind))
 
     def _campaign(self, name: str) -> LeaderElection | None:
         wanted = self._config.operator.leader_election
@@ -178,9 +216,14 @@ class Operator:
             self._spawn(reflector.run(), f"watch {r.plural} {ns}") for (r, ns), reflector in self._reflectors.items()
         ]
         background.append(self._spawn(self._watch_over_views(), "watchdog"))
+        queues = {reconciler.controller.name: reconciler.queue for reconciler in self.reconcilers}
+        for observer in self._observers:
+            looking = observer.run(self.view, lambda: self.leading, queues[observer.controller].add)
+            background.append(self._spawn(looking, f"observer of {observer.controller}"))
         recorder = self._spawn(self._recorder.run(), "events")
         election = self._spawn(self._election.run(), "election") if self._election else None
         working = [self._spawn(r.run(), f"controller {r.controller.name}") for r in self.reconcilers]
+        losses = self._spawn(self._keep_losses(), "losses")
         if self._election is None:
             self._spawn_beginning()
         stopped = asyncio.create_task(stop.wait(), name="stop")
@@ -194,7 +237,7 @@ class Operator:
             return code
         finally:
             # Workers first: nothing may be written once the lease is given back.
-            await _cancel(stopped, *working, *([self._beginning] if self._beginning else []))
+            await _cancel(stopped, losses, *working, *([self._beginning] if self._beginning else []))
             if election is not None:
                 await _cancel(election)
             await _cancel(recorder, *background)
@@ -226,7 +269,7 @@ class Operator:
             self._ended.set_result(code)
 
     def _elected(self) -> None:
-        self.metrics.leading.set(1)
+        self.metrics.led_by_us([r.controller.name for r in self.reconcilers], leading=True)
         self._own_writes.forget()
         self._spawn_beginning()
 
@@ -244,11 +287,12 @@ class Operator:
             except KubeError as error:
                 log.warning("memory not readable yet", error=str(error))
                 await self._clock.sleep(1)
+        self._losses_to_keep.set()  # what was seen here before this tenure, and the former leader may not have written
         for reconciler in self.reconcilers:
             reconciler.look_at_everything()
 
     def _lost(self, why: str) -> None:
-        self.metrics.leading.set(0)
+        self.metrics.led_by_us([r.controller.name for r in self.reconcilers], leading=False)
         self._ledger.close()
         # Work under way was decided in a tenure that is over. Its writes are refused at the door, but what it has read and
         # half done lives in this process: a new process starts from what is true.
@@ -261,12 +305,8 @@ class Operator:
         live_at = dict.fromkeys(self._reflectors, self._clock.monotonic())
         while True:
             now = self._clock.monotonic()
-            for plural in {resource.plural for resource in self._stores}:
-                of_kind = [reflector for (kind, _), reflector in self._reflectors.items() if kind.plural == plural]
-                self.metrics.view_age_seconds.labels(plural).set(max(r.age_seconds() for r in of_kind))
-                self.metrics.view_synced.labels(plural).set(all(r.store.synced for r in of_kind))
-                self.metrics.view_objects.labels(plural).set(sum(len(r.store) for r in of_kind))
-                self.metrics.publish_relists(plural, sum(r.relists.total() for r in of_kind))
+            for plural, of_kind in self._by_plural().items():
+                self.metrics.publish_relists(plural, sum(reflector.relists.total() for reflector in of_kind))
             for followed, reflector in self._reflectors.items():
                 resource, heard = followed[0], reflector.age_seconds()
                 if reflector.store.synced:
@@ -288,6 +328,23 @@ class Operator:
             return
         pods = self._stores[PODS].by(BY_NODE, before.name)
         self._ledger.node_lost(pods, self.view, self._clock.monotonic())
+        self._losses_to_keep.set()
+
+    async def _keep_losses(self) -> None:
+        """The leader writes losses down: a process that starts later sees only that the node is not there."""
+        while True:
+            await self._losses_to_keep.wait()
+            self._losses_to_keep.clear()
+            lost = self._ledger.losses(self._clock.monotonic())[-LOSSES_KEPT:]
+            missing = [loss for loss in lost if not self._memory.holds(loss)]
+            if not missing or not self.leading or self._config.operator.read_only_mode:
+                continue  # once elected, this process looks again
+            try:
+                await self._memory.keep(missing)
+            except KubeError as error:
+                log.warning("losses not written down yet", pods=len(missing), error=str(error))
+                await self._clock.sleep(1)
+                self._losses_to_keep.set()
 
 
 def watched_by(controllers: Sequence[Controller]) -> tuple[Resource[Any], ...]:

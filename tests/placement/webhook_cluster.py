@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ from typing import Any
 
 from plimsoll.assembly import placement_settings
 from plimsoll.clock import Clock, RealClock
-from plimsoll.config import Config, Kubernetes, LeaderElection, Webhook
+from plimsoll.config import Config, Kubernetes, LeaderElection, Placement, Webhook
 from plimsoll.config import Operator as OperatorConfig
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import NotFound
@@ -29,20 +30,53 @@ from plimsoll.web.placement_webhook import placement_webhook
 from plimsoll.web.registration import REGISTERED_BY, WEBHOOK_CONFIGURATIONS
 from plimsoll.web.webhook import WebhookServer
 from tests.eventually import eventually
+from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import ControlPlane
 
+# A machine that stands still for half a minute must not cost the lease: who leads is tested elsewhere.
 ELECTION = LeaderElection(
-    lease_duration=timedelta(seconds=15), renew_deadline=timedelta(seconds=10), retry_period=timedelta(milliseconds=100)
+    lease_duration=timedelta(seconds=60), renew_deadline=timedelta(seconds=45), retry_period=timedelta(milliseconds=100)
 )
 
 
-def config(home: str, *, read_only: bool = False, **webhook: Any) -> Config:
+def only(namespace: str) -> dict[str, str]:
+    """The label that selects one namespace: what a test does must not concern what another left behind."""
+    return {"kubernetes.io/metadata.name": namespace}
+
+
+def selector(namespace: str) -> tuple[str, ...]:
+    """`only`, as `placement.namespaceSelector` has it."""
+    return tuple(f"{label}={value}" for label, value in only(namespace).items())
+
+
+def config(home: str, namespace: str, *, read_only: bool = False, **webhook: Any) -> Config:
     return Config(
         operator=OperatorConfig(namespace=home, audit_log="", leader_election=ELECTION, read_only_mode=read_only),
+        placement=Placement(namespace_selector=selector(namespace)),
         kubernetes=Kubernetes(qps=1000, burst=1000),
         # Whether answers are right is tested here; whether they come in time on a busy machine is for benchmarks.
         webhook=Webhook(**{"mode": "url", "port": 0, "timeout": timedelta(seconds=30), **webhook}),
     )
+
+
+# Whoever makes pods goes before the pods, or they would come again.
+_MAKERS = ("apps/v1/deployments", "apps/v1/statefulsets", "apps/v1/replicasets")
+
+
+def empty(cluster: ControlPlane, namespace: str) -> None:
+    """Every pod of a namespace goes, and whoever would make another: the next test finds the cluster at rest."""
+    for collection in _MAKERS:
+        group, _, kind = collection.rpartition("/")
+        cluster.request("DELETE", f"/apis/{group}/namespaces/{namespace}/{kind}?propagationPolicy=Background")
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+
+    def gone() -> bool:
+        with contextlib.suppress(OSError, ApiError):  # a thousand at once can take longer than one request may
+            cluster.request("DELETE", f"{pods}?gracePeriodSeconds=0")
+            return not cluster.request("GET", pods)["items"]
+        return False
+
+    cluster.wait_for(gone, f"the pods of {namespace} to be gone")
 
 
 class Running:

@@ -13,7 +13,9 @@ from msgspec.structs import replace
 
 from plimsoll.decision import Create, DisruptionLimits, Evict, Patch
 from plimsoll.disruption import Disruption, DisruptionLedger, never_ran
+from plimsoll.kube.budgets import PodDisruptionBudget
 from plimsoll.kube.codec import convert
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import (
     BUDGETS,
     BY_NODE,
@@ -29,7 +31,7 @@ from plimsoll.kube.resources import (
     Key,
 )
 from plimsoll.kube.store import View
-from plimsoll.kube.types import ConfigMap, Deployment, Node, Pod, PodDisruptionBudget, ReplicaSet
+from plimsoll.kube.types import Deployment, Node, Pod, ReplicaSet
 from plimsoll.placement.controller import PlacementController, PlacementDecision
 from plimsoll.placement.counting import count_of_replica_set, pods_of, replicas
 from plimsoll.placement.distribution import CapacityClass, Target
@@ -70,6 +72,7 @@ class World:
         self._serial = itertools.count(1)
         self.spot_open = True  # whether spot nodes take pods
         self.webhook = True
+        self.undone = False  # whether someone sends every new pod to on-demand nodes, whatever it was given
         self.evictions: list[tuple[str, str]] = []  # UID of the pod, and why
         self.writes = 0
         self._unready_until: dict[str, datetime] = {}
@@ -258,7 +261,7 @@ class World:
                 self.stores[PODS].put(replace(pod, status=status))
 
     def _place(self, pod: Pod) -> str | None:
-        mark = pod.annotations.get(CLASS)
+        mark = ON_DEMAND.value if self.undone else pod.annotations.get(CLASS)
         able = []
         for node in self.stores[NODES]:
             here = self.settings.rules.of_labels(node.labels)

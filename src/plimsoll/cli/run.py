@@ -12,6 +12,7 @@ import click
 import structlog
 
 from plimsoll import __version__
+from plimsoll.assembly import observers
 from plimsoll.cli.configuration import effective, settings_options
 from plimsoll.cli.controllers import controllers_for
 from plimsoll.cli.stopping import stop_on_signals
@@ -25,6 +26,7 @@ from plimsoll.kube.errors import Forbidden, KubeError
 from plimsoll.logs import set_up_logging
 from plimsoll.metrics import Metrics
 from plimsoll.operator import Operator, connect, identity
+from plimsoll.providers.plugins import Installed, discover
 from plimsoll.web.certificate_sources import UnusableFilesError
 from plimsoll.web.placement_webhook import placement_webhook
 from plimsoll.web.server import CannotListenError, WebServer
@@ -87,15 +89,22 @@ async def _run(
         async with connect(config, metrics, kubeconfig=kubeconfig, context=context) as client:
             if not await _answers(client, stop):
                 return ExitCode.STOPPED
+            providers = _providers(config, controllers, client)
             try:
-                operator = Operator(config, client, controllers, clock=RealClock(), metrics=metrics, name=name)
+                operator = Operator(
+                    config, client, controllers, clock=RealClock(), metrics=metrics, name=name, providers=providers.usable,
+                    observers=observers(config, controllers, client, providers.usable, RealClock()),
+                )  # fmt: skip
             except OSError as error:
                 log.error("operator.auditLog cannot be written", file=error.filename, error=error.strerror)  # noqa: TRY400
                 return ExitCode.BAD_CONFIGURATION
             async with WebServer(config.web.host, config.web.port, operator, metrics.registry) as server:
                 log.info("serving health and metrics", host=config.web.host, port=server.port)
                 async with placement_webhook(config, controllers, client, operator, clock=RealClock(), identity=name):
-                    return await operator.run(stop)
+                    try:
+                        return await operator.run(stop)
+                    finally:
+                        await providers.close()
     except KubeError as error:
         log.error("the cluster cannot be used", error=str(error))  # noqa: TRY400  (the message says what to do)
         return ExitCode.CLUSTER_REFUSED
@@ -109,6 +118,13 @@ async def _run(
     except Exception:
         log.exception("unexpected error")
         return ExitCode.UNEXPECTED_ERROR
+
+
+def _providers(config: Config, controllers: Sequence[Controller], client: Client) -> Installed:
+    """Who makes machines, where anyone asks for some; in read-only mode nobody does."""
+    if config.operator.read_only_mode or not any(one.name == "nodegroups" for one in controllers):
+        return Installed()
+    return discover(config.providers, client=client, namespace=config.operator.namespace, clock=RealClock())
 
 
 async def _answers(client: Client, stop: asyncio.Event) -> bool:

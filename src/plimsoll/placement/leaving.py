@@ -17,7 +17,7 @@ _CERTAIN = frozenset(
     }
 )
 # Only considered, and often taken back after some minutes: nothing is moved there, and nobody is moved away for it.
-_CONSIDERED = frozenset({"DeletionCandidateOfClusterAutoscaler"})
+_CONSIDERED = frozenset({"DeletionCandidateOfClusterAutoscaler", "plimsoll.dev/leaving"})
 
 
 def leaving(node: Node) -> str | None:

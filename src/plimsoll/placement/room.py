@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from plimsoll.placement.classes import ClassRules, terms_with_class
 from plimsoll.placement.distribution import CapacityClass
 from plimsoll.placement.guards import Move
 from plimsoll.placement.leaving import receives_nobody
+from plimsoll.placement.promises import Promises
 from plimsoll.placement.seen import Seen
 from plimsoll.scheduling.model import EXISTING
 from plimsoll.scheduling.pack import pack
@@ -26,7 +27,8 @@ SEEN_FOR_ROOM: tuple[Resource[Any], ...] = (NODES, PODS, NAMESPACES, CLAIMS, VOL
 class Rooms:
     """The packing engine's picture of the view, kept from one question to the next because it is dear to make.
 
-    What it answers depends on the view alone: before each question the picture is compared with the view, object by object.
+    What it answers depends on the view, which the picture is compared with before each question, object by object, and on the
+    places that are promised to moves which the view does not show yet.
     """
 
     def __init__(self) -> None:
@@ -35,10 +37,13 @@ class Rooms:
         self._as_of: dict[Resource[Any], tuple[Store[Any], str]] = {}
         self._waiting: dict[Name, Pod] = {}  # pods that have no node yet, and will take theirs before ours comes
         self._shunned: set[str] = set()  # nodes that nothing should be moved to
+        self._promises = Promises()
 
-    def missing_for(self, seen: Seen, moves: Sequence[Move]) -> Blocker | None:
-        """Why not all of these could be moved, or None."""
+    def places_for(self, seen: Seen, moves: Sequence[Move]) -> Mapping[str, str] | Blocker:
+        """The node that each replacement would find, by the UID of the pod that it replaces; or why not all would find one."""
         self._follow(seen.view)
+        for uid in (*self._promises.renewed(seen.key, seen.view), *self._promises.ended(seen.view, seen.now)):
+            self._snapshot.remove(uid)
         with self._snapshot.trial():
             for name in self._shunned:
                 self._snapshot.remove_node(name)
@@ -53,7 +58,20 @@ class Rooms:
                 why = f": {refusals[EXISTING].message}" if EXISTING in refusals else ""
                 message = f"the replacement of pod {move.replica.pod.name} fits on no {move.to.value} node{why}"
                 return Blocker("NoPlaceToMovePods", message)
-        return None
+        return packing.placements
+
+    def promise(self, seen: Seen, moves: Sequence[Move], places: Mapping[str, str]) -> None:
+        """These are about to be moved: the places of their replacements are taken from now on."""
+        stand_ins = []
+        for move in moves:
+            coming = replacement(move, seen)
+            # Under a name of its own: the pod that it replaces is still in the picture.
+            name, uid = f"{coming.name}-next", f"{coming.uid}-next"
+            self._snapshot.add(
+                replace(coming, metadata=replace(coming.metadata, name=name, uid=uid)), places[coming.uid]
+            )
+            stand_ins.append((move.replica.pod, uid))
+        self._promises.make(seen.key, stand_ins, seen.now)
 
     def _follow(self, view: View) -> None:
         changes: list[Change] = []

@@ -21,8 +21,9 @@ from plimsoll.config.providers import Kwok, KwokOffering
 from plimsoll.kube.backoff import Backoff
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import CONFIGMAPS, NODES
-from plimsoll.kube.types import ConfigMap, Node
+from plimsoll.kube.types import Node
 from plimsoll.providers.errors import OfferingUnavailable, ProviderError
 from plimsoll.providers.kube_errors import told_as_provider_errors
 from plimsoll.providers.kwok_nodes import (

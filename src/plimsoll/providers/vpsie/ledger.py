@@ -9,8 +9,8 @@ import msgspec
 
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import AlreadyExists, Conflict, NotFound
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import CONFIGMAPS
-from plimsoll.kube.types import ConfigMap
 from plimsoll.providers.errors import AmbiguousOutcome, ProviderError
 from plimsoll.providers.kube_errors import told_as_provider_errors
 from plimsoll.providers.vpsie.orders import Order

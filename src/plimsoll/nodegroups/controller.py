@@ -1,0 +1,269 @@
+"""From the cluster to what is done about its nodes.
+
+Two kinds of key. One, for the whole cluster, says how many nodes each group has: pods that wait are packed once over all groups, so
+no two groups add a node for the same pod. The other, one a VPSieNode, sees a single node through its life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+from plimsoll.decision import Action, Blocker, Decision, Patch, Permission, Problem, Reason, Ref
+from plimsoll.kube.budgets import PodDisruptionBudget
+from plimsoll.kube.resources import (
+    BUDGETS,
+    CLAIMS,
+    DAEMONSETS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    REPLICASETS,
+    STATEFULSETS,
+    VOLUMES,
+    Key,
+    Resource,
+)
+from plimsoll.kube.store import View
+from plimsoll.kube.types import Condition, DaemonSet, KubeObject, Node, Pod
+from plimsoll.nodegroups import report
+from plimsoll.nodegroups.candidates import candidates, utilisations
+from plimsoll.nodegroups.checks.allocations import WEKA_CONTAINERS
+from plimsoll.nodegroups.drain import CHOSEN, leave
+from plimsoll.nodegroups.growth import Growth, grow
+from plimsoll.nodegroups.pending import waiting_pods
+from plimsoll.nodegroups.phases import NodeDecision, live
+from plimsoll.nodegroups.picture import Picture
+from plimsoll.nodegroups.report import Verdict
+from plimsoll.nodegroups.scale_down import ScaleDown, Stays, choose
+from plimsoll.nodegroups.scale_up import ScaleUp, daemon_pods
+from plimsoll.nodegroups.seen import GroupSeen, Seen, groups_in
+from plimsoll.nodegroups.settings import NodeGroupSettings
+from plimsoll.nodegroups.sightings import Sightings
+from plimsoll.nodegroups.situation import Candidate, Check
+from plimsoll.nodegroups.spec import invalid
+from plimsoll.nodegroups.types import (
+    BY_NODE_NAME,
+    GROUP,
+    NODE_GROUPS,
+    VPSIE_NODE,
+    VPSIE_NODES,
+    NodeGroup,
+    VPSieNode,
+)
+from plimsoll.nodegroups.usage import Measured
+from plimsoll.nodegroups.utilisation import LowSince
+from plimsoll.nodegroups.writes import conditions_with, group_status, leaving_taint, node_status, stamp, untaint
+
+CLUSTER = Key("NodeGroups", "", "all")
+
+
+class GroupsDecision(Decision, frozen=True, kw_only=True):
+    """How many nodes each group has, and why."""
+
+    verdicts: tuple[Verdict, ...] = ()
+    scale_up: ScaleUp = ScaleUp()
+    staying: tuple[Stays, ...] = ()  # nodes that might have gone, and what keeps them
+
+
+class NodeGroupController:
+    name: ClassVar[str] = "nodegroups"
+    permissions: ClassVar[tuple[Permission, ...]] = (
+        Permission("", "pods/eviction", "create"),
+        *(Permission("", "nodes", verb) for verb in ("patch", "delete")),
+        *(Permission(GROUP, "vpsienodes", verb) for verb in ("create", "patch", "delete")),
+        *(Permission(GROUP, kind, "patch") for kind in ("vpsienodes/status", "nodegroups/status")),
+    )
+
+    def __init__(
+        self,
+        settings: NodeGroupSettings,
+        sightings: Sightings,
+        further_checks: Sequence[Check] = (),
+        measured: Measured | None = None,
+    ) -> None:
+        """
+        further_checks: what others than the node groups know against removing a node.
+        measured: where a node counts as little used by what it really uses, not by what its pods request.
+        """
+        self._settings = settings
+        self.sightings = sightings
+        self.measured = measured
+        self._further_checks = tuple(further_checks)
+        self._picture = Picture()
+        self._low_since = LowSince()
+
+    @property
+    def watches(self) -> tuple[Resource[Any], ...]:
+        seen: tuple[Resource[Any], ...] = (
+            NODE_GROUPS, VPSIE_NODES, NODES, PODS, BUDGETS, NAMESPACES, CLAIMS, VOLUMES, DAEMONSETS, DEPLOYMENTS,
+            REPLICASETS, STATEFULSETS,
+        )  # fmt: skip
+        return (*seen, WEKA_CONTAINERS) if self._settings.sees_allocations else seen
+
+    # ── which keys does a change concern? ────────────────────────────────────────────────────────────────────────────
+
+    def keys(self, _: Resource[Any], changed: KubeObject, view: View) -> Iterable[Key]:
+        match changed:
+            case NodeGroup():
+                return (CLUSTER, *(VPSIE_NODES.key(one) for one in _members(changed, view)))
+            case VPSieNode():
+                return (CLUSTER, VPSIE_NODES.key(changed))
+            case Node():
+                return (CLUSTER, *(VPSIE_NODES.key(one) for one in view[VPSIE_NODES].by(BY_NODE_NAME, changed.name)))
+            case Pod():
+                if not changed.spec.node_name:
+                    return (CLUSTER,)
+                own = view[VPSIE_NODES].by(BY_NODE_NAME, changed.spec.node_name)
+                return (CLUSTER, *(VPSIE_NODES.key(one) for one in own if one.leaving)) if own else ()
+            case PodDisruptionBudget() | DaemonSet():
+                return (CLUSTER,)
+            case _:
+                return ()
+
+    # ── what is to be done? ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def decide(self, key: Key, view: View, now: datetime) -> Decision:
+        seen = Seen(view, now, self._settings, self.sightings)
+        if key == CLUSTER:
+            return self._all_groups(seen)
+        node = view[VPSIE_NODES].get(key.namespace, key.name)
+        if node is None:
+            return NodeDecision(reason=Reason("Gone", f"{key} is gone"), forget=True)
+        if node.terminating or node.phase in ("Terminating", "Deleting"):
+            return leave(node, seen, self._picture.of(view), self._further_checks)
+        return live(node, seen)
+
+    def _all_groups(self, seen: Seen) -> GroupsDecision:
+        groups = groups_in(seen)
+        wrong = {one.key: message for one in groups if (message := invalid(one.group)) is not None}
+        sound = [one for one in groups if one.key not in wrong and not one.group.terminating]
+        snapshot = self._picture.of(seen.view)
+        waiting = waiting_pods(seen.view[PODS], seen.now, seen.settings.unschedulable_pod_grace)
+        daemons = daemon_pods(seen.view[DAEMONSETS])
+        growth = grow(sound, waiting.pods, seen, snapshot, daemons)
+        used = utilisations(sound, seen, self.measured)
+        low = {
+            node.uid: (measured := used.get(node.uid)) is not None and measured.below(one.group)
+            for one in sound
+            for node in one.nodes.values()
+        }
+        low_since = self._low_since.look(low, seen.now)
+        asked = [
+            candidate
+            for one in sound
+            if not growth.adding(one.key)
+            for candidate in candidates(one, seen, used, low_since)
+        ]
+        shrinking = choose(asked, sound, seen, snapshot, self._further_checks)
+        return self._told(groups, wrong, growth, shrinking, seen, next_pod=waiting.next_at)
+
+    def _told(
+        self,
+        groups: Sequence[GroupSeen],
+        wrong: dict[str, str],
+        growth: Growth,
+        shrinking: ScaleDown,
+        seen: Seen,
+        *,
+        next_pod: datetime | None,
+    ) -> GroupsDecision:
+        actions: list[Action] = [*_orphaned_taints(seen)]
+        verdicts: dict[str, Verdict] = {}
+        for one in groups:
+            going = [candidate for candidate in shrinking.going if candidate.group.key == one.key]
+            verdict = growth.verdict(one, removing=len(going), wrong=wrong.get(one.key, ""))
+            verdicts[one.key] = verdict
+            actions += _writes(one, verdict, growth, going, seen)
+        blockers = [*growth.blockers, *(stays.blocker for stays in shrinking.staying)]
+        if shrinking.halted is not None:
+            blockers.append(shrinking.halted)
+        return GroupsDecision(
+            reason=_reason(verdicts, growth, shrinking),
+            actions=tuple(actions),
+            blockers=tuple(blockers),
+            look_again=_look_again(groups, blockers, next_pod, seen),
+            problems=tuple(
+                Problem(Ref.to(NODE_GROUPS, one.group), "InvalidSpec", f"NodeGroup {one.key}: {wrong[one.key]}")
+                for one in groups
+                if one.key in wrong
+            ),
+            notes=(*report.blocked(shrinking.staying), *growth.notes),
+            measures=tuple(report.measures(groups, verdicts)),
+            verdicts=tuple(verdicts.values()),
+            scale_up=growth.plan,
+            staying=shrinking.staying,
+        )
+
+
+def _writes(one: GroupSeen, verdict: Verdict, growth: Growth, going: Sequence[Candidate], seen: Seen) -> list[Action]:
+    """The group's status first: that it was scaled is known before anything is made or removed, also after a crash."""
+    creations = growth.creations(one)
+    actions: list[Action] = []
+    created = max(one.group.status.created_nodes, growth.last_number(one))
+    changed = report.status_of(one, verdict, seen, created=created, scaled_up=bool(creations), scaled_down=bool(going))
+    if changed:
+        why = Reason("Status", f"what there is to say of group {one.key}")
+        note = report.scaling_up(one, verdict, growth.why(one.key)) if creations else None
+        actions.append(group_status(one.group, changed, why, note))
+    actions += creations
+    actions += [_send_away(candidate, seen) for candidate in going]
+    return actions
+
+
+def _send_away(candidate: Candidate, seen: Seen) -> Patch:
+    member = candidate.member
+    why = Reason(CHOSEN, candidate.why)
+    condition = Condition(type="Draining", status="True", reason=CHOSEN, message=candidate.why)
+    fields = {
+        "phase": "Terminating",
+        "terminatingAt": stamp(seen.now),
+        "conditions": conditions_with(member, condition, now=seen.now),
+    }
+    code = "Empty" if not candidate.pods else "Underutilized"
+    return node_status(member, fields, why, report.scaling_down(candidate.group, candidate.name, code, candidate.why))
+
+
+def _orphaned_taints(seen: Seen) -> list[Action]:
+    """A taint of ours on a node that no VPSieNode stands for any more: nobody else would take it away."""
+    why = Reason("TaintLeft", "a taint of ours was left on a node that is none of ours any more")
+    return [
+        untaint(node, why)
+        for node in seen.view[NODES]
+        if leaving_taint(node) is not None
+        and not seen.view[VPSIE_NODES].by(BY_NODE_NAME, node.name)
+        and not any(one.name == node.labels.get(VPSIE_NODE) for one in seen.view[VPSIE_NODES])
+    ]
+
+
+def _reason(verdicts: dict[str, Verdict], growth: Growth, shrinking: ScaleDown) -> Reason:
+    adding = {key: verdict.adding for key, verdict in verdicts.items() if verdict.adding}
+    if adding:
+        return Reason("ScalingUp", ", ".join(f"{count} nodes more for {key}" for key, count in adding.items()))
+    if shrinking.going:
+        return Reason("ScalingDown", ", ".join(candidate.why for candidate in shrinking.going))
+    if shrinking.halted is not None:
+        return Reason(shrinking.halted.code, shrinking.halted.message)
+    if growth.plan.unplaced:
+        pod, why = next(iter(growth.plan.unplaced.items()))
+        return Reason("NoGroupHelps", f"{len(growth.plan.unplaced)} pods wait and no group helps them; {pod}: {why}")
+    return Reason("Settled", f"{len(verdicts)} groups have the nodes that they need")
+
+
+def _look_again(
+    groups: Sequence[GroupSeen], blockers: Iterable[Blocker], next_pod: datetime | None, seen: Seen
+) -> timedelta | None:
+    if not groups:
+        return None
+    # Whether a node is little used is looked at often enough to notice that it was not, meanwhile.
+    moments = [seen.now + timedelta(seconds=30)]
+    moments += [blocker.until for blocker in blockers if blocker.until is not None]
+    if next_pod is not None:
+        moments.append(next_pod)
+    return max(min(moments) - seen.now, timedelta(milliseconds=100))
+
+
+def _members(group: NodeGroup, view: View) -> tuple[VPSieNode, ...]:
+    return tuple(one for one in view[VPSIE_NODES] if one.group == f"{group.namespace}/{group.name}")

@@ -1,0 +1,271 @@
+"""How a node leaves: tainted, looked at again, emptied pod by pod, and only then given back.
+
+    Terminating, chosen      our taint is put on the node, and the scheduler is given time to see it
+                checked      every check has passed once more, on the tainted node; pods are evicted
+    Deleting                 written just before the machine is given back: no way back; then the Node and the VPSieNode go
+
+Where each node stands is written in its VPSieNode (phase, and the reason of the condition `Draining`) and in the taint, so
+whoever leads next goes on from there. Until `Deleting` a verdict of "blocked", or a drain that takes too long, takes the taint away
+again. A node that failed, or whose VPSieNode someone deleted, is not taken back: it waits until it may go.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from plimsoll.decision import (
+    Action,
+    Blocker,
+    Converse,
+    Count,
+    Delete,
+    Evict,
+    Note,
+    Reason,
+    Ref,
+    Timing,
+)
+from plimsoll.kube.owners import owner_of
+from plimsoll.kube.resources import NODES, PODS
+from plimsoll.kube.types import Condition, Node, Pod
+from plimsoll.nodegroups.checks.all_of_them import ABOUT_PODS, BEFORE_EVICTING, LAST, first_blocker
+from plimsoll.nodegroups.checks.opt_outs import said_safe
+from plimsoll.nodegroups.phases import NodeDecision
+from plimsoll.nodegroups.provisioning import FINAL
+from plimsoll.nodegroups.removal import GivingBack, step
+from plimsoll.nodegroups.scale_down import settle_the_others
+from plimsoll.nodegroups.seen import GroupSeen, Seen, groups_in, machine_in, must_move
+from plimsoll.nodegroups.situation import Candidate, Check, Situation
+from plimsoll.nodegroups.spec import floor_of
+from plimsoll.nodegroups.types import FINALIZER, NODE_GROUPS, VPSIE_NODE, VPSIE_NODES, VPSieNode, condition_of
+from plimsoll.nodegroups.writes import conditions_with, finalizers, leaving_taint, node_status, stamp, taint, untaint
+from plimsoll.scheduling.removable import removable
+from plimsoll.scheduling.snapshot import Snapshot
+
+CHOSEN, CHECKED = "ScaleDown", "Evicting"  # reasons of the condition `Draining`
+# An order of a former leader may still be under way for so long: until then, no machine does not mean that none will come.
+ORDER_UNDER_WAY = timedelta(minutes=3)
+# A machine that its provider agreed to remove and still shows after this is given back once more.
+REMOVAL_EXPECTED = timedelta(minutes=2)
+
+
+def leave(node: VPSieNode, seen: Seen, snapshot: Snapshot, further_checks: tuple[Check, ...] = ()) -> NodeDecision:
+    """For a node that is to go: chosen by us, failed, or deleted by someone."""
+    if node.terminating and FINALIZER not in node.metadata.finalizers:
+        return _decision(node, Reason("Gone", "someone else lets go of it"))
+    if node.phase not in ("Terminating", "Deleting"):
+        why = Reason("Deleted", f"VPSieNode {node.name} was deleted, so its machine goes")
+        return _decision(node, why, _begin(node, seen, "Deleted", why))
+    if node.phase == "Deleting" and node.status.deleted_at is not None:
+        return _gone(node, seen)
+    there = seen.node_of(node)
+    if there is None or there.labels.get(VPSIE_NODE, node.name) != node.name:
+        return _give_back(node, seen)
+    tainted = leaving_taint(there)
+    if tainted is None:
+        why = Reason("Tainting", f"nothing more is to be bound to node {there.name}: {_why(node)}")
+        return _decision(node, why, taint(there, seen.now, why))
+    since = tainted.time_added or node.status.terminating_at or seen.now
+    wait = since + seen.settings.taint_wait - seen.now
+    if wait > timedelta(0):
+        return _decision(node, Reason("Tainted", f"the scheduler is given time to see node {there.name}"), again=wait)
+    return _empty(node, there, seen, snapshot, further_checks)
+
+
+def _begin(node: VPSieNode, seen: Seen, reason: str, why: Reason) -> Action:
+    condition = Condition(type="Draining", status="True", reason=reason, message=why.message)
+    fields = {
+        "phase": "Terminating",
+        "terminatingAt": stamp(seen.now),
+        "conditions": conditions_with(node, condition, now=seen.now),
+    }
+    return node_status(node, fields, why)
+
+
+# ── emptying ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _empty(
+    node: VPSieNode, there: Node, seen: Seen, snapshot: Snapshot, further_checks: tuple[Check, ...]
+) -> NodeDecision:
+    pods = tuple(must_move(seen.pods_on(there.name)))
+    ours = node.phase == "Terminating" and not node.terminating and _reason(node) in (CHOSEN, CHECKED)
+    if ours:
+        blocker = _blocker(node, there, seen, snapshot, further_checks)
+        began = node.status.terminating_at or seen.now
+        limit = seen.settings.drain_timeout
+        if blocker is None and seen.now - began > limit:
+            left = f"{len(pods)} pods" if pods else "its volumes"
+            blocker = Blocker("DrainTimeout", f"node {there.name} still has {left} after {limit}")
+        if blocker is not None:
+            return _take_back(node, there, blocker, seen)
+        if _reason(node) == CHOSEN and pods:
+            why = Reason(CHECKED, f"node {there.name} is tainted and may still go: its {len(pods)} pods are evicted")
+            condition = Condition(type="Draining", status="True", reason=CHECKED, message=why.message)
+            fields = {"conditions": conditions_with(node, condition, now=seen.now)}
+            return _decision(node, why, node_status(node, fields, why))
+    if pods:
+        return _evict(node, there, pods, seen)
+    if there.status.volumes_attached:
+        message = f"{len(there.status.volumes_attached)} volumes are still attached to node {there.name}"
+        return _decision(
+            node, Reason("VolumesAttached", message), blocker=Blocker("VolumesAttached", message), seen=seen
+        )
+    return _give_back(node, seen)
+
+
+def _blocker(
+    node: VPSieNode, there: Node, seen: Seen, snapshot: Snapshot, further_checks: tuple[Check, ...]
+) -> Blocker | None:
+    pods = tuple(must_move(seen.pods_on(there.name)))
+    groups = groups_in(seen)
+    key = node.group
+    group = next((one for one in groups if one.key == key), None)
+    if group is None:
+        return None  # the group was deleted, and its nodes with it
+    floor = floor_of(group.group)
+    if group.current < floor:  # without this node, which no longer counts
+        return Blocker("NodeGroupMinSizeReached", f"group {key} would have {group.current} nodes and must keep {floor}")
+    candidate = Candidate(node, there, group, pods)
+    if _reason(node) == CHECKED:
+        staying = [pod for pod in pods if not pod.terminating]
+        return first_blocker(ABOUT_PODS, Candidate(node, there, group, tuple(staying)), Situation(seen, groups))
+    with snapshot.trial():
+        settle_the_others(snapshot, _others(groups, node), seen)
+        removals = {answer.node: answer for answer in removable(snapshot, [there.name])}
+    situation = Situation(seen, groups, removals=removals)
+    return first_blocker((*BEFORE_EVICTING, *further_checks), candidate, situation) or LAST(candidate, situation)
+
+
+def _others(groups: list[GroupSeen], node: VPSieNode) -> list[GroupSeen]:
+    """The groups without the node itself: it must be in the picture for its pods to be found."""
+    return [
+        GroupSeen(one.group, tuple(member for member in one.members if member.uid != node.uid), one.nodes, one.setbacks)
+        for one in groups
+    ]
+
+
+def _evict(node: VPSieNode, there: Node, pods: tuple[Pod, ...], seen: Seen) -> NodeDecision:
+    standing = [pod for pod in pods if not pod.terminating]
+    why = Reason("Draining", f"node {there.name} is emptied: {_why(node)}")
+    actions = [
+        Evict(Ref.to(PODS, pod), owner_of(pod, seen.view).key, why, may_be_last=said_safe(pod)) for pod in standing
+    ]
+    if not standing:
+        why = Reason("Draining", f"{len(pods)} pods are leaving node {there.name}")
+    return NodeDecision(
+        reason=why, actions=tuple(actions), in_order=False, look_again=seen.settings.retry_interval, phase=node.phase
+    )
+
+
+def _take_back(node: VPSieNode, there: Node, blocker: Blocker, seen: Seen) -> NodeDecision:
+    why = Reason(blocker.code, f"node {there.name} stays after all: {blocker.message}")
+    condition = Condition(type="Draining", status="False", reason=blocker.code, message=blocker.message)
+    fields: dict[str, Any] = {
+        "phase": "Ready",
+        "terminatingAt": None,
+        "conditions": conditions_with(node, condition, now=seen.now),
+    }
+    labels = {"nodegroup": node.spec.node_group_name, "namespace": node.namespace, "reason": blocker.code}
+    counts = (Count("vpsie_autoscaler_scale_down_blocked_total", labels),)
+    note = Note(Ref.to(VPSIE_NODES, node), "ScaleDownBlocked", why.message, "Warning", counts=counts)
+    # The phase goes first: whoever reads "Ready" takes a taint that was left away; the other way round, a crash in between
+    # would put it back.
+    actions = (node_status(node, fields, why, note), untaint(there, why))
+    return NodeDecision(reason=why, actions=actions, blockers=(blocker,), phase=node.phase)
+
+
+# ── giving back ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _give_back(node: VPSieNode, seen: Seen) -> NodeDecision:
+    sighting = seen.sighting(node.spec.provider)
+    if sighting is None:
+        trouble = seen.sightings.trouble(node.spec.provider)
+        message = f"nothing recent is known of the machines of {node.spec.provider}: {trouble}"
+        return _decision(
+            node, Reason("ProviderUnknown", message), blocker=Blocker("ProviderUnknown", message), seen=seen
+        )
+    machine = machine_in(sighting, node)
+    machine_id = node.spec.vpsie_instance_id or (machine.id if machine is not None else "")
+    if not machine_id:
+        asked = node.status.created_at
+        settled = asked is None or _reason_of_failure(node) in FINAL or sighting.asked_at - asked > ORDER_UNDER_WAY
+        if not settled:
+            return _decision(node, Reason("OrderUnderWay", "a machine may still come of an earlier order"), seen=seen)
+        why = Reason("NoMachine", "no machine was ever made")
+        return _decision(node, why, *_farewell(node, seen, why))
+    why = Reason("GivingBack", f"machine {machine_id} is given back: {_why(node)}")
+    state = GivingBack(node, machine_id, why, seen.settings.sees_allocations)
+    return _decision(node, why, Converse(Ref.to(VPSIE_NODES, node), state, step, why), seen=seen)
+
+
+def _gone(node: VPSieNode, seen: Seen) -> NodeDecision:
+    """The provider agreed; the objects stay until it no longer shows the machine."""
+    sighting, deleted_at = seen.sighting(node.spec.provider), node.status.deleted_at
+    if sighting is None or deleted_at is None or sighting.asked_at <= deleted_at:
+        return _decision(node, Reason("Deleting", "the provider is asked whether the machine is gone"), seen=seen)
+    machine = machine_in(sighting, node)
+    if machine is not None:
+        if machine.state != "deleting" and sighting.asked_at - deleted_at > REMOVAL_EXPECTED:
+            why = Reason(
+                "StillThere", f"machine {machine.id} is still there since {deleted_at:%H:%M:%S}: given back again"
+            )
+            state = GivingBack(node, machine.id, why, seen.settings.sees_allocations)
+            return _decision(node, why, Converse(Ref.to(VPSIE_NODES, node), state, step, why), seen=seen)
+        return _decision(node, Reason("Deleting", f"machine {machine.id} is being removed"), seen=seen)
+    why = Reason("Removed", f"machine {node.spec.vpsie_instance_id} is gone")
+    return _decision(node, why, *_farewell(node, seen, why))
+
+
+def _farewell(node: VPSieNode, seen: Seen, why: Reason) -> list[Action]:
+    """The Node, then the VPSieNode, first marked as deleted and then let go."""
+    actions: list[Action] = []
+    there = seen.node_of(node)
+    if there is not None and there.labels.get(VPSIE_NODE) == node.name and not there.terminating:
+        # Without the version: a node's heartbeat changes it all the time, and it is the same node by its UID.
+        actions.append(Delete(Ref(NODES, "", there.name, there.uid), why))
+    if node.terminating:
+        actions.append(finalizers(node, [one for one in node.metadata.finalizers if one != FINALIZER], why))
+        return actions
+    began, labels = node.status.terminating_at, {"nodegroup": node.spec.node_group_name, "namespace": node.namespace}
+    counts: tuple[Count | Timing, ...] = ()
+    if began is not None:
+        seconds = (seen.now - began).total_seconds()
+        counts = (Timing("vpsie_autoscaler_node_drain_duration_seconds", seconds, labels),)
+    group = seen.group_of(node)
+    about = Ref.to(NODE_GROUPS, group) if group is not None else Ref.to(VPSIE_NODES, node)
+    note = Note(about, "NodeRemoved", f"node {node.node_name} was removed: {_why(node)}", counts=counts)
+    target = Ref.to(VPSIE_NODES, node)
+    actions.append(Delete(target, why, note))
+    return actions
+
+
+def _reason(node: VPSieNode) -> str:
+    condition = condition_of(node, "Draining")
+    return condition.reason if condition is not None and condition.status == "True" else ""
+
+
+def _reason_of_failure(node: VPSieNode) -> str:
+    condition = condition_of(node, "Failed")
+    return condition.reason if condition is not None else ""
+
+
+def _why(node: VPSieNode) -> str:
+    condition = condition_of(node, "Draining")
+    return condition.message if condition is not None else "its VPSieNode was deleted"
+
+
+def _decision(
+    node: VPSieNode,
+    why: Reason,
+    *actions: Action,
+    blocker: Blocker | None = None,
+    seen: Seen | None = None,
+    again: timedelta | None = None,
+) -> NodeDecision:
+    if again is None and seen is not None:
+        again = seen.settings.retry_interval
+    blockers = (blocker,) if blocker is not None else ()
+    return NodeDecision(reason=why, actions=actions, blockers=blockers, look_again=again, phase=node.phase)

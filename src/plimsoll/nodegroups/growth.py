@@ -1,0 +1,228 @@
+"""How many nodes each group gets now: its floor, what waiting pods need, within its maximum, its batch and its rest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from hashlib import sha256
+
+from msgspec import Struct, field
+
+from plimsoll.decision import Blocker, Create, Note, Reason, Ref
+from plimsoll.kube.resources import NODES
+from plimsoll.kube.types import Pod
+from plimsoll.nodegroups.blueprint import Sizes, lasting_taints, own_labels, setback_of, usable_offerings
+from plimsoll.nodegroups.desired import calculate_desired_nodes, calculate_nodes_to_add
+from plimsoll.nodegroups.pending import unschedulable_since
+from plimsoll.nodegroups.report import Verdict
+from plimsoll.nodegroups.scale_up import ScaleUp, coming_nodes, plan
+from plimsoll.nodegroups.seen import GroupSeen, Seen
+from plimsoll.nodegroups.spec import floor_of, scale_up_cooldown
+from plimsoll.nodegroups.types import (
+    DATACENTER,
+    FINALIZER,
+    GROUP,
+    MANAGED,
+    NODE_GROUP,
+    NODE_GROUPS,
+    OFFERING,
+    VPSIE_NODES,
+    NodeGroup,
+)
+from plimsoll.scheduling.model import ComingNode
+from plimsoll.scheduling.snapshot import Snapshot
+
+LONGEST_NAME = 63  # a node's name becomes a label
+
+
+class Share(Struct, frozen=True):
+    """What one group gets."""
+
+    desired: int
+    offerings: tuple[str, ...] = ()  # of the nodes to add now
+    why: str = ""
+
+
+class Growth(Struct, frozen=True):
+    plan: ScaleUp = ScaleUp()
+    shares: Mapping[str, Share] = field(default_factory=dict)
+    blockers: tuple[Blocker, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+    def adding(self, key: str) -> int:
+        share = self.shares.get(key)
+        return len(share.offerings) if share is not None else 0
+
+    def why(self, key: str) -> str:
+        share = self.shares.get(key)
+        return share.why if share is not None else ""
+
+    def verdict(self, one: GroupSeen, *, removing: int, wrong: str) -> Verdict:
+        share = self.shares.get(one.key)
+        desired = share.desired if share is not None else one.current
+        adding = self.adding(one.key)
+        reason = "PendingPods" if self.plan.nodes_for(one.key) else "BelowDesired" if adding else ""
+        return Verdict(one.key, one.current, desired - removing, adding, removing, reason, wrong)
+
+    def last_number(self, one: GroupSeen) -> int:
+        return max([0, *_numbers(one)], default=0) + self.adding(one.key)
+
+    def creations(self, one: GroupSeen) -> list[Create]:
+        share = self.shares.get(one.key)
+        if share is None or not share.offerings:
+            return []
+        first = max([one.group.status.created_nodes, *_numbers(one)]) + 1
+        return [_creation(one, first + offset, offering, share.why) for offset, offering in enumerate(share.offerings)]
+
+
+def grow(
+    groups: Sequence[GroupSeen], pods: Sequence[Pod], seen: Seen, snapshot: Snapshot, daemons: Sequence[Pod] = ()
+) -> Growth:
+    sizes = Sizes(seen.view[NODES])
+    blockers: list[Blocker] = []
+    able: list[GroupSeen] = []
+    for one in groups:
+        blocker = _cannot_grow(one, seen)
+        if blocker is None:
+            able.append(one)
+        else:
+            blockers.append(blocker)
+    basic = {one.key: max(0, floor_of(one.group) - one.current) for one in able}
+    expected = [*coming_nodes(groups, seen, sizes, daemons), *_basic_nodes(able, basic, seen, sizes, daemons)]
+    waited = max((seen.now - since for pod in pods if (since := unschedulable_since(pod))), default=timedelta(0))
+    growing = [one for one in able if one.group.spec.scale_up_policy.enabled and waited >= _patience(one)]
+    room = {one.key: one.group.spec.max_nodes - one.current - basic[one.key] for one in growing}
+    packed = plan(pods, groups, seen, snapshot, room=room, daemons=daemons, expected=expected)
+    shares: dict[str, Share] = {}
+    for one in groups:
+        key, spec = one.key, one.group.spec
+        needed = basic.get(key, 0) + len(packed.nodes_for(key))
+        desired = calculate_desired_nodes(
+            current=one.current, required_for_pending=needed, min_nodes=spec.min_nodes, max_nodes=spec.max_nodes,
+            floor=spec.desired_nodes,
+        )  # fmt: skip
+        to_add = calculate_nodes_to_add(
+            desired=desired, current=one.current, max_nodes=spec.max_nodes, batch_size=spec.scale_up_batch_size
+        )
+        resting = _resting(one, seen)
+        if resting is not None and to_add:
+            blockers.append(resting)
+        if one not in able or resting is not None:
+            to_add = 0
+        offerings = (*_usual(one, seen, basic.get(key, 0)), *packed.nodes_for(key))[:to_add]
+        shares[key] = Share(desired, offerings, _why(one, basic.get(key, 0), packed))
+    return Growth(packed, shares, tuple(blockers), tuple(_unhelped(able, packed)))
+
+
+def _cannot_grow(one: GroupSeen, seen: Seen) -> Blocker | None:
+    spec = one.group.spec
+    setback = setback_of(one.setbacks, seen.now)
+    if setback is not None:
+        message = f"group {one.key} rests after {setback.failures} failures: {setback.message}"
+        return Blocker(setback.reason, message, until=setback.until)
+    sighting = seen.sighting(spec.provider)
+    if sighting is None:
+        trouble = seen.sightings.trouble(spec.provider)
+        message = f"group {one.key}: nothing recent is known of {spec.provider}: {trouble}"
+        return Blocker("ProviderUnknown", message)
+    if not usable_offerings(one.group, one.setbacks, sighting, seen.now):
+        wanted = ", ".join(spec.offering_ids)
+        message = f"group {one.key}: none of {wanted} is to be had in {spec.datacenter_id or 'any datacenter'} now"
+        until = [setback.until for setback in one.setbacks if setback.until and setback.until > seen.now]
+        return Blocker("NoOffering", message, until=min(until, default=None))
+    return None
+
+
+def _patience(one: GroupSeen) -> timedelta:
+    return timedelta(seconds=one.group.spec.scale_up_policy.stabilization_window_seconds)
+
+
+def _resting(one: GroupSeen, seen: Seen) -> Blocker | None:
+    last = one.group.status.last_scale_up_time
+    if last is None:
+        return None
+    until = last + scale_up_cooldown(one.group)
+    if until <= seen.now:
+        return None
+    return Blocker("ScaleUpCooldown", f"group {one.key} was scaled up at {last:%H:%M:%S}; it rests", until=until)
+
+
+def _usual(one: GroupSeen, seen: Seen, count: int) -> tuple[str, ...]:
+    """The offering for nodes that no pod has asked for yet."""
+    sighting = seen.sighting(one.group.spec.provider)
+    offerings = usable_offerings(one.group, one.setbacks, sighting, seen.now) if sighting is not None else []
+    return (offerings[0].id,) * count if offerings else ()
+
+
+def _basic_nodes(
+    able: Sequence[GroupSeen], basic: Mapping[str, int], seen: Seen, sizes: Sizes, daemons: Sequence[Pod]
+) -> list[ComingNode]:
+    """Nodes that the floor brings anyway: pods that wait take those first."""
+    found = []
+    for one in able:
+        sighting = seen.sighting(one.group.spec.provider)
+        if sighting is None:
+            continue
+        for number, offering in enumerate(
+            usable_offerings(one.group, one.setbacks, sighting, seen.now)[:1] * basic[one.key]
+        ):
+            name = f"{one.key}#{number}"
+            labels = own_labels(one.group, offering, name)
+            size = sizes.allocatable(one.group.spec.datacenter_id, offering)
+            found.append(ComingNode(name, labels, size, lasting_taints(one.group), tuple(daemons)))
+    return found
+
+
+def _why(one: GroupSeen, basic: int, packed: ScaleUp) -> str:
+    needed = len(packed.nodes_for(one.key))
+    parts = []
+    if basic:
+        parts.append(f"{floor_of(one.group)} are asked for")
+    if needed:
+        parts.append(f"{packed.helped} pods wait that fit nowhere else")
+    return " and ".join(parts)
+
+
+def _unhelped(groups: Sequence[GroupSeen], packed: ScaleUp) -> list[Note]:
+    """Said on the pods' behalf where people look: a group that refuses says why."""
+    if not packed.unplaced or not groups:
+        return []
+    pod, why = next(iter(packed.unplaced.items()))
+    text = f"{len(packed.unplaced)} pods wait that no node of any group would take; {pod}: {why}"
+    return [Note(Ref.to(NODE_GROUPS, one.group), "NotTriggerScaleUp", text[:1000]) for one in groups]
+
+
+# ── names ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def node_name(group: NodeGroup, number: int) -> str:
+    """What follows from the need: whoever answers the same need asks for the same name."""
+    # Nodes are known to the whole cluster: a group of the same name in another namespace, or made anew, has others.
+    suffix = f"-{sha256(group.uid.encode()).hexdigest()[:5]}-{number}"
+    return group.name[: LONGEST_NAME - len(suffix)].rstrip("-.").replace(".", "-") + suffix
+
+
+def _numbers(one: GroupSeen) -> list[int]:
+    found = [re.search(r"-(\d+)$", member.name) for member in one.members]
+    return [int(match[1]) for match in found if match is not None and len(match[1]) < 9]
+
+
+def _creation(one: GroupSeen, number: int, offering: str, why: str) -> Create:
+    group, spec = one.group, one.group.spec
+    name = node_name(group, number)
+    owner = {
+        "apiVersion": f"{GROUP}/v1alpha1", "kind": "NodeGroup", "name": group.name, "uid": group.uid,
+        "controller": True, "blockOwnerDeletion": False,
+    }  # fmt: skip
+    labels = {MANAGED: "true", NODE_GROUP: group.name, DATACENTER: spec.datacenter_id, OFFERING: offering}
+    body = {
+        "metadata": {"labels": labels, "ownerReferences": [owner], "finalizers": [FINALIZER]},
+        "spec": {
+            "nodeGroupName": group.name, "provider": spec.provider, "datacenterID": spec.datacenter_id,
+            "instanceType": offering, "kubernetesVersion": spec.kubernetes_version, "project": spec.project,
+            "resourceIdentifier": spec.resource_identifier, "osImageID": spec.os_image_id,
+            "sshKeyIDs": list(spec.ssh_key_ids),
+        },
+    }  # fmt: skip
+    return Create(VPSIE_NODES, group.namespace, name, body, Reason("ScalingUp", why or "a node more"))

@@ -1,0 +1,88 @@
+"""Asks the providers, again and again, which machines there are and what is sold."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+import structlog
+
+from plimsoll.clock import Clock
+from plimsoll.kube.resources import Key
+from plimsoll.kube.store import View
+from plimsoll.nodegroups.sightings import Sighting, Sightings
+from plimsoll.nodegroups.types import NODE_GROUPS, VPSIE_NODES
+from plimsoll.providers.errors import ProviderError
+from plimsoll.providers.provider import Provider, Scope
+
+log = structlog.get_logger()
+
+# A provider that does not answer a listing for so long is asked again from the start.
+ANSWER_SECONDS = 60.0
+
+
+class MachineObserver:
+    controller = "nodegroups"
+
+    def __init__(
+        self,
+        sightings: Sightings,
+        providers: Mapping[str, Provider],
+        clock: Clock,
+        *,
+        interval: timedelta,
+        cluster_key: Key,
+    ) -> None:
+        self._sightings = sightings
+        self._providers = providers
+        self._clock = clock
+        self._interval = interval
+        self._cluster_key = cluster_key
+
+    async def run(self, view: View, leading: Callable[[], bool], look_at: Callable[[Key], None]) -> None:
+        while True:
+            if leading() and not view.stale:
+                wanted = _in_use(view)
+                await asyncio.gather(*(self._ask(name, wanted[name]) for name in sorted(wanted)))
+                if wanted:
+                    look_at(self._cluster_key)
+                for node in view[VPSIE_NODES]:
+                    if node.phase != "Ready" or node.terminating:
+                        look_at(VPSIE_NODES.key(node))
+                await self._clock.sleep(self._interval.total_seconds())
+            else:
+                await self._clock.sleep(min(1.0, self._interval.total_seconds()))
+
+    async def _ask(self, name: str, datacenters: set[str]) -> None:
+        provider = self._providers.get(name)
+        if provider is None:
+            known = ", ".join(sorted(self._providers)) or "none"
+            self._sightings.failed(name, f'there is no provider "{name}"; there is: {known}')
+            return
+        asked_at = self._clock.now()
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                machines = await provider.list(Scope())
+                offerings = {place: tuple(await provider.offerings(place)) for place in sorted(datacenters)}
+                capabilities = await provider.capabilities()
+        except (ProviderError, TimeoutError) as error:
+            why = str(error) or f"no answer within {ANSWER_SECONDS:.0f} s"
+            self._sightings.failed(name, why)
+            log.warning("a provider cannot be asked", provider=name, error=why)
+        except Exception as error:
+            # A plug-in may raise anything; others are asked all the same.
+            self._sightings.failed(name, repr(error))
+            log.exception("a provider failed", provider=name)
+        else:
+            self._sightings.enter(name, Sighting.of(asked_at, machines, offerings, capabilities))
+
+
+def _in_use(view: View) -> dict[str, set[str]]:
+    """The providers that any group or node names, with their datacenters."""
+    found: dict[str, set[str]] = {}
+    for group in view[NODE_GROUPS]:
+        found.setdefault(group.spec.provider, set()).add(group.spec.datacenter_id)
+    for node in view[VPSIE_NODES]:
+        found.setdefault(node.spec.provider, set()).add(node.spec.datacenter_id)
+    return found

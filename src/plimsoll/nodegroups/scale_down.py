@@ -1,0 +1,124 @@
+"""Which nodes go now: empty ones together, others one at a time; and why the rest stays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from plimsoll.decision import Blocker
+from plimsoll.kube.resources import NODES, PODS
+from plimsoll.kube.types import Pod
+from plimsoll.nodegroups.checks.all_of_them import BEFORE_CHOOSING, LAST, first_blocker
+from plimsoll.nodegroups.seen import GroupSeen, Seen
+from plimsoll.nodegroups.settings import NodeGroupSettings
+from plimsoll.nodegroups.situation import Candidate, Check, Situation
+from plimsoll.nodegroups.types import VPSIE_NODES
+from plimsoll.scheduling.model import Removal
+from plimsoll.scheduling.pack import pack
+from plimsoll.scheduling.removable import removable
+from plimsoll.scheduling.snapshot import Snapshot
+
+
+class Stays(Struct, frozen=True):
+    """A node that might have gone, and what keeps it."""
+
+    candidate: Candidate
+    blocker: Blocker
+
+
+class ScaleDown(Struct, frozen=True):
+    going: tuple[Candidate, ...] = ()
+    staying: tuple[Stays, ...] = ()
+    halted: Blocker | None = None  # nothing at all is removed
+
+
+def choose(
+    asked: Sequence[Candidate],
+    groups: Sequence[GroupSeen],
+    seen: Seen,
+    snapshot: Snapshot,
+    further_checks: tuple[Check, ...] = (),
+) -> ScaleDown:
+    """`asked`: those that might go, in the order in which they are asked."""
+    halted = halt(seen)
+    if halted is not None or not asked:
+        return ScaleDown(halted=halted if asked else None)
+    settings = seen.settings
+    draining = sum(1 for one in seen.view[VPSIE_NODES] if one.phase == "Terminating" and not one.terminating)
+    chosen: Counter[str] = Counter()
+    staying: list[Stays] = []
+    able: list[Candidate] = []
+    for candidate in asked:
+        situation = Situation(seen, groups, dict(chosen))
+        blocker = first_blocker((*BEFORE_CHOOSING, *further_checks), candidate, situation)
+        if blocker is not None:
+            staying.append(Stays(candidate, blocker))
+        else:
+            able.append(candidate)
+    removals = {answer.node: answer for answer in _removals(able, groups, seen, snapshot)}
+    going: list[Candidate] = []
+    empty = 0
+    for candidate in able:
+        situation = Situation(seen, groups, dict(chosen), removals)
+        # Asked again: those chosen before it in this very decision count.
+        blocker = first_blocker(BEFORE_CHOOSING, candidate, situation) or LAST(candidate, situation)
+        if blocker is None:
+            blocker = _too_many(candidate, settings, empty=empty, draining=draining)
+        if blocker is not None:
+            staying.append(Stays(candidate, blocker))
+            continue
+        going.append(candidate)
+        chosen[candidate.group.key] += 1
+        if candidate.pods:
+            draining += 1
+        else:
+            empty += 1
+    return ScaleDown(tuple(going), tuple(staying))
+
+
+def halt(seen: Seen) -> Blocker | None:
+    """With so many nodes not ready, it is rather we who are cut off: nothing is removed then."""
+    nodes = list(seen.view[NODES])
+    unready = sum(1 for node in nodes if not node.ready)
+    settings = seen.settings
+    if unready > settings.unready_nodes and unready * 100 > settings.unready_percentage * len(nodes):
+        message = f"{unready} of {len(nodes)} nodes are not ready: no node is removed until that is over"
+        return Blocker("TooManyUnready", message)
+    return None
+
+
+def _too_many(candidate: Candidate, settings: NodeGroupSettings, *, empty: int, draining: int) -> Blocker | None:
+    if candidate.pods and draining >= settings.max_parallel_drains:
+        return Blocker(
+            "AnotherDraining", f"{draining} nodes are being drained, the limit is {settings.max_parallel_drains}"
+        )
+    if not candidate.pods and empty >= settings.max_empty_removals:
+        return Blocker("AnotherRemoved", f"{empty} empty nodes go now, the limit is {settings.max_empty_removals}")
+    return None
+
+
+def _removals(able: Sequence[Candidate], groups: Iterable[GroupSeen], seen: Seen, snapshot: Snapshot) -> list[Removal]:
+    with snapshot.trial():
+        settle_the_others(snapshot, groups, seen)
+        return removable(snapshot, [candidate.name for candidate in able])
+
+
+def settle_the_others(snapshot: Snapshot, groups: Iterable[GroupSeen], seen: Seen) -> None:
+    """Inside a trial: nodes that go or are not ready take nobody, and pods that wait take their places before any other."""
+    for group in groups:
+        for member in group.members:
+            if member.leaving:
+                snapshot.remove_node(member.node_name)
+    for node in seen.view[NODES]:
+        if not node.ready:
+            snapshot.remove_node(node.name)
+    waiting = {pod.uid: pod for pod in seen.view[PODS] if _waits(pod)}
+    if waiting:
+        for uid, name in pack(snapshot, waiting.values()).placements.items():
+            snapshot.add(waiting[uid], name)
+
+
+def _waits(pod: Pod) -> bool:
+    return not (pod.spec.node_name or pod.terminating or pod.finished or pod.spec.scheduling_gates)

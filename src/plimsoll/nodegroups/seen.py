@@ -1,0 +1,115 @@
+"""What a decision about node groups looks at, gathered once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+from msgspec import Struct, field
+
+from plimsoll.kube.resources import BY_NODE, NODES, PODS
+from plimsoll.kube.store import View
+from plimsoll.kube.types import Node, Pod
+from plimsoll.nodegroups.setbacks import with_failures
+from plimsoll.nodegroups.settings import NodeGroupSettings
+from plimsoll.nodegroups.sightings import Sighting, Sightings
+from plimsoll.nodegroups.types import BY_GROUP, NODE_GROUPS, VPSIE_NODES, NodeGroup, Setback, VPSieNode
+from plimsoll.providers.provider import Machine
+
+MIRROR = "kubernetes.io/config.mirror"
+_STARTING = frozenset(
+    {
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/network-unavailable",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+    }
+)
+
+
+class Seen(Struct, frozen=True):
+    view: View
+    now: datetime
+    settings: NodeGroupSettings
+    sightings: Sightings
+
+    def sighting(self, provider: str) -> Sighting | None:
+        """What the provider said, unless that is too long ago to rely on."""
+        found = self.sightings.of(provider)
+        return found if found is not None and found.is_fresh(self.now, self.settings.max_sighting_age) else None
+
+    def group_of(self, node: VPSieNode) -> NodeGroup | None:
+        return self.view[NODE_GROUPS].get(node.namespace, node.spec.node_group_name)
+
+    def members(self, group: NodeGroup) -> tuple[VPSieNode, ...]:
+        return self.view[VPSIE_NODES].by(BY_GROUP, f"{group.namespace}/{group.name}")
+
+    def node_of(self, node: VPSieNode) -> Node | None:
+        return self.view[NODES].get("", node.node_name)
+
+    def pods_on(self, name: str) -> tuple[Pod, ...]:
+        return self.view[PODS].by(BY_NODE, name)
+
+    def machine_of(self, node: VPSieNode) -> Machine | None:
+        """The machine behind a VPSieNode as a fresh sighting shows it."""
+        sighting = self.sighting(node.spec.provider)
+        return machine_in(sighting, node) if sighting is not None else None
+
+
+class GroupSeen(Struct, frozen=True):
+    """One group and its nodes."""
+
+    group: NodeGroup
+    members: tuple[VPSieNode, ...]
+    nodes: Mapping[str, Node] = field(default_factory=dict)  # by the member's name
+    setbacks: tuple[Setback, ...] = ()  # as they are with every failure that is seen now
+
+    @property
+    def key(self) -> str:
+        return f"{self.group.namespace}/{self.group.name}"
+
+    @property
+    def staying(self) -> list[VPSieNode]:
+        return [member for member in self.members if not member.leaving]
+
+    @property
+    def current(self) -> int:
+        return len(self.staying)
+
+    @property
+    def ready(self) -> int:
+        return sum(1 for one in self.staying if one.name in self.nodes and self.nodes[one.name].ready)
+
+
+def groups_in(seen: Seen) -> list[GroupSeen]:
+    found = []
+    for group in sorted(seen.view[NODE_GROUPS], key=lambda one: (one.namespace, one.name)):
+        members = tuple(sorted(seen.members(group), key=oldest_first))
+        nodes = {member.name: node for member in members if (node := seen.node_of(member)) is not None}
+        setbacks = with_failures(group, members, seen.settings, seen.now)
+        found.append(GroupSeen(group, members, nodes, setbacks))
+    return found
+
+
+def oldest_first(node: VPSieNode) -> tuple[datetime, str]:
+    return (node.metadata.creation_timestamp or datetime.max.replace(tzinfo=UTC), node.name)
+
+
+def machine_in(sighting: Sighting, node: VPSieNode) -> Machine | None:
+    if node.spec.vpsie_instance_id:
+        return sighting.machines.get(node.spec.vpsie_instance_id)
+    return sighting.by_key(node.uid)
+
+
+def takes_pods(node: Node) -> bool:
+    """Ready, and free of the taints that a new node has until everything about it is: pods can be bound to it."""
+    return node.ready and not any(taint.key in _STARTING for taint in node.spec.taints)
+
+
+def must_move(pods: Iterable[Pod]) -> list[Pod]:
+    """The pods that have to leave before their node may: all but daemons, mirrors of static pods and those that are finished."""
+    return [pod for pod in pods if not (pod.finished or is_daemon(pod) or MIRROR in pod.annotations)]
+
+
+def is_daemon(pod: Pod) -> bool:
+    owner = pod.metadata.controller
+    return owner is not None and owner.kind == "DaemonSet"

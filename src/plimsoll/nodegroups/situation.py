@@ -1,0 +1,42 @@
+"""What a safety check looks at: one node that might go, and everything around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct, field
+
+from plimsoll.decision import Blocker
+from plimsoll.kube.types import Node, Pod
+from plimsoll.nodegroups.seen import GroupSeen, Seen
+from plimsoll.nodegroups.types import VPSieNode
+from plimsoll.nodegroups.utilisation import Utilisation
+from plimsoll.scheduling.model import Removal
+
+
+class Candidate(Struct, frozen=True):
+    """A node that might go."""
+
+    member: VPSieNode
+    node: Node
+    group: GroupSeen
+    pods: tuple[Pod, ...]  # that would have to move
+    why: str = ""
+    utilisation: Utilisation | None = None
+
+    @property
+    def name(self) -> str:
+        return self.node.name
+
+
+class Situation(Struct, frozen=True):
+    seen: Seen
+    groups: Sequence[GroupSeen] = ()
+    chosen: Mapping[str, int] = field(
+        default_factory=dict
+    )  # group → how many of its nodes were chosen in this decision
+    removals: Mapping[str, Removal] = field(default_factory=dict)  # node → whether its pods have a place elsewhere
+
+
+Check: TypeAlias = Callable[[Candidate, Situation], Blocker | None]

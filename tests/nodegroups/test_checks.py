@@ -1,0 +1,282 @@
+"""Each safety check: blocking, and no longer blocking once its reason is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from plimsoll.kube.resources import BUDGETS, NODES, PODS, REPLICASETS
+from plimsoll.nodegroups.controller import CLUSTER, GroupsDecision
+from plimsoll.nodegroups.types import NODE_GROUPS, VPSIE_NODES
+from tests.nodegroups.world import World, said
+
+QUICK = {"underutilizationDuration": "20s", "cooldownSeconds": 10}
+SAFE = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
+
+
+def world_with(pod: dict[str, Any] | None = None, *, replicas: int = 2, spare: int = 1, **spec: Any) -> World:
+    """A pod or two on one node of a group whose nodes are all little used, and room for them elsewhere."""
+    world = World()
+    world.group("rest", minNodes=spare, scaleDownPolicy={"enabled": False}, offeringIDs=["large"])
+    world.run(30)
+    world.workload(
+        "web", replicas, cpu="100m", nodeSelector={"autoscaler.vpsie.com/nodegroup": "workers"}, **(pod or {})
+    )
+    world.group(**{"minNodes": 0, "maxNodes": 3, "scaleDownPolicy": QUICK, **spec})
+    world.run(40)
+    return world
+
+
+def free(world: World) -> None:
+    """From now on the pods would run anywhere."""
+    for place, body in world.objects[PODS].items():
+        body["spec"].pop("nodeSelector", None)
+        world._store(PODS, world.objects[PODS][place])
+    for body in world.objects[REPLICASETS].values():
+        body["pod"].pop("nodeSelector", None)
+
+
+def staying(world: World) -> set[str]:
+    decision = world.controller.decide(CLUSTER, world.view(), world.now)
+    assert isinstance(decision, GroupsDecision)
+    return {stays.blocker.code for stays in decision.staying}
+
+
+def workers(world: World) -> int:
+    return sum(machine.group == "default.workers" for machine in world.cloud.machines.values())
+
+
+def check(world: World, code: str, mend: Callable[[World], None]) -> None:
+    free(world)
+    world.run(60)
+    assert workers(world) == 1, "\n".join(said(world))
+    assert code in staying(world), (staying(world), "\n".join(said(world)))
+    mend(world)
+    world.run(120)
+    assert workers(world) == 0, "\n".join(said(world))
+
+
+def patch_pods(world: World, change: Callable[[dict[str, Any]], None]) -> None:
+    for body in world.objects[PODS].values():
+        change(body)
+        world._store(PODS, body)
+    for body in world.objects[REPLICASETS].values():
+        body["pod"].setdefault("annotations", {})
+
+
+def annotate(**annotations: str) -> Callable[[World], None]:
+    return lambda world: patch_pods(
+        world, lambda body: body["metadata"].setdefault("annotations", {}).update(annotations)
+    )
+
+
+def test_nothing_in_the_way() -> None:
+    world = world_with()
+    free(world)
+    world.run(120)
+    assert workers(world) == 0, "\n".join(said(world))
+
+
+@pytest.mark.parametrize("volume", [{"emptyDir": {}}, {"hostPath": {"path": "/data"}}])
+def test_local_storage(volume: dict[str, Any]) -> None:
+    world = world_with({"volumes": [{"name": "cache", **volume}]})
+    volumes = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+    check(world, "LocalStorageRequested", annotate(**{volumes: "other, cache"}))
+
+
+def test_budgets() -> None:
+    def pdb(world: World, allowed: int) -> None:
+        world.put(
+            BUDGETS,
+            {
+                "metadata": {"name": "web", "uid": "pdb", "generation": 1},
+                "spec": {"selector": {"matchLabels": {"app": "web"}}},
+                "status": {"observedGeneration": 1, "disruptionsAllowed": allowed},
+            },
+        )
+
+    world = world_with()
+    pdb(world, 0)
+    check(world, "NotEnoughPdb", lambda world: pdb(world, 1))
+
+
+def test_two_budgets_mean_never() -> None:
+    world = world_with()
+    for name in ("one", "two"):
+        world.put(
+            BUDGETS,
+            {
+                "metadata": {"name": name},
+                "spec": {"selector": {"matchLabels": {"app": "web"}}},
+                "status": {"disruptionsAllowed": 1},
+            },
+        )
+
+    def leave_one(world: World) -> None:
+        del world.objects[BUDGETS]["default", "two"]
+
+    check(world, "SeveralBudgets", leave_one)
+
+
+def test_system_pods() -> None:
+    world = world_with()
+
+    free(world)
+    for place, body in list(world.objects[PODS].items()):
+        body["metadata"] |= {"namespace": "kube-system", "uid": f"{body['metadata']['uid']}-system"}
+        world.objects[PODS]["kube-system", place[1]] = world.objects[PODS].pop(place)
+        world._store(PODS, body)
+    world.run(60)
+    assert staying(world) == {"UnmovableKubeSystemPod"}
+    annotate(**SAFE)(world)
+    world.run(120)
+    assert workers(world) == 0, (staying(world), "\n".join(said(world)))
+
+
+def test_a_pod_without_a_controller() -> None:
+    world = world_with()
+    free(world)
+
+    def orphan(body: dict[str, Any]) -> None:
+        body["metadata"]["ownerReferences"] = []
+
+    patch_pods(world, orphan)
+    check(world, "NotReplicated", annotate(**SAFE))
+
+
+def test_the_only_ready_pod_of_its_owner() -> None:
+    world = world_with(replicas=1)
+    check(world, "LastReady", lambda world: world.scale("web", 2))
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
+        {"karpenter.sh/do-not-disrupt": "true"},
+        {"karpenter.sh/do-not-disrupt": "1h"},
+    ],
+)
+def test_pods_that_must_not_be_moved(annotation: dict[str, str]) -> None:
+    world = world_with({"annotations": dict(annotation)})
+    off = dict.fromkeys(annotation, "no")
+    check(world, "NotSafeToEvictAnnotation", annotate(**off))
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [("cluster-autoscaler.kubernetes.io/scale-down-disabled", "true"), ("autoscaler.vpsie.com/scale-down", "disabled")],
+)
+def test_nodes_that_stay(annotation: str, value: str) -> None:
+    world = world_with()
+    name = next(member.node_name for member in world.members() if member.spec.node_group_name == "workers")
+    world.annotate_node(name, **{annotation: value})
+    check(world, "ScaleDownDisabledAnnotation", lambda world: world.annotate_node(name, **{annotation: "x"}))
+
+
+def test_no_place_for_the_pods() -> None:
+    world = world_with()
+    world.run(60)
+    assert "NoPlaceToMovePods" in staying(world)
+    free(world)
+    world.run(120)
+    assert workers(world) == 0
+
+
+def test_anti_affinity_leaves_no_place() -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    world = world_with({"affinity": apart}, replicas=2)
+    free(world)
+    world.run(60)
+    assert workers(world) == 1, "one pod has the other node, the second has no other place"
+    assert "NoPlaceToMovePods" in staying(world)
+
+
+def test_the_minimum() -> None:
+    world = world_with(minNodes=1)
+    check(world, "NodeGroupMinSizeReached", lambda world: world.change_group(minNodes=0))
+
+
+def test_what_someone_asked_for() -> None:
+    world = world_with(desiredNodes=1)
+    check(world, "NodeGroupMinSizeReached", lambda world: world.change_group(desiredNodes=0))
+
+
+def test_the_cooldown_runs_after_a_scale_up_too() -> None:
+    world = world_with(scaleDownCooldown="1h")
+    check(world, "CooldownActive", lambda world: world.change_group(scaleDownCooldown="10s"))
+
+
+def test_a_storage_container() -> None:
+    world = world_with()
+    free(world)
+    owner = {"kind": "WekaContainer", "name": "drive-1", "uid": "weka", "controller": True}
+    patch_pods(world, lambda body: body["metadata"].update(ownerReferences=[owner]))
+    world.run(60)
+    assert staying(world) & {"AllocationOnNode", "LastReady"}
+    assert workers(world) == 1
+
+
+def test_zones_of_a_group_stay_balanced() -> None:
+    world = World()
+    world.group(minNodes=0, maxNodes=5, desiredNodes=3, scaleDownPolicy=QUICK)
+    world.run(30)
+    names = sorted(node.name for node in world.typed(NODES))
+    for name, zone in zip(names, "abb", strict=True):
+        body = world.objects[NODES]["", name]
+        body["metadata"]["labels"]["topology.kubernetes.io/zone"] = zone
+        world._store(NODES, body)
+    world.change_group(desiredNodes=0)
+    world.run(22)
+    decision = world.controller.decide(CLUSTER, world.view(), world.now + timedelta(seconds=60))
+    assert isinstance(decision, GroupsDecision)
+    first = [stays for stays in decision.staying if stays.blocker.code == "ZoneBalance"]
+    assert first == [] or first[0].candidate.name == names[0]
+
+
+def test_a_blocked_node_is_told_and_never_tainted() -> None:
+    world = world_with({"volumes": [{"name": "cache", "emptyDir": {}}]})
+    free(world)
+    world.run(60)
+    decision = world.controller.decide(CLUSTER, world.view(), world.now)
+    note = next(note for note in decision.notes if note.reason == "ScaleDownBlocked")
+    assert "keeps data on the node (volume cache)" in note.message
+    assert [count.name for count in note.counts] == ["vpsie_autoscaler_scale_down_blocked_total"]
+    assert not any(node.spec.taints for node in world.typed(NODES))
+    assert all(one["status"]["phase"] == "Ready" for one in world.objects[VPSIE_NODES].values())
+
+
+def test_a_drain_that_takes_too_long_is_taken_back() -> None:
+    world = world_with()
+    free(world)
+    world.evictions_refused = {pod.name for pod in world.pods()}
+    world.run(9 * 60, step=3)
+    assert any(node.spec.taints for node in world.typed(NODES))
+    world.run(3 * 60, step=3)
+    assert not any(node.spec.taints for node in world.typed(NODES)), "\n".join(said(world))
+    member = next(one for one in world.members() if one.spec.node_group_name == "workers")
+    assert member.phase == "Ready"
+    reasons = {one.type: one.reason for one in member.status.conditions}
+    assert reasons["Draining"] == "DrainTimeout"
+
+
+def test_one_low_sample_is_not_ten_minutes() -> None:
+    world = World()
+    world.group(scaleDownPolicy={"underutilizationDuration": "60s", "cooldownSeconds": 1}, desiredNodes=1)
+    world.run(20)
+    world.change_group(desiredNodes=0)
+    world.workload("busy", 0, cpu="1500m")
+    for _ in range(6):
+        world.scale("busy", 0)
+        world.run(40)
+        world.scale("busy", 1)
+        world.run(3)
+    assert len(world.cloud.machines) == 1, "never low for a whole minute"
+    world.scale("busy", 0)
+    world.run(100)
+    assert len(world.cloud.machines) == 0
+    assert NODE_GROUPS in world.objects

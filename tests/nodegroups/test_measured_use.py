@@ -1,0 +1,60 @@
+"""With `utilizationSource: metrics`, what nodes really use decides; where nothing recent is known, nothing goes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from plimsoll.clock import RealClock
+from plimsoll.kube.client import Client
+from plimsoll.kube.codec import convert, encode
+from plimsoll.kube.credentials import Credentials
+from plimsoll.nodegroups.controller import CLUSTER, NodeGroupController
+from plimsoll.nodegroups.usage import PATH, Measured, NodeMetrics, UsageObserver
+from tests.kube.stub_server import Reply, StubServer
+from tests.nodegroups.world import World
+
+
+def measure(world: World, measured: Measured, cpu: str) -> None:
+    body = {"timestamp": world.now.isoformat(), "usage": {"cpu": cpu, "memory": "1Gi"}}
+    measured.nodes = {
+        member.node_name: convert({"metadata": {"name": member.node_name}, **body}, NodeMetrics)
+        for member in world.members()
+    }
+
+
+def test_measurements_decide() -> None:
+    world, measured = World(), Measured()
+    world.controller = NodeGroupController(world.settings, world.sightings, measured=measured)
+    world.group(desiredNodes=1, scaleDownPolicy={"underutilizationDuration": "20s", "cooldownSeconds": 1})
+    world.run(20)
+    world.change_group(desiredNodes=0)
+    for _ in range(60):
+        measure(world, measured, "1500m")
+        world.run(1)
+    assert len(world.cloud.machines) == 1, "nothing is requested, much is used"
+    measured.nodes = {}
+    world.run(60)
+    assert len(world.cloud.machines) == 1, "nothing is known"
+    measure(world, measured, "100m")
+    world.now += timedelta(minutes=4)
+    world.run(60)
+    assert len(world.cloud.machines) == 1, "what is known is old"
+    for _ in range(60):
+        measure(world, measured, "100m")
+        world.run(1)
+    assert len(world.cloud.machines) == 0
+
+
+async def test_they_are_read_from_the_api_server() -> None:
+    body = {
+        "metadata": {"name": "n1"}, "timestamp": "2026-01-01T00:00:00Z", "usage": {"cpu": "253819123n", "memory": "2048Ki"},
+    }  # fmt: skip
+    measured = Measured()
+    async with StubServer().serve() as server, Client(Credentials(server.url), clock=RealClock()) as client:
+        observer = UsageObserver(measured, client, RealClock(), interval=timedelta(seconds=1), cluster_key=CLUSTER)
+        server.on("GET", PATH, Reply(body=encode({"items": [body]})))
+        await observer.look()
+        assert measured.nodes["n1"].usage["cpu"].milli == 254
+        server.on("GET", PATH, Reply(404, b"{}"))
+        await observer.look()
+        assert list(measured.nodes) == ["n1"], "what was known stays, and grows old"

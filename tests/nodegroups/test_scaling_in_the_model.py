@@ -1,0 +1,133 @@
+"""Whole lives of groups, in memory and virtual time."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from msgspec.structs import replace
+
+from plimsoll.kube.resources import NODES
+from plimsoll.nodegroups.settings import NodeGroupSettings
+from tests.nodegroups.world import LARGE, SMALL, Cloud, World, said
+
+QUICK = {"underutilizationDuration": "30s", "cooldownSeconds": 20}
+
+
+def ready(world: World) -> int:
+    return sum(1 for member in world.members() if member.phase == "Ready")
+
+
+def test_from_zero_to_three_and_back() -> None:
+    world = World()
+    world.group(minNodes=1, scaleDownPolicy=QUICK)
+    world.workload("web", 6)
+    world.run(60)
+    assert ready(world) == 3, "\n".join(said(world))
+    assert all(pod.spec.node_name for pod in world.pods())
+    world.scale("web", 1)
+    world.run(300)
+    assert ready(world) == len(world.members()) == len(world.cloud.machines) == 1, "\n".join(said(world))
+    assert len(world.objects[NODES]) == 1
+    before = len(world.log)
+    world.run(120)
+    assert len(world.log) == before, "L2: nothing more is written"
+
+
+def test_the_minimum_and_the_floor_need_no_pods() -> None:
+    world = World()
+    world.group(minNodes=2)
+    world.group("scaled", desiredNodes=3)
+    world.run(60)
+    assert len(world.cloud.machines) == 5
+
+
+def test_two_groups_and_one_pod_is_one_node() -> None:
+    world = World()
+    world.group("first")
+    world.group("second")
+    world.workload("web", 1)
+    world.run(60)
+    assert len(world.cloud.machines) == 1
+
+
+def test_similar_groups_grow_alike() -> None:
+    world = World()
+    world.group("here")
+    world.group("there", datacenterID="dc-2")
+    world.workload("web", 8)
+    world.run(60)
+    groups = [machine.group for machine in world.cloud.machines.values()]
+    assert sorted(groups) == ["default.here"] * 2 + ["default.there"] * 2
+
+
+@pytest.mark.parametrize(
+    ("expander", "offering"),
+    [("least-waste", "small"), ("price", "large"), ("most-pods", "large"), ("priority", "small")],
+)
+def test_expanders(expander: str, offering: str) -> None:
+    settings = NodeGroupSettings(expander=expander, unschedulable_pod_grace=timedelta(0))  # type: ignore[arg-type]
+    cloud = Cloud([replace(SMALL, price_per_hour=0.3), replace(LARGE, price_per_hour=0.2)])
+    world = World(settings, cloud)
+    world.group("s", priority=10)
+    world.group("l", offeringIDs=["large"])
+    world.workload("web", 3, cpu="600m")
+    world.run(60)
+    assert {machine.offering for machine in cloud.machines.values()} == {offering}
+
+
+def test_the_preferred_offering_then_the_first_available() -> None:
+    world = World()
+    world.group(offeringIDs=["small", "large"], preferredInstanceType="large")
+    world.workload("web", 1)
+    world.run(30)
+    assert [machine.offering for machine in world.cloud.machines.values()] == ["large"]
+    other = World()
+    other.cloud.sold_out.add("large")
+    other.group(offeringIDs=["small", "large"], preferredInstanceType="large")
+    other.workload("web", 1)
+    other.run(30)
+    assert [machine.offering for machine in other.cloud.machines.values()] == ["small"]
+
+
+def test_a_quota_holds_the_group_back_and_another_helps() -> None:
+    world = World()
+    world.cloud.quota = 0
+    world.group("first")
+    world.workload("web", 1)
+    world.run(30)
+    setbacks = world.the_group("first").status.setbacks
+    assert [(one.reason, one.failures) for one in setbacks] == [("QuotaExceeded", 1)]
+    assert not world.members(), "what failed is cleared away"
+    tried = sum("CreateMachine" in text or "Converse refused" in text for _, text in world.log)
+    world.restart()
+    world.run(240)
+    assert sum("CreateMachine" in text or "Converse refused" in text for _, text in world.log) == tried
+    world.cloud.quota = None
+    world.run(120)
+    assert len(world.cloud.machines) == 1
+
+
+def test_machines_that_never_join_are_replaced_by_another_group() -> None:
+    world = World()
+    world.cloud.never_join.add("small")
+    world.group("first", offeringIDs=["small"])
+    world.group("second", offeringIDs=["large"])
+    world.workload("web", 1)
+    world.run(17 * 60 + 60)
+    assert [machine.offering for machine in world.cloud.machines.values()] == ["large"], "\n".join(said(world))
+    assert world.the_group("first").status.setbacks[0].reason == "JoiningTimeout"
+
+
+def test_a_maximum_that_was_lowered() -> None:
+    world = World()
+    world.group(scaleDownPolicy=QUICK)
+    world.workload("web", 8, cpu="100m")
+    world.group("other", desiredNodes=3, scaleDownPolicy=QUICK)
+    world.run(60)
+    world.allowed_before = lambda group: 3  # type: ignore[method-assign]
+    world.change_group("other", maxNodes=1, desiredNodes=1)
+    world.run(300)
+    assert sum(machine.group == "default.other" for machine in world.cloud.machines.values()) == 1, "\n".join(
+        said(world)
+    )

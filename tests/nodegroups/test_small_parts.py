@@ -1,0 +1,139 @@
+"""Pods that wait, nodes that are little used, failures that are counted: each part by itself."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from plimsoll.kube.codec import convert
+from plimsoll.nodegroups.pending import waiting_pods
+from plimsoll.nodegroups.setbacks import accounted, with_failures
+from plimsoll.nodegroups.settings import NodeGroupSettings
+from plimsoll.nodegroups.spec import scale_down_cooldown, underutilization_duration
+from plimsoll.nodegroups.types import NodeGroup, VPSieNode
+from plimsoll.nodegroups.utilisation import LowSince, utilisation_of
+from tests import build
+from tests.build import START
+
+
+def waiting(**changed: Any) -> Any:
+    pod = build.pod("p", node="", phase="Pending", spec=changed.pop("spec", None))
+    unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    condition = {**unschedulable, "lastTransitionTime": START.isoformat(), **changed.pop("condition", {})}
+    body = {
+        "metadata": {"name": "p", "namespace": "default", "uid": "u", **changed.pop("metadata", {})},
+        "status": {"phase": "Pending", "conditions": [condition], **changed.pop("status", {})},
+    }
+    found = convert(body, type(pod))
+    return (
+        convert({**body, "spec": {"schedulingGates": [{"name": "g"}]}}, type(pod)) if changed.pop("gated", 0) else found
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "counts"),
+    [
+        ({}, True),
+        ({"gated": 1}, False),
+        ({"status": {"nominatedNodeName": "n1"}}, False),
+        ({"condition": {"reason": "SchedulingGated"}}, False),
+        ({"condition": {"status": "True"}}, False),
+        ({"metadata": {"deletionTimestamp": START.isoformat()}}, False),
+        (
+            {"metadata": {"ownerReferences": [{"kind": "DaemonSet", "name": "d", "uid": "d", "controller": True}]}},
+            False,
+        ),
+        ({"status": {"phase": "Failed"}}, False),
+    ],
+)
+def test_who_waits(changed: dict[str, Any], counts: bool) -> None:
+    grace = timedelta(seconds=2)
+    pod = waiting(**changed)
+    assert bool(waiting_pods([pod], START + grace, grace).pods) == counts
+    early = waiting_pods([pod], START, grace)
+    assert early.pods == ()
+    assert early.next_at == (START + grace if counts else None)
+
+
+def test_low_without_a_break() -> None:
+    low = LowSince()
+    minute = timedelta(minutes=1)
+    assert low.look({"a": True, "b": True}, START) == {"a": START, "b": START}
+    assert low.look({"a": True, "b": False}, START + minute) == {"a": START}
+    assert low.look({"a": True, "b": True}, START + 2 * minute) == {"a": START, "b": START + 2 * minute}
+    late = START + 10 * minute
+    assert low.look({"a": True, "b": True}, late) == {"a": late, "b": late}, "nobody looked for eight minutes"
+    early = START - minute
+    assert low.look({"a": True}, early) == {"a": early}, "a clock that was set back starts anew"
+
+
+def test_utilisation_counts_what_is_requested() -> None:
+    requests = {"cpu": "2", "memory": "8Gi"}
+    pods = [
+        build.pod(spec={"containers": [{"name": "m", "resources": {"requests": requests}}]}),
+        build.pod(phase="Succeeded", spec={"containers": [{"name": "m", "resources": {"requests": requests}}]}),
+    ]
+    used = utilisation_of(build.node("n1"), pods)
+    assert used is not None
+    assert (used.cpu, used.memory) == (25, 25)
+
+
+def group(**spec: Any) -> NodeGroup:
+    return convert({"metadata": {"name": "g", "namespace": "d"}, "spec": spec}, NodeGroup)
+
+
+def test_later_fields_win_over_older_ones() -> None:
+    minutes = timedelta(minutes=1)
+    assert scale_down_cooldown(group()) == 10 * minutes
+    assert scale_down_cooldown(group(scaleDownCooldown="0s")) == 10 * minutes
+    assert scale_down_cooldown(group(scaleDownPolicy={"cooldownSeconds": 60})) == minutes
+    assert scale_down_cooldown(group(scaleDownCooldown="2m", scaleDownPolicy={"cooldownSeconds": 60})) == 2 * minutes
+    assert underutilization_duration(group()) == 10 * minutes
+    assert underutilization_duration(group(scaleDownPolicy={"stabilizationWindowSeconds": 60})) == minutes
+    both = {"stabilizationWindowSeconds": 60, "underutilizationDuration": "3m"}
+    assert underutilization_duration(group(scaleDownPolicy=both)) == 3 * minutes
+
+
+def failed_node(minutes: int, reason: str = "QuotaExceeded") -> VPSieNode:
+    at = (START + timedelta(minutes=minutes)).isoformat()
+    condition = {"type": "Failed", "status": "True", "reason": reason, "message": "m", "lastTransitionTime": at}
+    body = {
+        "metadata": {"name": f"n{minutes}", "namespace": "d"},
+        "spec": {"nodeGroupName": "g", "instanceType": "small"},
+        "status": {"phase": "Failed", "conditions": [condition]},
+    }
+    return convert(body, VPSieNode)
+
+
+def test_failures_are_entered_once_and_last_longer_each_time() -> None:
+    one, settings = group(), NodeGroupSettings()
+    waits = []
+    for minutes in (0, 6, 20, 60, 100):
+        node = failed_node(minutes)
+        now = START + timedelta(minutes=minutes)
+        assert not accounted(node, one)
+        setbacks = with_failures(one, [node], settings, now)
+        body = {"metadata": {"name": "g", "namespace": "d"}, "status": {}}
+        one = convert(body, NodeGroup)
+        one = type(one)(one.metadata, one.spec, type(one.status)(setbacks=setbacks))
+        assert accounted(node, one)
+        assert with_failures(one, [node], settings, now) == setbacks
+        (setback,) = setbacks
+        assert setback.until is not None
+        waits.append((setback.until - now) // timedelta(minutes=1))
+    assert waits == [5, 10, 20, 30, 30]
+    assert with_failures(one, [], settings, START + timedelta(hours=6)) == (), "long over"
+
+
+def test_nodes_that_fail_together_are_one_failure() -> None:
+    nodes = [failed_node(0), failed_node(1), failed_node(2)]
+    (setback,) = with_failures(group(), nodes, NodeGroupSettings(), START + timedelta(minutes=2))
+    assert setback.failures == 1
+    assert setback.until == START + timedelta(minutes=5)
+
+
+def test_what_is_sold_out_holds_back_that_offering_alone() -> None:
+    (setback,) = with_failures(group(), [failed_node(0, "OfferingUnavailable")], NodeGroupSettings(), START)
+    assert setback.offering == "small"
