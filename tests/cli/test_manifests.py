@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from plimsoll.config import Config, LeaderElection, Operator, Web
+from plimsoll.config.providers import Providers, Vpsie
 from plimsoll.decision import Controller, Decision, Permission, Reason
 from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, Key, Resource
 from plimsoll.kube.store import View
@@ -28,6 +29,10 @@ class Sorting:
 
     def decide(self, key: Key, view: View, now: datetime) -> Decision:
         return Decision(reason=Reason("Nothing", "an example"))
+
+
+class Growing(Sorting):
+    name: ClassVar[str] = "nodegroups"
 
 
 class Moving(Sorting):
@@ -91,6 +96,18 @@ def test_the_lease_and_the_memory_are_rights_at_home_only() -> None:
     ]
     without = the("Role", render(Config(operator=Operator(leader_election=LeaderElection(enabled=False)))))
     assert not {right for right in granted(without) if right[1] == "leases"}
+
+
+def test_makers_of_machines_may_read_one_secret_and_clear_up_at_home() -> None:
+    config = Config(providers=Providers(vpsie=Vpsie(secret_name="mine", secret_namespace="safe")))
+    found = {m["metadata"]["name"]: m for m in render(config, (Growing(),)) if m["kind"] == "Role"}
+    assert found["plimsoll-vpsie"]["metadata"]["namespace"] == "safe"
+    assert found["plimsoll-vpsie"]["rules"] == [
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["mine"]}
+    ]
+    assert found["plimsoll-providers"]["metadata"]["namespace"] == "plimsoll-system"
+    assert granted(found["plimsoll-providers"]) == {("", "configmaps", "delete")}
+    assert {m["metadata"]["name"] for m in render() if m["kind"] == "Role"} == {"plimsoll-own"}
 
 
 def test_read_only_means_no_right_to_write() -> None:

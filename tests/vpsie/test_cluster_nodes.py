@@ -9,6 +9,8 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
@@ -157,6 +159,20 @@ async def test_many_of_one_kind_are_ordered_together_and_each_key_gets_one(desk:
         assert await desk.list() == machines, "who is who does not change"
 
 
+async def test_a_node_that_is_ones_own_is_not_given_to_the_next(desk: Desk) -> None:
+    desk.emulator.node_seconds = MINUTE
+    await desk.create("k1")
+    desk.clock.push(30)
+    await desk.create("k2")
+    desk.clock.push(30)
+    for _ in range(2):
+        assert {key: machine.state for key, machine in (await desk.list()).items()} == {
+            "k1": "running", "k2": "provisioning",
+        }  # fmt: skip
+    desk.clock.push(30)
+    assert len({machine.node_name for machine in (await desk.list()).values()}) == 2
+
+
 async def test_another_kind_waits_until_the_first_can_be_told_apart(desk: Desk) -> None:
     desk.emulator.node_seconds = MINUTE
     await desk.create("k1", group="a")
@@ -236,6 +252,18 @@ async def test_a_node_that_comes_very_late_is_deleted_if_nobody_wants_it(desk: D
     desk.clock.push(14 * MINUTE)
     await desk.list()
     assert desk.cluster.alive == []
+
+
+async def test_a_new_node_goes_to_whom_it_is_due_and_not_to_one_given_up(desk: Desk) -> None:
+    desk.emulator.fail(ORDER, "lose request")
+    with pytest.raises(AmbiguousOutcome):
+        await desk.create("k1")
+    desk.clock.push(16 * MINUTE)
+    await desk.provider.delete("k1")
+    await desk.create("k2")
+    machines = await desk.list()
+    assert (machines["k1"].state, machines["k2"].state) == ("deleting", "running")
+    assert len(desk.cluster.alive) == 1
 
 
 async def test_nodes_that_nobody_ordered_are_never_taken_for_ours(desk: Desk) -> None:
@@ -319,3 +347,57 @@ async def test_what_is_no_cluster_is_never_sent(desk: Desk, cluster: str) -> Non
     with pytest.raises(ProviderError, match="resourceIdentifier"):
         await desk.create(resource_identifier=cluster)
     assert desk.emulator.requests == []
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("create"), st.sampled_from(("a", "b", "c"))),
+    st.tuples(st.just("create"), st.sampled_from(("a", "b", "c"))),
+    st.tuples(st.just("delete"), st.sampled_from(("a", "b", "c"))),
+    st.tuples(st.just("list"), st.none()),
+    st.tuples(st.just("time"), st.sampled_from((5.0, 60.0, 400.0, 1000.0))),
+    st.tuples(st.just("restart"), st.none()),
+    st.tuples(st.just("reply"), st.sampled_from(("true", "data"))),
+    st.tuples(st.just("delay"), st.sampled_from((0.0, 30.0, 600.0))),
+    st.tuples(st.just(ORDER), st.sampled_from(("lose reply", "lose request", "garbage", (502, None)))),
+    st.tuples(st.just("GET /k8s"), st.sampled_from(("lose request", "garbage", "html", (200, {"data": True})))),
+    st.tuples(st.just("DELETE /k8s"), st.sampled_from(("lose reply", "lose request", (500, None)))),
+)
+
+
+async def play(steps: Sequence[tuple[str, Any]]) -> None:
+    async with Emulator(SkippingClock(), throttles=False).running() as emulator, aclosing(Desk(emulator)) as desk:
+        theirs = Node("uuid-theirs", 1, 0.0)
+        desk.cluster.nodes.append(theirs)
+        generation = dict.fromkeys("abc", 0)
+        for action, value in steps:
+            try:
+                match action:
+                    case "create":
+                        await desk.create(f"{value}{generation[value]}")
+                    case "delete":
+                        await desk.provider.delete(f"{value}{generation[value]}")
+                        generation[value] += 1
+                    case "list":
+                        machines = await desk.list()
+                        names = [machine.node_name for machine in machines.values() if machine.node_name]
+                        assert len(set(names)) == len(names), "no node is two machines"
+                    case "time":
+                        desk.clock.push(value)
+                    case "restart":
+                        desk.start()
+                    case "reply":
+                        emulator.order_reply = value
+                    case "delay":
+                        emulator.node_seconds = value
+                    case _:
+                        emulator.fail(action, value)
+            except ProviderError:
+                pass  # of a known type, and nothing else ever
+            assert not theirs.deleted
+            assert len(desk.cluster.alive) - 1 <= len(desk.book.pages), "every node of ours is of one order"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(STEPS, min_size=5, max_size=40))
+def test_every_node_is_of_one_order_whatever_happens(steps: list[tuple[str, Any]]) -> None:
+    asyncio.run(play(steps))

@@ -57,6 +57,21 @@ def rights_at_home(config: Config, seen: Sequence[Resource[Any]]) -> list[Manife
     return role_and_binding("Role", f"{NAME}-own", home, rules, home)
 
 
+def rights_of_providers(config: Config, controllers: Sequence[Controller]) -> list[Manifest]:
+    """What the makers of machines need where node groups ask for some: credentials, and an end for what they wrote down at home.
+
+    Who lets `kwok` make nodes in a cluster grants that apart: no production cluster needs it.
+    """
+    if config.operator.read_only_mode or not any(one.name == "nodegroups" for one in controllers):
+        return []
+    home, vpsie = config.operator.namespace, config.providers.vpsie
+    secret = {**rule("", ["secrets"], ["get"]), "resourceNames": [vpsie.secret_name]}
+    return [
+        *role_and_binding("Role", f"{NAME}-providers", home, [rule("", ["configmaps"], ["delete"])], home),
+        *role_and_binding("Role", f"{NAME}-vpsie", vpsie.secret_namespace, [secret], home),
+    ]
+
+
 def sights(seen: Sequence[Resource[Any]]) -> list[Permission]:
     """What it takes to watch these kinds wherever they are."""
     return [

@@ -12,7 +12,7 @@ from plimsoll.manifests.monitoring import monitoring
 from plimsoll.manifests.objects import LABELS, Manifest, as_yaml, described
 from plimsoll.manifests.process import CONFIG_FILE, deployment, metrics_service
 from plimsoll.manifests.protection import disruption_budget, network_policy, priority_class
-from plimsoll.manifests.rights import rights_at_home, rights_everywhere
+from plimsoll.manifests.rights import rights_at_home, rights_everywhere, rights_of_providers
 from plimsoll.manifests.webhook import serves_webhook, webhook_manifests
 
 
@@ -43,6 +43,7 @@ def manifests(
         priority_class(),
         *rights_everywhere(config, controllers, seen),
         *rights_at_home(config, seen),
+        *rights_of_providers(config, controllers),
         described("v1", "ConfigMap", namespace, data={CONFIG_FILE: as_yaml(settings)}),
         metrics_service(config),
         *(webhook_manifests(config) if webhook else []),

@@ -24,7 +24,7 @@ from plimsoll.providers.vpsie.offerings import merged
 from plimsoll.providers.vpsie.wire import Garbled, OfferingRow, Vm, as_type, data_of
 
 OFFERINGS_SECONDS = 300.0
-_LOOK_AGAIN_SECONDS = (1.0, 2.0, 4.0)
+_LOOK_AGAIN_SECONDS = (0.0, 2.0, 4.0)
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
 
 
@@ -96,12 +96,12 @@ class ServersProvider:
     async def _find_soon(self, key: str) -> Machine | None:
         """A few looks: most machines are listed within seconds."""
         for seconds in _LOOK_AGAIN_SECONDS:
+            await self._clock.sleep(seconds)
             try:
                 if machine := await self._find(key):
                     return machine
             except ProviderError:
                 return None  # whoever asks again looks again
-            await self._clock.sleep(seconds)
         return None
 
     def _wait_for_an_answer(self, request: MachineRequest) -> None:
