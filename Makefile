@@ -16,7 +16,7 @@ READY := $(VENV)/.ready
 KUBERNETES ?=
 export KUBERNETES
 
-.PHONY: help setup demo test check unit test-e2e soak manifests controlplane bench docs format clean
+.PHONY: help setup demo test check unit test-e2e soak manifests controlplane bench bench-peers docs format clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ controlplane: $(READY) ## Build etcd, kube-apiserver, controllers, scheduler, ku
 
 bench: $(READY) controlplane ## Every benchmark, one after the other
 	$(BIN)/python -m benchmarks
+
+bench-peers: $(READY) ## The packing benchmark with Karpenter's beside it (needs Go; ten minutes)
+	$(BIN)/python -m benchmarks.packing --peers
 
 docs: $(READY) ## Write the generated pages of docs/ anew
 	$(BIN)/python -m tools.docs

@@ -12,7 +12,7 @@ import sys
 import benchmarks
 from benchmarks.report import progress
 
-_SHARED = ("__main__", "report")
+_SHARED = ("__main__", "operator_process", "report")
 
 
 def names() -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from plimsoll.kube import types
+from plimsoll.kube import budgets, types
 from plimsoll.kube.codec import convert
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -138,7 +138,7 @@ def budget(
     namespace: str = "default",
     observed_generation: int = 1,
     disrupted: Mapping[str, str] | None = None,
-) -> types.PodDisruptionBudget:
+) -> budgets.PodDisruptionBudget:
     body = {
         "metadata": metadata(name, namespace, generation=1),
         "spec": {"selector": selector if selector is not None else {}, "unhealthyPodEvictionPolicy": policy},
@@ -151,4 +151,4 @@ def budget(
             "disruptedPods": dict(disrupted or {}),
         },
     }
-    return convert(body, types.PodDisruptionBudget)
+    return convert(body, budgets.PodDisruptionBudget)

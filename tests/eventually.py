@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 # Far beyond what anything takes: the machines are shared and noisy, and a condition that holds is seen at once.
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 
 
 async def eventually(condition: Callable[[], Any], what: str = "", *, seconds: float = PATIENCE_SECONDS) -> Any:

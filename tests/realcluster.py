@@ -21,6 +21,10 @@ from tools.controlplane.binaries import Binaries, ControlPlaneUnavailableError, 
 from tools.controlplane.cluster import ControlPlane
 
 REAL_FIXTURES = frozenset({"control_plane", "namespace", "kwok_nodes", "new_control_plane"})
+# What is asked about the objects of every later test, and makes each of them wait where nobody answers.
+_WEBHOOKS = tuple(
+    f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations" for kind in ("mutating", "validating")
+)
 
 
 class StartControlPlane(Protocol):
@@ -134,6 +138,25 @@ def control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
     finally:
         run.shared = None
         run.stop(cluster, failed=run.shared_failed)
+
+
+@pytest.fixture(autouse=True)
+def _leaves_no_webhook_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Takes away what a test has left registered in the cluster that all share, and fails it."""
+    if "control_plane" not in request.fixturenames:
+        yield
+        return
+    cluster: ControlPlane = request.getfixturevalue("control_plane")
+    yield
+    left = [
+        f"{kind}/{item['metadata']['name']}" for kind in _WEBHOOKS for item in cluster.request("GET", kind)["items"]
+    ]
+    for path in left:
+        cluster.request("DELETE", path)
+    if left and not request.node.stash.get(_FAILED, False):
+        pytest.fail(
+            f"the test left behind {', '.join(left)}, and the pods of all later ones would wait for it", pytrace=False
+        )
 
 
 @pytest.fixture

@@ -4,92 +4,24 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 from benchmarks.deletion_cost.cluster import Watcher, connected, deploy, node_lines, switch, write_bare
+from benchmarks.operator_process import Operator, operator
 from benchmarks.report import Figure, Report, progress
 from plimsoll.kube.client import Client
 from tools.controlplane.cluster import ControlPlane
 
 _IDLE_SECONDS = 5.0  # how long nothing must be written once every pod has its value
-_TICKS = os.sysconf("SC_CLK_TCK")
 # As it was measured for the specification's reference controller, on a machine like this one; not measured here.
 _PEER = "pod-deletion-cost-controller (quoted)"
 _PEER_SECONDS, _PEER_CPU_SECONDS, _PEER_MEGABYTES = 15.4, 11.0, 80.0
-
-
-class Operator:
-    """The command itself, in a process of its own."""
-
-    def __init__(self, process: subprocess.Popen[bytes], port: int) -> None:
-        self._process = process
-        self._port = port
-
-    def wait_until_ready(self) -> None:
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            if self._process.poll() is not None:
-                raise RuntimeError(f"the operator ended with {self._process.returncode}")
-            if b"plimsoll_leading 1" in self._ask("/metrics") and self._ask("/readyz"):
-                return
-            time.sleep(0.2)
-        raise TimeoutError("the operator is not ready after two minutes")
-
-    def _ask(self, path: str) -> bytes:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=5) as answer:
-                return bytes(answer.read())
-        except (urllib.error.URLError, OSError):
-            return b""
-
-    @property
-    def writes(self) -> int:
-        """All that was sent, whatever became of it."""
-        lines = self._ask("/metrics").decode().splitlines()
-        return sum(int(float(line.split()[-1])) for line in lines if line.startswith("plimsoll_actions_total{"))
-
-    @property
-    def cpu_seconds(self) -> float:
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
-
-    @property
-    def resident_megabytes(self) -> float:
-        lines = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1000
-
-
-@contextmanager
-def operator(kubeconfig: Path, log: Path) -> Iterator[Operator]:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    command = [
-        str(Path(sys.executable).with_name("plimsoll")), "run", f"--kubeconfig={kubeconfig}",
-        "--controllers=deletion-cost", "--log-level=warning", f"--set=web.port={port}", "--set=operator.auditLog=",
-        "--set=operator.namespace=default",
-    ]  # fmt: skip
-    with log.open("wb") as output, subprocess.Popen(command, stderr=output, stdout=output) as process:
-        try:
-            found = Operator(process, port)
-            found.wait_until_ready()
-            yield found
-        except BaseException:
-            progress(f"the operator said at last:\n{log.read_text()[-4000:]}")
-            raise
-        finally:
-            process.terminate()
 
 
 @dataclass(frozen=True)
@@ -132,6 +64,9 @@ async def _measure(client: Client, watcher: Watcher, running: Operator, pods: in
         await watcher.until(lambda: watcher.covered == pods, "every pod has a value")
         seconds, cpu_seconds = time.monotonic() - started, running.cpu_seconds - cpu_before
         written = running.writes - before
+        progress(
+            f"{seconds:.2f} s for {written} writes, {cpu_seconds:.2f} s of CPU; bare writes took {bare_seconds:.2f} s"
+        )
         await asyncio.sleep(_IDLE_SECONDS)
         late = running.writes - before - written
         figures.append(Run(pods, seconds, cpu_seconds, running.resident_megabytes, written, late, bare_seconds))
@@ -150,32 +85,17 @@ def run_size(pods: int, runs: int) -> list[Run]:
                 await deploy(client, pods)
 
         asyncio.run(create())
-        with operator(cluster.kubeconfig, Path(directory) / "operator.log") as running:
+        with operator(cluster.kubeconfig, Path(directory) / "operator.log", "deletion-cost") as running:
             return asyncio.run(measure(cluster.kubeconfig, running, pods, runs))
 
 
 def make_report(small: Sequence[Run], large: Sequence[Run]) -> Report:
     best = min(small, key=lambda run: run.seconds)
-    figures = [
-        Figure(f"time, {best.pods:,} pods", "s", best.seconds, _PEER_SECONDS, at_most=3.0),
-        Figure("  as a multiple of bare writes", "×", _overhead(small)),
-        Figure("CPU", "s", best.cpu_seconds, _PEER_CPU_SECONDS),
-        Figure("memory", "MB", best.megabytes, _PEER_MEGABYTES),
-        Figure("writes a pod", "", max(run.writes / run.pods for run in small), at_most=1.0),
-        Figure("writes when idle", "", max(run.late for run in small), at_most=0.0),
-    ]
+    figures = [*_figures(small, at_most_seconds=3.0, peer=True)]
     if large:
         larger = min(large, key=lambda run: run.seconds)
-        per_pod = 1000 * larger.seconds / larger.pods
-        figures += [
-            Figure(f"time, {larger.pods:,} pods", "s", larger.seconds),
-            Figure("  as a multiple of bare writes", "×", _overhead(large)),
-            Figure("CPU", "s", larger.cpu_seconds),
-            Figure("memory", "MB", larger.megabytes),
-            Figure("writes a pod", "", max(run.writes / run.pods for run in large), at_most=1.0),
-            Figure("writes when idle", "", max(run.late for run in large), at_most=0.0),
-            Figure("time a pod, as a multiple", "×", per_pod / (1000 * best.seconds / best.pods), at_most=1.3),
-        ]
+        growth = (larger.seconds / larger.pods) / (best.seconds / best.pods)
+        figures += [*_figures(large), Figure("time a pod, as a multiple", "×", growth, at_most=1.3)]
     facts: Mapping[str, object] = {
         "zones": 3,
         "runs": f"{len(small)} and {len(large)}, the fastest counts",
@@ -185,6 +105,17 @@ def make_report(small: Sequence[Run], large: Sequence[Run]) -> Report:
     }
     work = "give the ready pods of a Deployment their values, from the switch to the last pod"
     return Report("deletion_cost", work, figures, peer=_PEER, facts=facts)
+
+
+def _figures(runs: Sequence[Run], *, at_most_seconds: float | None = None, peer: bool = False) -> Iterator[Figure]:
+    best = min(runs, key=lambda run: run.seconds)
+    size = f"{best.pods:,} pods"
+    yield Figure(f"time, {size}", "s", best.seconds, _PEER_SECONDS if peer else None, at_most=at_most_seconds)
+    yield Figure(f"time beside bare writes, {size}", "×", _overhead(runs))
+    yield Figure(f"CPU, {size}", "s", best.cpu_seconds, _PEER_CPU_SECONDS if peer else None)
+    yield Figure(f"memory, {size}", "MB", best.megabytes, _PEER_MEGABYTES if peer else None)
+    yield Figure(f"writes a pod, {size}", "", max(run.writes / run.pods for run in runs), at_most=1.0)
+    yield Figure(f"writes when idle, {size}", "", max(run.late for run in runs), at_most=0.0)
 
 
 def _overhead(runs: Sequence[Run]) -> float:

@@ -17,15 +17,16 @@ from plimsoll.deletion_cost.spec import ENABLED
 from plimsoll.deletion_cost.values import COST
 from plimsoll.kube.client import Client
 from plimsoll.kube.credentials import load_credentials
+from plimsoll.kube.envelopes import WatchEvent
 from plimsoll.kube.resources import DEPLOYMENTS, PODS
-from plimsoll.kube.types import Pod, WatchEvent
+from plimsoll.kube.types import Pod
 
 NAMESPACE = "default"
 NAME = "web"
 ZONES = ("a", "b", "c")
 _PODS_A_NODE = 250
 _PATIENCE_SECONDS = 120.0
-_PATIENCE_A_POD_SECONDS = 0.2  # until it is scheduled and ready
+_PATIENCE_A_POD_SECONDS = 0.2  # until it is scheduled and ready, or written to, on a machine that does much else
 
 
 def node_lines(pods: int) -> list[str]:
@@ -129,14 +130,15 @@ class Watcher:
                     self._changed.set()
 
     async def until(self, holds: Callable[[], bool], what: str) -> None:
+        patience = _PATIENCE_SECONDS + len(self.values) * _PATIENCE_A_POD_SECONDS
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS):
+            async with asyncio.timeout(patience):
                 while not holds():
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
             counts = f"{self.covered} of {len(self.values)} pods have a value"
-            raise TimeoutError(f"not within {_PATIENCE_SECONDS:.0f} s: {what}; {counts}") from None
+            raise TimeoutError(f"not within {patience:.0f} s: {what}; {counts}") from None
 
     def _see(self, event: WatchEvent) -> None:
         if event.type == "MODIFIED":

@@ -1,12 +1,13 @@
-"""The pods, nodes and offerings of the packing benchmarks: built raw, as a reflector would decode them, nothing shared."""
+"""The pods, nodes and offerings of the packing benchmarks, as JSON: each run decodes them anew, so that no two share a part."""
 
 from __future__ import annotations
 
 import random
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from plimsoll.kube.codec import decode, encode
-from plimsoll.kube.quantity import parse_quantity
+from plimsoll.kube.quantity import Quantity, parse_quantity
 from plimsoll.kube.types import Node, Pod
 from plimsoll.scheduling.model import Offering, Template
 
@@ -18,59 +19,92 @@ INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 _CPU = ("100m", "250m", "500m", "1000m", "1500m")
 _MEMORY = ("100Mi", "256Mi", "512Mi", "1024Mi", "2048Mi", "4096Mi")
 _LETTERS = "abcdefg"
+_TYPES = 400
+# What Karpenter's own instance types keep back for the kubelet.
+_RESERVED_CPU, _RESERVED_MEMORY = parse_quantity("100m"), parse_quantity("10Mi")
+
+T = TypeVar("T")
 
 
-def pod(name: str, requests: dict[str, str], labels: dict[str, str], **spec: Any) -> Pod:
-    """A pod that has been through JSON: every part of it is its own object."""
+class Cluster(NamedTuple):
+    """Nodes and the pods on them, as JSON."""
+
+    node_bodies: Sequence[bytes]
+    pod_bodies: Sequence[bytes]
+
+    def nodes(self) -> list[Node]:
+        return decoded(self.node_bodies, Node)
+
+    def pods(self) -> list[Pod]:
+        return decoded(self.pod_bodies, Pod)
+
+
+def decoded(bodies: Sequence[bytes], kind: type[T]) -> list[T]:
+    return [decode(body, kind) for body in bodies]
+
+
+def _pod(name: str, requests: dict[str, str], labels: dict[str, str], **spec: Any) -> bytes:
     body = {
         "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": labels},
         "spec": {"containers": [{"name": "main", "resources": {"requests": requests}}], **spec},
     }
-    return decode(encode(body), Pod)
+    return encode(body)
 
 
-def diverse_pods(count: int, seed: int) -> list[Pod]:
-    """K1: five equal shares, as Karpenter's own benchmark draws them."""
+def _node(name: str, allocatable: dict[str, str], labels: dict[str, str]) -> bytes:
+    body = {
+        "metadata": {"name": name, "uid": f"uid-{name}", "labels": {HOSTNAME: name, **labels}},
+        "status": {"allocatable": allocatable, "capacity": allocatable},
+    }
+    return encode(body)
+
+
+# ── K1 ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def diverse_pods(count: int, seed: int) -> list[bytes]:
+    """Five equal shares, as Karpenter's own benchmark draws them; what five does not divide is generic."""
     draw = random.Random(seed)
     share = count // 5
-    pods = []
 
     def requests() -> dict[str, str]:
         return {"cpu": draw.choice(_CPU), "memory": draw.choice(_MEMORY)}
 
-    def spread(key: str) -> list[dict[str, Any]]:
-        selector = {"matchLabels": {"my-label": draw.choice(_LETTERS)}}
-        return [{"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}]
+    def label() -> dict[str, str]:
+        return {"my-label": draw.choice(_LETTERS)}
 
-    pods += [pod(f"generic-{i}", requests(), {"my-label": draw.choice(_LETTERS)}) for i in range(count - 4 * share)]
+    pods = [_pod(f"generic-{i}", requests(), label()) for i in range(count - 4 * share)]
     for key, word in ((ZONE, "zone"), (HOSTNAME, "host")):
         for i in range(share):
-            labels = {"my-label": draw.choice(_LETTERS)}
-            pods.append(pod(f"{word}-spread-{i}", requests(), labels, topologySpreadConstraints=spread(key)))
+            constraint = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule"}
+            spread = [{**constraint, "labelSelector": {"matchLabels": label()}}]
+            pods.append(_pod(f"{word}-spread-{i}", requests(), label(), topologySpreadConstraints=spread))
     for i in range(share):
-        labels = {"my-affinity": draw.choice(_LETTERS)}
-        term = [{"topologyKey": ZONE, "labelSelector": {"matchLabels": labels}}]
-        affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}
-        pods.append(pod(f"affinity-{i}", requests(), labels, affinity=affinity))
+        own = {"my-affinity": draw.choice(_LETTERS)}
+        pods.append(_pod(f"together-{i}", requests(), own, affinity=_affinity("podAffinity", ZONE, own)))
     for i in range(share):
-        term = [{"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "nginx"}}}]
-        affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": term}}
-        pods.append(pod(f"anti-affinity-{i}", requests(), {"app": "nginx"}, affinity=affinity))
+        own = {"app": "nginx"}
+        pods.append(_pod(f"apart-{i}", requests(), own, affinity=_affinity("podAntiAffinity", HOSTNAME, own)))
     draw.shuffle(pods)
     return pods
 
 
-def four_hundred_types() -> Template:
-    """K1: type i has i+1 CPU, 2(i+1) GiB and 10(i+1) pods, as spot in two zones and on demand in three."""
+def _affinity(kind: str, key: str, labels: dict[str, str]) -> dict[str, Any]:
+    terms = [{"topologyKey": key, "labelSelector": {"matchLabels": labels}}]
+    return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def diverse_types() -> Template:
+    """Type i has i+1 CPU, 2(i+1) GiB and 10(i+1) pods, as spot in two zones and on demand in three, whatever it is at one price."""
     offerings = []
-    for i in range(400):
-        cpu, memory_gib = i + 1, 2 * (i + 1)
+    for i in range(_TYPES):
+        cpu, memory, pods = (parse_quantity(text) for text in (f"{i + 1}", f"{2 * (i + 1)}Gi", f"{10 * (i + 1)}"))
         allocatable = {
-            "cpu": parse_quantity(str(cpu)),
-            "memory": parse_quantity(f"{memory_gib}Gi"),
-            "pods": parse_quantity(str(10 * cpu)),
+            "cpu": Quantity(cpu - _RESERVED_CPU),
+            "memory": Quantity(memory - _RESERVED_MEMORY),
+            "pods": pods,
         }
-        price = 0.1 * cpu + 0.1 * memory_gib
+        price = 0.1 * cpu.units + 0.1 * memory.units / 1e9
         for capacity_type, zones in (("spot", (1, 2)), ("on-demand", (1, 2, 3))):
             for zone in zones:
                 labels = {
@@ -82,9 +116,75 @@ def four_hundred_types() -> Template:
     return Template("default", tuple(offerings))
 
 
-def node(name: str, allocatable: dict[str, str], labels: dict[str, str] | None = None) -> Node:
-    body = {
-        "metadata": {"name": name, "uid": f"uid-{name}", "labels": {HOSTNAME: name, **(labels or {})}},
-        "status": {"allocatable": allocatable, "capacity": allocatable},
-    }
-    return decode(encode(body), Node)
+# ── C1, C2, C3 ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def two_shapes() -> list[bytes]:
+    """C1: 51,000 pods of two shapes."""
+    small = [_pod(f"small-{i}", {"cpu": "50m", "memory": "100"}, {"app": "small"}) for i in range(50_000)]
+    large = [_pod(f"large-{i}", {"cpu": "95m", "memory": "190"}, {"app": "large"}) for i in range(1_000)]
+    return small + large
+
+
+def small_nodes() -> Template:
+    """C1: one kind of node, of which at most 3,000 may be made."""
+    return _one_size({"cpu": "1000m", "memory": "5000Mi", "pods": "100"}, max_nodes=3_000)
+
+
+_WIDE = {"cpu": "10000m", "memory": "64Gi", "pods": "110"}
+
+
+def alike() -> list[bytes]:
+    """C2: 50,000 equal pods, 50 to a node."""
+    return [_pod(f"pod-{i}", {"cpu": "200m", "memory": "64Mi"}, {"app": "web"}) for i in range(50_000)]
+
+
+def wide_nodes() -> Template:
+    return _one_size(_WIDE)
+
+
+def _one_size(allocatable: dict[str, str], max_nodes: int | None = None) -> Template:
+    size = {name: parse_quantity(amount) for name, amount in allocatable.items()}
+    return Template("one-size", (Offering("only", {}, size, 1.0),), max_nodes=max_nodes)
+
+
+def half_empty(owners: int, seed: int, *, nodes: int = 2_000) -> Cluster:
+    """C3: 40 pods on each node that take 40 % of its CPU together; all of one owner, or of many of mixed sizes."""
+    draw = random.Random(seed)
+    sizes = [draw.choice((40, 60, 80, 100, 120, 140, 160)) for _ in range(owners)] if owners > 1 else [100]
+    pods = []
+    for i in range(nodes):
+        for j, owner in enumerate(_forty_percent(draw, sizes)):
+            requests = {"cpu": f"{sizes[owner]}m", "memory": f"{sizes[owner]}Mi"}
+            pods.append(_pod(f"pod-{i}-{j}", requests, {"app": f"owner-{owner}"}, nodeName=f"node-{i}"))
+    return Cluster([_node(f"node-{i}", _WIDE, {}) for i in range(nodes)], pods)
+
+
+def _forty_percent(draw: random.Random, sizes: Sequence[int]) -> list[int]:
+    """The owners of forty pods, drawn, and exchanged one by one until their sizes add up."""
+    owners = [draw.randrange(len(sizes)) for _ in range(40)]
+    off = sum(sizes[owner] for owner in owners) - 4_000
+    while off:
+        at, owner = draw.randrange(40), draw.randrange(len(sizes))
+        change = sizes[owner] - sizes[owners[at]]
+        if abs(off + change) < abs(off):
+            owners[at] = owner
+            off += change
+    return owners
+
+
+# ── a cluster to be handed over ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def large_cluster(nodes: int, pods_a_node: int) -> Cluster:
+    """Nodes with as many labels as clouds give them, and pods of three hundred owners."""
+    allocatable = {"cpu": "16", "memory": "64Gi", "pods": "110"}
+    made, pods = [], []
+    for i in range(nodes):
+        labels = {f"example.com/label-{k}": f"value-{i % 7 if k < 8 else i}" for k in range(14)}
+        made.append(_node(f"node-{i}", allocatable, {ZONE: f"zone-{i % 3}", **labels}))
+        for j in range(pods_a_node):
+            owner = (i + j) % 300
+            own = {"app": f"app-{owner}", "pod-template-hash": f"{owner:08x}"}
+            pods.append(_pod(f"pod-{i}-{j}", {"cpu": "200m", "memory": "256Mi"}, own, nodeName=f"node-{i}"))
+    return Cluster(made, pods)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.rebalance.drifted import START, view
+from benchmarks.rebalance.moving import measure
 from benchmarks.rebalance.scale_downs import WRITERS, Tally, live
 from benchmarks.report import Figure, Report, progress
 from plimsoll.decision import DisruptionLimits
@@ -62,7 +63,12 @@ def main() -> int:
     parser.add_argument("--workloads", type=int, default=1000)
     parser.add_argument("--replicas", type=int, default=10)
     parser.add_argument("--histories", type=int, default=3000)
+    parser.add_argument("--moves", action="store_true", help="only W3: the pace of moves on a real control plane")
     options = parser.parse_args()
+    if options.moves:
+        moving = measure()
+        moving.print(as_json=options.json)
+        return 0 if moving.kept else 1
     progress("deciding")
     report = decisions(options.workloads, options.replicas)
     progress("scaling down")

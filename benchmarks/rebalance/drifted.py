@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from plimsoll.kube import types
+from plimsoll.kube import budgets, types
 from plimsoll.kube.codec import convert
 from plimsoll.kube.resources import (
     BUDGETS,
@@ -113,7 +113,7 @@ def _pod(name: str, replica_set: dict[str, Any], node: str) -> types.Pod:
     return convert(body, types.Pod)
 
 
-def _budget(name: str, replicas: int) -> types.PodDisruptionBudget:
+def _budget(name: str, replicas: int) -> budgets.PodDisruptionBudget:
     body = {
         "metadata": {"name": name, "namespace": "default", "uid": f"budget-{name}"},
         "spec": {"selector": {"matchLabels": {"app": name}}, "maxUnavailable": 1},
@@ -124,4 +124,4 @@ def _budget(name: str, replicas: int) -> types.PodDisruptionBudget:
             "expectedPods": replicas,
         },
     }
-    return convert(body, types.PodDisruptionBudget)
+    return convert(body, budgets.PodDisruptionBudget)

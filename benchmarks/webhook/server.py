@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 import sys
-import time
 from collections import deque
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import structlog
+from msgspec.structs import replace
 
-from benchmarks.webhook.objects import RUNNING, WORKLOADS, pod, view
+from benchmarks.webhook.objects import RUNNING, WORKLOADS, view
 from plimsoll.clock import RealClock
-from plimsoll.kube.codec import convert
+from plimsoll.kube.codec import decoder
 from plimsoll.kube.garbage import postpone_full_collections, settle_garbage
 from plimsoll.kube.resources import PODS
-from plimsoll.kube.types import Pod
+from plimsoll.kube.types import Part, Pod
 from plimsoll.metrics import Metrics
 from plimsoll.placement.admission import Admission
 from plimsoll.placement.settings import PlacementSettings
@@ -41,23 +41,48 @@ class Living(Admissions):
             workload: deque(f"app-{workload}-{number}" for number in range(RUNNING)) for workload in range(WORKLOADS)
         }
 
-    async def review(self, body: bytes, *, forwarded: bool = False) -> bytes:
-        answer = await super().review(body, forwarded=forwarded)
+    async def review(
+        self, body: bytes, *, forwarded: bool = False, asker_left: Callable[[], bool] = lambda: False
+    ) -> bytes:
+        answer = await super().review(body, forwarded=forwarded, asker_left=asker_left)
         asyncio.get_running_loop().call_later(_LAG_SECONDS, self._appear, body, answer)
         return answer
 
     def _appear(self, body: bytes, answer: bytes) -> None:
-        request = msgspec.json.decode(body)["request"]
-        patch = json.loads(base64.b64decode(msgspec.json.decode(answer)["response"]["patch"]))
+        """As cheap as a reflector does it, so that what is measured is the webhook's own."""
+        request = _asked.decode(body).request
+        patch = msgspec.json.decode(base64.b64decode(_answered.decode(answer).response.patch))
         marks = {
             op["path"].rsplit("/", 1)[1].replace("~1", "/"): op["value"] for op in patch if "annotations/" in op["path"]
         }
-        workload = int(request["object"]["metadata"]["labels"]["app"].removeprefix("app-"))
-        name = f"app-{workload}-{request['uid']}"
-        self._pods.put(convert(pod(workload, name, annotations=marks), Pod))
+        created = request.object
+        workload = int(created.labels["app"].removeprefix("app-"))
+        name = f"app-{workload}-{request.uid}"
+        metadata = replace(created.metadata, name=name, uid=name, annotations={**created.annotations, **marks})
+        self._pods.put(replace(created, metadata=metadata))
         present = self._present[workload]
         present.append(name)
-        self._pods.remove(f"team-{workload % 50}", present.popleft())
+        self._pods.remove(created.namespace, present.popleft())
+
+
+class _Request(Part, frozen=True):
+    uid: str
+    object: Pod
+
+
+class _Asked(Part, frozen=True):
+    request: _Request
+
+
+class _Response(Part, frozen=True):
+    patch: str
+
+
+class _Answered(Part, frozen=True):
+    response: _Response
+
+
+_asked, _answered = decoder(_Asked), decoder(_Answered)
 
 
 async def main(directory: Path) -> None:
@@ -77,7 +102,6 @@ async def main(directory: Path) -> None:
         (directory / "ca.pem").write_bytes(authority)
         (directory / "port").write_text(str(server.port))
         await asyncio.to_thread(sys.stdin.read)  # until the other end closes it
-    (directory / "cpu").write_text(str(time.process_time()))
 
 
 if __name__ == "__main__":

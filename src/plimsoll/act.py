@@ -31,7 +31,7 @@ from plimsoll.decision import (
     Patch,
     Ref,
 )
-from plimsoll.disruption import Disruption, DisruptionLedger, never_ran
+from plimsoll.disruption import MEMORY_NOT_READ, Disruption, DisruptionLedger, never_ran
 from plimsoll.freshness import OwnWrites
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import AlreadyExists, Ambiguous, Conflict, KubeError, NotFound, TooManyRequests
@@ -40,7 +40,7 @@ from plimsoll.kube.lease import Leadership
 from plimsoll.kube.resources import Key
 from plimsoll.kube.store import View
 from plimsoll.kube.types import KubeObject
-from plimsoll.memory import DisruptionMemory
+from plimsoll.memory import AnotherTenure, DisruptionMemory
 from plimsoll.metrics import Metrics
 from plimsoll.providers.errors import (
     AmbiguousOutcome,
@@ -60,8 +60,9 @@ CONCURRENT_WRITES = 32
 # A provider that has not answered by then is not waited for: whether it did as asked is unknown.
 PROVIDER_SECONDS = 120.0
 
-
-VIEW_STALE = "ViewStale"  # a refusal that passes as soon as the view is live again
+NOT_LEADING, VIEW_STALE, ANOTHER_TENURE = "NotLeading", "ViewStale", "AnotherTenure"
+# Refusals that are over within a second or two by themselves, and that no change of an object ends.
+PASSING = frozenset({NOT_LEADING, VIEW_STALE, ANOTHER_TENURE, MEMORY_NOT_READ})
 
 # would: read-only. refused: the door or a budget says no. gone, conflict: the world had moved on. unknown: the reply is lost.
 Word = Literal["done", "would", "refused", "gone", "conflict", "failed", "unknown"]
@@ -248,7 +249,7 @@ class Door:
     def _check(self, action: Action, epoch: str) -> None:
         """What every write needs at the very moment it is sent."""
         if self._leadership.epoch() != epoch:
-            raise _refusal("NotLeading", "the tenure in which this was decided is over")
+            raise _refusal(NOT_LEADING, "the tenure in which this was decided is over")
         if isinstance(action, Delete | Evict | DeleteMachine):
             if self._view.stale:
                 raise _refusal(VIEW_STALE, f"the view of {', '.join(self._view.stale)} is not live")
@@ -308,9 +309,7 @@ class Door:
             self._check(action, epoch)
             disruption = Disruption(action.workload, f"{pod.namespace}/{pod.name}", pod.uid, now)
             if not never_ran(pod):
-                written = await self._memory.remember(disruption)
-                # Decisions read it too, through the view: the next one waits until it is there.
-                self._own_writes.wrote(key, Ref.to(self._memory.resource, written), written.metadata.resource_version)
+                await self._write_down(key, disruption)
                 self._ledger.enter(disruption)
                 self._check(action, epoch)  # writing it down took time, and the tenure may have ended in it
             try:
@@ -324,6 +323,17 @@ class Door:
                 raise
             self._own_writes.removed(key, action.pod)
             return Result(action, "done")
+
+    async def _write_down(self, key: Key, disruption: Disruption) -> None:
+        try:
+            written = await self._memory.remember(disruption)
+        except AnotherTenure as error:
+            self._ledger.learn(error.disruptions)
+            raise _refusal(ANOTHER_TENURE, str(error)) from error
+        except AlreadyExists as error:  # made by another process a moment ago
+            raise _Stop("conflict", str(error)) from error
+        # Decisions read it too, through the view: the next one waits until it is there.
+        self._own_writes.wrote(key, Ref.to(self._memory.resource, written), written.metadata.resource_version)
 
     async def _converse(self, controller: str, key: Key, action: Converse, epoch: str) -> Result:
         """Hold a conversation; each of its writes passes the checks of its own, at the moment at which it is sent."""

@@ -30,6 +30,7 @@ from plimsoll.placement.controller import PlacementController
 from plimsoll.placement.distribution import Rounding
 from plimsoll.placement.node_removal import minimum_on_demand
 from plimsoll.placement.settings import PlacementSettings
+from plimsoll.placement.webhook_configuration import namespace_labels
 from plimsoll.placement.window import DisruptionWindow, parse_window
 from plimsoll.providers.provider import Provider
 
@@ -62,6 +63,8 @@ def placement_settings(config: Config) -> PlacementSettings:
         max_fallbacks_per_minute=section.max_fallbacks_per_minute,
         external_autoscaler=section.external_autoscaler,
         namespace=config.operator.namespace,
+        namespace_labels=namespace_labels(section.namespace_selector),
+        webhook=config.webhook.mode != "off",
     )
 
 
@@ -87,11 +90,11 @@ def _window(section: WindowSection) -> DisruptionWindow | None:
         raise ConfigurationError([Problem("", "operator.disruptionWindow", str(error))]) from None
 
 
-def _placement(config: Config) -> Controller:
+def placement(config: Config) -> PlacementController:
     return PlacementController(placement_settings(config))
 
 
-def _deletion_cost(config: Config) -> Controller:
+def deletion_cost(config: Config) -> DeletionCostController:
     section = config.controllers.deletion_cost
     settings = DeletionCostSettings(
         adopt_existing=section.adopt_existing,
@@ -164,8 +167,8 @@ def observers(
 
 
 MAKERS: Mapping[str, Callable[[Config], Controller]] = {
-    PlacementController.name: _placement,
-    DeletionCostController.name: _deletion_cost,
+    PlacementController.name: placement,
+    DeletionCostController.name: deletion_cost,
     AllocationController.name: _allocation,
     NodeGroupController.name: _node_groups,
 }

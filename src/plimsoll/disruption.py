@@ -15,16 +15,18 @@ from datetime import timedelta
 from msgspec import Struct
 
 from plimsoll.decision import Blocker, DisruptionLimits
+from plimsoll.kube.budgets import PodDisruptionBudget
 from plimsoll.kube.owners import Owner, owner_of
 from plimsoll.kube.resources import BUDGETS, PODS, Key
 from plimsoll.kube.selectors import selects
 from plimsoll.kube.store import View
-from plimsoll.kube.types import Pod, PodDisruptionBudget
+from plimsoll.kube.types import Pod
 
 # The API server refuses while a budget's controller has so many evictions still to see through.
 DISRUPTED_PODS_LIMIT = 2000
 # Longer than the API server works on a request (60 s), and than a watch may be silent before it is taken for dead.
 UNDER_WAY_SECONDS = 180.0
+MEMORY_NOT_READ = "MemoryNotRead"
 
 
 class Disruption(Struct, frozen=True):
@@ -60,12 +62,16 @@ class DisruptionLedger:
             self._recent.remove(disruption)
 
     def recall(self, disruptions: Iterable[Disruption]) -> None:
-        """A tenure begins: count what was written down by whoever led before, together with what was seen here."""
-        known = {disruption.uid for disruption in self._recent}
-        merged = [*self._recent, *(d for d in disruptions if d.uid not in known)]
-        self._recent = deque(sorted(merged, key=lambda disruption: disruption.at))
-        self._asked = {disruption.uid: disruption for disruption in merged if disruption.ours}
+        """A tenure begins: count what was written down by whoever led before."""
+        self.learn(disruptions)
         self._recalled = True
+
+    def learn(self, disruptions: Iterable[Disruption]) -> None:
+        """Count what others have done, together with what was seen here."""
+        known = {disruption.uid for disruption in self._recent}
+        news = [disruption for disruption in disruptions if disruption.uid not in known]
+        self._recent = deque(sorted([*self._recent, *news], key=lambda disruption: disruption.at))
+        self._asked |= {disruption.uid: disruption for disruption in news if disruption.ours}
 
     def close(self) -> None:
         """A tenure ends: others disrupt now, and what they wrote down must be read before we do again."""
@@ -87,7 +93,7 @@ class DisruptionLedger:
     ) -> Blocker | None:
         """What forbids this eviction now, or None."""
         if not self._recalled:
-            return Blocker("MemoryNotRead", "earlier disruptions are not read from memory yet")
+            return Blocker(MEMORY_NOT_READ, "earlier disruptions are not read from memory yet")
         self._forget(now)
         asked = self._still_unseen(view)
         if never_ran(pod):
@@ -108,6 +114,10 @@ class DisruptionLedger:
             owner = owner_of(pod, view)
             if pod.uid not in known and not never_ran(pod) and owner.key.kind != "DaemonSet":
                 self.enter(Disruption(owner.key, f"{pod.namespace}/{pod.name}", pod.uid, now, ours=False))
+
+    def losses(self, now: float) -> tuple[Disruption, ...]:
+        """What went with its node lately, oldest first."""
+        return tuple(disruption for disruption in self.recent(now) if not disruption.ours)
 
     def _forget(self, now: float) -> None:
         oldest = now - self._kept_seconds

@@ -45,6 +45,17 @@ class Metrics:
         self.blocked = self._gauge(
             "blocked", "Keys whose next step is blocked, by what blocks it", "controller", "code"
         )
+        # Under the names that dashboards of Spotalis already ask for.
+        self.last_seen = Gauge(
+            "spotalis_controller_last_seen_timestamp", "When a controller last decided anything, in seconds since 1970",
+            ("controller_name",), registry=self.registry,
+        )  # fmt: skip
+        self.leads = Gauge(
+            "spotalis_leader_election_status",
+            "1 while this process leads",
+            ("controller_name",),
+            registry=self.registry,
+        )
         self._measured: dict[str, Gauge] = {}
         self._counted: dict[str, Counter] = {}
         self._timed: dict[str, Histogram] = {}
@@ -91,6 +102,11 @@ class Metrics:
             histogram = Histogram(one.name, text, tuple(one.labels), registry=self.registry, buckets=_MACHINE_SECONDS)
             self._timed[one.name] = histogram
         (histogram.labels(**one.labels) if one.labels else histogram).observe(one.seconds)
+
+    def led_by_us(self, controllers: Iterable[str], *, leading: bool) -> None:
+        self.leading.set(leading)
+        for name in controllers:
+            self.leads.labels(name).set(leading)
 
     def publish_relists(self, resource: str, total: int) -> None:
         """Count up to what a reflector has counted itself."""

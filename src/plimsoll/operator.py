@@ -51,6 +51,8 @@ SEEN_BEFORE_EVICTING: tuple[Resource[Any], ...] = (PODS, NODES, BUDGETS, DEPLOYM
 # SIGTERM to exit in ten seconds: six for the keys in hand, the rest for giving the lease back and the last events.
 DRAIN_SECONDS = 6.0
 WATCHDOG_SECONDS = 1.0
+# Losses are written down up to so many, the latest first: 1 MB in all, and more than any limit lets pass.
+LOSSES_KEPT = 5000
 
 
 def identity() -> str:
@@ -88,6 +90,7 @@ class Operator:
         self._observers = observers
         self._ended: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
         self._beginning: asyncio.Task[None] | None = None
+        self._losses_to_keep = asyncio.Event()
 
         self._stores: dict[Resource[Any], Store[Any]] = {}
         self._reflectors: dict[tuple[Resource[Any], str], Reflector[Any]] = {}
@@ -198,6 +201,7 @@ class Operator:
         recorder = self._spawn(self._recorder.run(), "events")
         election = self._spawn(self._election.run(), "election") if self._election else None
         working = [self._spawn(r.run(), f"controller {r.controller.name}") for r in self.reconcilers]
+        losses = self._spawn(self._keep_losses(), "losses")
         if self._election is None:
             self._spawn_beginning()
         stopped = asyncio.create_task(stop.wait(), name="stop")
@@ -211,7 +215,7 @@ class Operator:
             return code
         finally:
             # Workers first: nothing may be written once the lease is given back.
-            await _cancel(stopped, *working, *([self._beginning] if self._beginning else []))
+            await _cancel(stopped, losses, *working, *([self._beginning] if self._beginning else []))
             if election is not None:
                 await _cancel(election)
             await _cancel(recorder, *background)
@@ -243,7 +247,7 @@ class Operator:
             self._ended.set_result(code)
 
     def _elected(self) -> None:
-        self.metrics.leading.set(1)
+        self.metrics.led_by_us([r.controller.name for r in self.reconcilers], leading=True)
         self._own_writes.forget()
         self._spawn_beginning()
 
@@ -261,11 +265,12 @@ class Operator:
             except KubeError as error:
                 log.warning("memory not readable yet", error=str(error))
                 await self._clock.sleep(1)
+        self._losses_to_keep.set()  # what was seen here before this tenure, and the former leader may not have written
         for reconciler in self.reconcilers:
             reconciler.look_at_everything()
 
     def _lost(self, why: str) -> None:
-        self.metrics.leading.set(0)
+        self.metrics.led_by_us([r.controller.name for r in self.reconcilers], leading=False)
         self._ledger.close()
         # Work under way was decided in a tenure that is over. Its writes are refused at the door, but what it has read and
         # half done lives in this process: a new process starts from what is true.
@@ -305,6 +310,23 @@ class Operator:
             return
         pods = self._stores[PODS].by(BY_NODE, before.name)
         self._ledger.node_lost(pods, self.view, self._clock.monotonic())
+        self._losses_to_keep.set()
+
+    async def _keep_losses(self) -> None:
+        """The leader writes losses down: a process that starts later sees only that the node is not there."""
+        while True:
+            await self._losses_to_keep.wait()
+            self._losses_to_keep.clear()
+            lost = self._ledger.losses(self._clock.monotonic())[-LOSSES_KEPT:]
+            missing = [loss for loss in lost if not self._memory.holds(loss)]
+            if not missing or not self.leading or self._config.operator.read_only_mode:
+                continue  # once elected, this process looks again
+            try:
+                await self._memory.keep(missing)
+            except KubeError as error:
+                log.warning("losses not written down yet", pods=len(missing), error=str(error))
+                await self._clock.sleep(1)
+                self._losses_to_keep.set()
 
 
 def watched_by(controllers: Sequence[Controller]) -> tuple[Resource[Any], ...]:

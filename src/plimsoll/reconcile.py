@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 
-from plimsoll.act import VIEW_STALE, Door, Outcome
+from plimsoll.act import PASSING, Door, Outcome
 from plimsoll.clock import Clock
 from plimsoll.decision import Controller, Decision, Note
 from plimsoll.freshness import OwnWrites
@@ -137,6 +137,7 @@ class Reconciler:
         self._metrics.decisions.labels(name, decision.reason.code).inc()
         self._metrics.publish(name, key, decision.measures)
         self._metrics.count(decision.counts)
+        self._metrics.last_seen.labels(name).set(self._clock.now().timestamp())
         self._on_decision(name, key, decision)
         if self._last_reason.get(key) != decision.reason.code:
             self._last_reason[key] = decision.reason.code
@@ -170,7 +171,7 @@ class Reconciler:
         self.queue.forgive(key)
         if outcome.overtaken:
             self.queue.add_after(key, VIEW_POLL_SECONDS / 10)
-        elif any(blocker.code == VIEW_STALE for blocker in outcome.blockers):
+        elif any(blocker.code in PASSING for blocker in outcome.blockers):
             self.queue.add_after(key, VIEW_POLL_SECONDS)
         elif outcome.blockers:
             self.queue.add_after(key, BLOCKED_RETRY_SECONDS * self._rng.uniform(0.8, 1.2))

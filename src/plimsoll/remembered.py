@@ -1,7 +1,7 @@
 """Disruptions as they are written down: in ConfigMaps of the operator's namespace, one entry a pod, by its UID.
 
-`memory.py` writes them before each eviction. Decisions read them through the view: when a workload was last disrupted, and how
-often lately, is then known to whoever leads, also after a restart.
+`memory.py` writes them before each eviction, and when a node is lost with its pods. Decisions read them through the view: when a
+workload was last disrupted, and how often lately, is then known to whoever leads, also after a restart.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from functools import lru_cache
 import msgspec
 from msgspec import Struct
 
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import Key, Resource
 from plimsoll.kube.store import View
-from plimsoll.kube.types import ConfigMap
 
 LABEL = "plimsoll.dev/memory"
 KIND = "disruptions"
 SHARDS = 16  # a ConfigMap holds 1 MiB; by workload, so that one busy workload rewrites one small object
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, omit_defaults=True):
     workload: Key
     pod: str  # namespace/name, for people
     at: datetime
+    lost: bool = False  # it went with its node, not by our doing
 
 
 def shard_name(workload: Key) -> str:
@@ -43,12 +44,15 @@ def read_entry(text: str) -> Entry | None:
 
 
 def disruptions(view: View, memory: Resource[ConfigMap], workload: Key | None = None) -> Iterator[Entry]:
-    """What is written down, of one workload or of all. What cannot be read is left to `memory.py`, which counts it."""
+    """What was done by us, to one workload or to all.
+
+    What cannot be read, and what was lost by itself, is left to the door, which counts it against the limits.
+    """
     shards = view[memory] if workload is None else [view[memory].get(memory.watched_in, shard_name(workload))]
     for shard in shards:
         if shard is None or shard.labels.get(LABEL) != KIND:
             continue
         for text in shard.data.values():
             entry = read_entry(text)
-            if entry is not None and workload in (None, entry.workload):
+            if entry is not None and not entry.lost and workload in (None, entry.workload):
                 yield entry

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,15 +27,15 @@ NewStage = Callable[..., AbstractAsyncContextManager[Stage]]
 @pytest.fixture(scope="package")
 def weka_crd(control_plane: ControlPlane) -> Iterator[None]:
     """The kind is served for as long as the tests of this package run."""
-    install(control_plane)
+    install(control_plane, crd())
     yield
     control_plane.request(
         "DELETE", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd()['metadata']['name']}"
     )
 
 
-def install(control_plane: ControlPlane) -> None:
-    control_plane.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd())
+def install(control_plane: ControlPlane, definition: dict[str, Any]) -> None:
+    control_plane.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
     deadline = time.monotonic() + 60
     while True:
         try:
@@ -73,8 +74,7 @@ async def new_stage(control_plane: ControlPlane, weka_crd: None, tmp_path: Path)
                 error.add_note(f"requests in {namespace}:\n{str(record)[-20000:]}")
                 raise
             finally:
-                for node in [*nodes]:
-                    await stage.remove_node(node)
+                await stage.leave()
 
     yield new
     for namespace in namespaces:

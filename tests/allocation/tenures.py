@@ -27,7 +27,7 @@ from plimsoll.conversation import (
 )
 from plimsoll.decision import Create, Patch
 from plimsoll.kube.codec import builtins, convert
-from plimsoll.kube.types import Lease
+from plimsoll.kube.records import Lease
 from tests import build
 from tests.model.server import merged
 

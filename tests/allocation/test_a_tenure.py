@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from plimsoll.allocation.containers import WekaContainer
+from plimsoll.allocation.inventory import Inventory, SharedDrive
 from plimsoll.allocation.marks import PROPOSED, marker_of, proposal_of
 from plimsoll.allocation.tenure import Ended
-from plimsoll.conversation import Get
+from plimsoll.conversation import Answer, Answered, Get
 from plimsoll.decision import Patch
 from tests.allocation.build import container, holding
-from tests.allocation.tenures import NODE, Talk, lease, own_lease
+from tests.allocation.tenures import NODE, Talk, after, lease, own_lease
 
 STALE = '{"node":"n1","epoch":"400","drives":["S1"],"weka_port":35000,"ports":100,"agent_port":35300}'
 
@@ -65,6 +66,29 @@ def test_other_peoples_conditions_and_fields_are_kept() -> None:
     assert set(status) == {"conditions"}
 
 
+def test_what_others_wrote_in_lists_goes_back_to_the_letter() -> None:
+    """A merge patch replaces a list whole: with fields that we do not know, and empty ones that their kind insists on."""
+    other = {"type": "Ready", "status": "True", "reason": "R", "message": "", "severity": "None"}
+    theirs = {"virtualUUID": "v1", "physicalUUID": "uuid-S9", "capacityGiB": 5, "serial": "", "type": "", "model": "X"}
+    status = {
+        "status": "Running", "conditions": [other],
+        "allocations": {"virtualDrives": [theirs], "wekaPort": 35000, "agentPort": 35300},
+    }  # fmt: skip
+    shared = Inventory(shared=(SharedDrive("uuid-S8", "S8", 100),))
+    talk = Talk(inventory=shared)
+    talk.serve(container("a", spec={"driveCapacity": 5, "numDrives": 2}, status=status))
+    talk.applied()
+    talk.found(own_lease())
+    (commit,) = talk.writes
+    assert isinstance(commit, Patch)
+    written = commit.body["status"]  # type: ignore[call-overload]
+    assert written["conditions"][0] == other
+    first, second = written["allocations"]["virtualDrives"]
+    assert first == theirs
+    assert set(second) == {"virtualUUID", "physicalUUID", "capacityGiB", "serial", "type"}
+    assert (second["serial"], second["type"]) == ("S8", "")
+
+
 def test_a_lease_that_is_not_as_we_took_it_stops_everything() -> None:
     for found in (None, lease(), own_lease("501"), lease(holder="default/c", nonce="you/1", version="500")):
         talk = Talk()
@@ -91,7 +115,35 @@ def test_a_server_that_drops_our_condition_gets_no_commit() -> None:
     talk.serve(one)
     talk.answered("done", item=one)
     talk.applied()
-    assert talk.end.word == "conflict"
+    assert talk.end.word == "failed", "asked again at once, it would be the same"
+    assert "does not keep the condition AllocationProposed" in talk.end.detail
+
+
+def test_a_write_that_the_server_refuses_is_tried_again_later_and_the_others_are_served() -> None:
+    talk = Talk()
+    talk.serve(container("a", drives=1), container("b", drives=1))
+    talk.say(_mixed(talk, "failed", "done"))
+    talk.found(own_lease())
+    assert [write.target.name for write in talk.writes if isinstance(write, Patch)] == ["b"]
+    talk.applied()
+    talk.applied()
+    assert talk.end.word == "failed", "a conflict would be tried again at once, and for ever"
+    assert "default/a could not be written" in talk.end.detail
+
+
+def test_a_commit_or_a_clearing_that_the_server_refuses_is_tried_again_later() -> None:
+    talk = Talk()
+    talk.serve(container("a", drives=1))
+    talk.applied()
+    talk.found(own_lease())
+    talk.answered("failed")
+    talk.applied()
+    assert talk.end.word == "failed"
+    talk = Talk()
+    talk.serve(proposed("a", deletionTimestamp="2026-01-01T00:00:00Z"))
+    talk.answered("failed")
+    talk.applied()
+    assert talk.end.word == "failed"
 
 
 def test_stale_proposals_are_cleared_before_they_count_as_free() -> None:
@@ -240,9 +292,6 @@ def _drives(write: Any) -> tuple[str, ...]:
 
 
 def _mixed(talk: Talk, *words: str) -> Any:
-    from plimsoll.conversation import Answer, Answered
-    from tests.allocation.tenures import after
-
     answers = tuple(
         Answer(word, after(write, talk.known) if word == "done" else None)  # type: ignore[arg-type]
         for word, write in zip(words, talk.writes, strict=True)

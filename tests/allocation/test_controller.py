@@ -259,11 +259,12 @@ def test_a_drive_that_is_blocked_after_it_was_given_is_reported_and_kept() -> No
 def test_what_two_containers_hold_is_reported_on_both() -> None:
     world = World(
         node("n1", "S1"),
-        holding("a", drives=("S1",), port=1, agent=500),
+        holding("a1", drives=("S1",), port=1, agent=500),
         holding("b", drives=("S1",), port=200, agent=501),
+        holding("a", port=400, agent=502),  # whose name is only the beginning of another's
     )
     assert [(p.code, p.regarding.name) for p in world.decide().problems] == [
-        ("AllocationConflict", "a"),
+        ("AllocationConflict", "a1"),
         ("AllocationConflict", "b"),
     ]
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from plimsoll.allocation.drain import holds_allocations
+from plimsoll.allocation.marks import Proposal, committed, proposed
 from plimsoll.allocation.places import WEKA_CONTAINERS
 from plimsoll.kube.resources import NODES
 from plimsoll.kube.store import View
+from tests import build
 from tests.allocation.build import container, holding
 
 
@@ -28,3 +30,12 @@ def test_allocations_and_proposals_and_those_who_are_leaving_hold_a_node() -> No
 
 def test_where_the_kind_is_not_seen_nothing_is_held() -> None:
     assert holds_allocations("n1", View.of({NODES: ()})) == ()
+
+
+def test_whoever_reads_a_container_without_our_code_finds_the_node_in_its_conditions() -> None:
+    """Those who remove nodes know the cluster's objects and nothing of this package."""
+    one, proposal = container("a"), Proposal("n1", "5", ("S1",))
+    (pending,) = proposed(one, proposal, build.START)["status"]["conditions"]
+    assert '"node":"n1"' in pending["message"]
+    (marker,) = committed(one, proposal, build.START)["status"]["conditions"]
+    assert marker["message"].startswith("node n1: ")

@@ -10,9 +10,9 @@ from plimsoll.allocation.sweep import Sweep, sweep
 from plimsoll.conversation import Answer, Answered, End, Found, Get, ListAll, Listed, Moment, Opened, Together, Unread
 from plimsoll.decision import Converse, Delete
 from plimsoll.kube.codec import convert
+from plimsoll.kube.records import Lease
 from plimsoll.kube.resources import NODES, PODS, Key
 from plimsoll.kube.store import View
-from plimsoll.kube.types import Lease
 from tests import build
 from tests.allocation.build import node
 

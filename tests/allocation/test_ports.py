@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from plimsoll.allocation.containers import WekaContainer
 from plimsoll.allocation.inventory import Inventory
 from plimsoll.allocation.ledger import Holding, Ledger
-from plimsoll.allocation.marks import described
+from plimsoll.allocation.marks import Marker, Proposal, committed, described, marker_of
 from plimsoll.allocation.ports import Ports, choose_ports
 from plimsoll.allocation.shortage import Shortage
 from plimsoll.allocation.spec import Ask, read_ask
+from tests import build
 from tests.allocation.build import NODE, container, holding
 
 
@@ -52,6 +53,15 @@ def test_ranges_of_two_lengths_stand_side_by_side() -> None:
 
 def test_a_range_that_nobody_marked_is_taken_for_a_long_one() -> None:
     assert choose(holding("a", port=35000), size=60) == Ports(35100, 60, 35240)
+
+
+def test_a_range_that_nobody_marked_stays_a_long_one_when_its_container_grows() -> None:
+    """We add a drive to what others gave, and mark it as ours: its ports are as many as before."""
+    theirs = holding("a", port=35000, agent=35300)
+    status = committed(theirs, Proposal(NODE, "7", ("S1",)), build.START)["status"]
+    grown = container("a", status={**status, "allocations": {"wekaPort": 35000, "agentPort": 35300, "drives": ["S1"]}})
+    assert marker_of(grown) == Marker(NODE, 100)
+    assert choose(grown) == Ports(35100, 100, 35301)
 
 
 def test_nothing_lies_above_65535() -> None:

@@ -7,15 +7,13 @@ import json
 
 import pytest
 
-from tests.allocation.stage import Stage
+from tests.allocation.stage import Stage, SuspendedClock
 from tools.controlplane.cluster import ControlPlane
-
-pytestmark = pytest.mark.soak  # not yet steady on a busy machine: they count calls and wait for whole tenures
 
 
 async def test_a_single_container_costs_seven_calls(stage: Stage) -> None:
     node = await stage.node("S1", "S2", "S3")
-    async with stage.operator() as operator:
+    async with stage.operator(clock=SuspendedClock()) as operator:
         await operator.look()
         mark = len(stage.record)
         await stage.container("backend-0", node=node, drives=2)
@@ -39,7 +37,7 @@ async def test_a_single_container_costs_seven_calls(stage: Stage) -> None:
 async def test_a_hundred_containers_on_one_node_cost_two_and_a_half_calls_each(stage: Stage) -> None:
     node = await stage.node(*(f"S{n}" for n in range(100)))
     names = await stage.containers(100, node=node)
-    async with stage.operator() as operator:
+    async with stage.operator(clock=SuspendedClock()) as operator:
         await stage.all_served(names)
         await operator.idle()
     # What fills the view is asked once, whoever waits: a page of each kind, and the leases of nodes that are gone.
@@ -107,7 +105,7 @@ async def test_a_thousand_containers_on_fifty_nodes(stage: Stage) -> None:
     names = []
     for number, node in enumerate(nodes):
         names += await stage.containers(20, node=node, prefix=f"n{number:02}-")
-    async with stage.operator() as operator:
+    async with stage.operator(clock=SuspendedClock()) as operator:
         await stage.all_served(names, seconds=300)
         await operator.idle()
     assert stage.calls().total() <= 2.5 * len(names), stage.calls()

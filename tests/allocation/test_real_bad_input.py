@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-import pytest
-
 from plimsoll.allocation.inventory import DRIVES
 from tests.allocation.stage import Stage
 from tests.eventually import eventually
-
-pytestmark = pytest.mark.soak  # not yet steady on a busy machine: they count calls and wait for whole tenures
 
 
 async def test_bad_specs_and_a_missing_node(stage: Stage) -> None:

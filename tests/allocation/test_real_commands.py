@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from plimsoll.allocation.migration import DRIVE_CLAIMS, PORT_CLAIMS
 from tests.allocation.stage import Stage
 from tests.allocation.test_real_lost_status import command
 from tools.controlplane.cluster import ControlPlane
-
-pytestmark = pytest.mark.soak  # not yet steady on a busy machine: they count calls and wait for whole tenures
 
 
 async def test_show(stage: Stage, control_plane: ControlPlane) -> None:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from plimsoll.allocation.inventory import BLOCKED
 from tests.allocation.stage import Stage
 from tests.eventually import eventually
 from tests.faults.upstream import Json
-
-pytestmark = pytest.mark.soak  # not yet steady on a busy machine: they count calls and wait for whole tenures
 
 
 async def test_what_is_freed_goes_to_the_one_who_waits_for_it(stage: Stage) -> None:

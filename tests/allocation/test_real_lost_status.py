@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
 from click.testing import Result
 
 from tests.allocation.stage import Stage
 from tests.cli.command import plimsoll
 from tests.eventually import eventually
 from tools.controlplane.cluster import ControlPlane
-
-pytestmark = pytest.mark.soak  # not yet steady on a busy machine: they count calls and wait for whole tenures
 
 
 async def command(stage: Stage, control_plane: ControlPlane, *arguments: str) -> Result:

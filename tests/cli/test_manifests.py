@@ -14,7 +14,8 @@ from plimsoll.decision import Controller, Decision, Permission, Reason
 from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, Key, Resource
 from plimsoll.kube.store import View
 from plimsoll.kube.types import KubeObject
-from plimsoll.manifests import Manifest, as_yaml, manifests
+from plimsoll.manifests.objects import Manifest, as_yaml
+from plimsoll.manifests.whole import manifests
 
 
 class Sorting:

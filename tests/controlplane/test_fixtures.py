@@ -46,7 +46,7 @@ def run_pytest(
         check=False,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=280,
     )
 
 
@@ -132,8 +132,24 @@ def test_own_that_fails(new_control_plane):
     assert not Path(f"/proc/{match[1]}").exists()
 
 
-def test_a_failure_on_the_shared_cluster_keeps_its_logs(control_plane: ControlPlane, tmp_path: Path) -> None:
-    done = run_pytest(tmp_path, "def test_shared(control_plane): assert False")
+def test_a_webhook_left_behind_fails_its_own_test_and_logs_are_kept(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    done = run_pytest(
+        tmp_path,
+        """
+KIND = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+
+def test_leaves_one(control_plane):
+    control_plane.request("POST", KIND, {"metadata": {"name": "left-over"}, "webhooks": []})
+
+def test_after_it(control_plane):
+    assert control_plane.request("GET", KIND)["items"] == []
+""",
+    )
+    assert "2 passed, 1 error" in done.stdout, done.stdout
+    assert "ERROR at teardown of test_leaves_one" in done.stdout
+    assert "left behind /apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/left-over" in done.stdout
     (logs,) = re.findall(r"logs of a control plane whose test failed: (\S+)", done.stdout)
     assert (Path(logs) / "etcd.log").exists()
     shutil.rmtree(Path(logs).parent)

@@ -96,3 +96,10 @@ def test_active_is_neither_leaving_nor_finished() -> None:
     assert not active(pod("a", terminating=True))
     assert not active(pod("a", phase="Succeeded"))
     assert not active(pod("a", phase="Failed"))
+
+
+def test_times_ahead_of_our_clock_are_all_alike_and_the_youngest() -> None:
+    ahead = {"b": timedelta(hours=-2), "c": timedelta(hours=-1)}
+    pods = [pod(name, ready_for=age) for name, age in ahead.items()]
+    assert order(*pods, pod("a", ready_for=timedelta(seconds=1))) == ["b", "c", "a"]
+    assert order(pod("c", ready_for=ahead["b"]), pod("b", ready_for=ahead["c"])) == ["b", "c"]

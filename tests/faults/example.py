@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from plimsoll.decision import Action, Blocker, Create, Decision, Delete, Evict, Note, Patch, Permission, Reason, Ref
 from plimsoll.kube.owners import owner_of
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import (
     BY_OWNER,
     CONFIGMAPS,
@@ -25,7 +26,7 @@ from plimsoll.kube.resources import (
     Resource,
 )
 from plimsoll.kube.store import View
-from plimsoll.kube.types import ConfigMap, KubeObject, Pod, Workload
+from plimsoll.kube.types import KubeObject, Pod, Workload
 
 KEEP = "example.plimsoll.dev/keep"
 LEAVE = "example.plimsoll.dev/leave"

@@ -175,14 +175,14 @@ class HoldEvents(Fault):
     """The watch stays open and silent until the test lets its events through; they come in order, and all of them."""
 
     released: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
-    passing: int = 0  # so many events pass first
+    passing: int = 0  # so many events are let through before the others, by `begun`
+    begun: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
 
     def lines(self, call: Call, lines: Lines) -> Lines | None:
         async def held() -> Lines:
             passed = 0
             async for line in lines:
-                if passed >= self.passing:
-                    await self.released.wait()
+                await (self.begun if passed < self.passing else self.released).wait()
                 passed += 1
                 yield line
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
+from tests.eventually import PATIENCE_SECONDS
 from tests.faults.upstream import Direct, Json, RefusedError
 
 Place = tuple[str, str, str]  # collection path, namespace, name
@@ -72,7 +73,7 @@ class History:
                 self._seen[collection].append(Revision(int(version), collection, event["type"], event["object"]))
                 self._changed.set()
 
-    async def caught_up(self, *, seconds: float = 30.0) -> None:
+    async def caught_up(self, *, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until the history holds everything that the API server holds now."""
         for collection in self._collections:
             listing = await self._direct.get(collection)

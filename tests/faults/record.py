@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from tests.eventually import PATIENCE_SECONDS
 from tests.faults.calls import Call
 
 
@@ -92,7 +93,7 @@ class Record:
         """The writes that carry out decisions: not the leases and events of the runtime itself."""
         return self.of(lambda call: call.works, since=since)
 
-    async def until(self, holds: Callable[[Record], bool], *, seconds: float = 30.0) -> None:
+    async def until(self, holds: Callable[[Record], bool], *, seconds: float = PATIENCE_SECONDS) -> None:
         """Wait until a condition on the record holds; the deadline is for a test that has failed."""
         try:
             async with asyncio.timeout(seconds):

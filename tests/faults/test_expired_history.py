@@ -10,10 +10,11 @@ import pytest
 from plimsoll.clock import RealClock
 from plimsoll.kube.client import Client
 from plimsoll.kube.credentials import load_credentials
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.reflector import Reflector
 from plimsoll.kube.resources import CONFIGMAPS, Resource
 from plimsoll.kube.store import Store
-from plimsoll.kube.types import ConfigMap, KubeObject
+from plimsoll.kube.types import KubeObject
 from tests.eventually import eventually
 from tests.faults import answers, invariants
 from tests.faults.faults import Answer, DropBookmarks, EndWatch, Fault
@@ -75,7 +76,7 @@ async def test_a_list_expires_between_two_pages(scene: Scene, times: int) -> Non
         if before is not None and after is None:
             removed.append(before.name)
 
-    async with Client(load_credentials(link.kubeconfig, None), clock=RealClock()) as client:
+    async with Client(load_credentials(link.kubeconfig, None), clock=RealClock(), timeout_seconds=240) as client:
         reflector = Reflector(client, store, RealClock(), namespace=scene.namespace, page_size=2)
         running = asyncio.create_task(reflector.run())
         await eventually(lambda: store.synced)

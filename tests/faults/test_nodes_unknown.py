@@ -11,6 +11,7 @@ import pytest
 
 from plimsoll.config import DisruptionLimits
 from plimsoll.kube.resources import NODES, PODS
+from plimsoll.remembered import KIND, LABEL
 from tests.eventually import eventually
 from tests.faults import answers, invariants
 from tests.faults.faults import Answer, Lens
@@ -90,14 +91,14 @@ async def test_evictions_are_forbidden(scene: Scene) -> None:
     assert [pod["metadata"]["uid"] for pod in await scene.pods("web")] == [pod["metadata"]["uid"] for pod in pods]
 
 
-@pytest.mark.parametrize("first", ["node", "pods"])
+@pytest.mark.parametrize(("first", "restart"), [("node", False), ("pods", False), ("node", True)])
 async def test_pods_lost_with_their_node_count(
-    scene: Scene, kwok_nodes: Callable[[str], list[str]], first: str
+    scene: Scene, kwok_nodes: Callable[[str], list[str]], first: str, restart: bool
 ) -> None:
     """S5: a workload that has just lost three pods with their node is not disrupted further, also once they are back.
 
     When a node dies, the node lifecycle controller reports it and its pods; which of the two is heard first is a matter of
-    chance, because they come over different watches.
+    chance, because they come over different watches. A process that starts later knows of it from memory.
     """
     (node,) = kwok_nodes("1 zone=b prefix=lost")
     pods = await scene.deploy(node=node)
@@ -113,6 +114,10 @@ async def test_pods_lost_with_their_node_count(
     for path in [node_path, *paths]:
         await scene.direct.patch(path, {"metadata": {"annotations": {HELD_UNREADY: None}}})
         await eventually(partial(_is_seen, run, scene, path, ready=True), f"{path} is seen to be back")
+    if restart:
+        await eventually(lambda: _written_down(scene, len(pods)), "the losses are written down")
+        await run.stop()
+        run = await Run.start(scene.proxy, "b", config(scene.namespace, limits=limits))
 
     await scene.ask_to_leave(pods[0])
     await eventually(
@@ -121,6 +126,11 @@ async def test_pods_lost_with_their_node_count(
     assert evictions(scene.record) == []
     await run.stop()
     invariants.destructive_acts_name_a_uid(scene.record)
+
+
+async def _written_down(scene: Scene, pods: int) -> bool:
+    listing = await scene.direct.get(scene.path("configmaps"), {"labelSelector": f"{LABEL}={KIND}"})
+    return sum(len(shard["data"]) for shard in listing["items"]) == pods
 
 
 def _is_seen(run: Run, scene: Scene, path: str, *, ready: bool) -> bool:

@@ -38,6 +38,7 @@ async def test_a_silent_watch_stays_open_and_tells_all_in_the_end(
     scripted: ScriptedServer, to_scripted: Proxy, rules: Rules, record: Record
 ) -> None:
     silence = HoldEvents(passing=1)
+    silence.begun.set()
     rules.add(WATCH_PODS, silence)
     for one in (FIRST, SECOND, THIRD):
         scripted.feed(PODS).put_nowait(one)

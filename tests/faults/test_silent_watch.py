@@ -57,9 +57,10 @@ async def test_what_changed_during_the_silence_is_read_live_before_it_is_acted_o
     scene.rules.add(on("watch", "pods"), silence)
     run.link.drop(on("watch", "pods"))
     await scene.record.until(lambda record: len(record.of(on("watch", "pods"))) >= 2)
-    # The wish reaches the operator; its withdrawal, at once after it, does not.
     await scene.ask_to_leave(pods[0])
     await scene.annotate("pods", pods[0]["metadata"]["name"], {LEAVE: None})
+    # Both have happened; the operator now learns of the wish, and not of its withdrawal.
+    silence.begun.set()
     await eventually(lambda: _wishes(run) == 1, "the operator sees the wish")
     for _ in range(3):
         await run.look()

@@ -22,13 +22,27 @@ from tests.kube.watch_server import WatchServer
 T = TypeVar("T", bound=KubeObject)
 
 
+class StandingClock(PushedClock):
+    """No time passes but what a test pushes."""
+
+    def monotonic(self) -> float:
+        return self.monotonic_offset
+
+    async def sleep(self, seconds: float) -> None:
+        due = self.monotonic() + seconds
+        while self.monotonic() < due:
+            await self._pushed.wait()
+
+
 class Followed(Generic[T]):
     """Runs a reflector while the `async with` lasts, over the real client and a clock that the test can push."""
 
-    def __init__(self, server: WatchServer, resource: Resource[T], **options: Any) -> None:
+    def __init__(
+        self, server: WatchServer, resource: Resource[T], *, clock: PushedClock | None = None, **options: Any
+    ) -> None:
         self.server = server
         self.resource = resource
-        self.clock = PushedClock()
+        self.clock = clock or PushedClock()
         self.client = Client(Credentials(server.url), clock=self.clock, qps=10_000, burst=10_000)
         self.store = Store(resource)
         self.store.listen(self._hear)

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll.kube.queue import URGENT_IN_A_ROW, Queue, ShutDown
+from tests.eventually import PATIENCE_SECONDS
 
 
 async def drain(queue: Queue[str]) -> list[str]:
@@ -122,7 +123,7 @@ async def test_a_cancelled_taker_passes_its_wake_up_on():
     await asyncio.sleep(0)
     queue.add("a")  # wakes the first
     first.cancel()
-    assert await asyncio.wait_for(second, 5) == "a"
+    assert await asyncio.wait_for(second, PATIENCE_SECONDS) == "a"
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["add", "urgent", "after", "retry"])), max_size=30))
@@ -159,7 +160,7 @@ def test_no_key_is_lost_or_handled_twice_at_once(steps: list[tuple[str, str]]):
                 case "retry":
                     queue.retry(key)
             await asyncio.sleep(0)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not queue.idle or queue._timers:
                 await asyncio.sleep(0.001)
         queue.shut_down()

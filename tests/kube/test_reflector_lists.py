@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from plimsoll.kube.resources import NODES, PODS
@@ -167,6 +169,23 @@ async def test_a_list_older_than_what_was_seen_is_refused():
             assert not followed.store.synced
             assert "shown us" in followed.reflector.trouble
 
+            server.lag(PODS, lagging=False)
+            await followed.until_live()
+            assert followed.names() == {"b"}
+
+
+async def test_a_list_older_than_one_that_broke_is_refused():
+    async with WatchServer(PODS) as server:
+        server.create(PODS, "default", "a")
+        server.lag(PODS)
+        server.delete(PODS, "default", "a")
+        new = server.create(PODS, "default", "b")
+        page = {"metadata": {"resourceVersion": server.version, "continue": "more"}, "items": [new]}
+        server.answer(PODS, "list", Answer(200, body=json.dumps(page).encode()))
+        server.answer(PODS, "page", Answer(500))
+        async with Followed(server, PODS) as followed:
+            await followed.until(lambda: followed.reflector.relists["stale"] >= 2, pushing=5.0)
+            assert followed.names() == {"b"}, "the new state was shown, if only in half a list"
             server.lag(PODS, lagging=False)
             await followed.until_live()
             assert followed.names() == {"b"}

@@ -28,7 +28,7 @@ ONLY_API = {"controller-manager": False, "scheduler": False, "kwok": False}
 
 
 def connect(kubeconfig: Path) -> Client:
-    return Client(load_credentials(kubeconfig), clock=RealClock())
+    return Client(load_credentials(kubeconfig), clock=RealClock(), timeout_seconds=240)
 
 
 @asynccontextmanager

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from plimsoll.kube.resources import NODES, PODS
-from tests.kube.followed import Followed
+from plimsoll.kube.types import Pod
+from tests.kube.followed import Followed, StandingClock
 from tests.kube.watch_server import Answer, WatchServer
 
 
@@ -37,7 +41,7 @@ async def test_a_brief_reconnect_does_not_show():
 
 
 async def test_a_watch_that_does_not_come_back_ends_it_and_one_that_does_restores_it():
-    options = {"grace_seconds": 1000.0, "idle_seconds": 1e6}
+    options: dict[str, Any] = {"grace_seconds": 1000.0, "idle_seconds": 1e6}
     async with WatchServer(PODS) as server, Followed(server, PODS, **options) as followed:
         await followed.until_live()
         server.answer(PODS, "watch", *[Answer(500)] * 100_000)
@@ -58,16 +62,38 @@ async def test_a_watch_that_does_not_come_back_ends_it_and_one_that_does_restore
         assert followed.reflector.relists == {"start": 1}
 
 
-async def test_after_a_break_a_bookmark_proves_that_nothing_is_missing():
-    async with WatchServer(PODS) as server, Followed(server, PODS, grace_seconds=1.0) as followed:
+@asynccontextmanager
+async def open_again_after_a_break(server: WatchServer) -> AsyncIterator[Followed[Pod]]:
+    """A view that was lost, with a watch that has just opened again. No time passes by itself."""
+    async with Followed(server, PODS, clock=StandingClock(), grace_seconds=1.0) as followed:
         await followed.until_live()
         server.answer(PODS, "watch", Answer(500))
         server.cut_watches(PODS)
         await followed.until(lambda: "500" in followed.reflector.trouble, pushing=0.1)
         followed.clock.push(1.0)
         await followed.until(lambda: not followed.store.synced)
-        await followed.until(lambda: server[PODS].streams)
+        await followed.until(lambda: server[PODS].streams, pushing=0.1)
+        await followed.settle()
+        yield followed
+
+
+async def test_after_a_break_a_bookmark_proves_that_nothing_is_missing():
+    async with WatchServer(PODS) as server, open_again_after_a_break(server) as followed:
+        assert not followed.store.synced
         server.bookmark(PODS)
+        await followed.until(lambda: followed.store.synced)
+        assert followed.reflector.trouble == ""
+
+
+async def test_after_a_break_what_was_missed_is_waited_for():
+    async with WatchServer(PODS) as server, open_again_after_a_break(server) as followed:
+        for number in range(5):
+            followed.clock.push(0.3)
+            server.create(PODS, "default", f"missed-{number}")
+            await followed.until(followed.equals_server)
+            await followed.settle()
+            assert not followed.store.synced, "as long as events come one after another, there may be more"
+        followed.clock.push(0.6)
         await followed.until(lambda: followed.store.synced)
 
 
@@ -129,8 +155,15 @@ async def test_the_age_is_that_of_the_last_byte():
         assert followed.store.synced
 
 
-async def test_not_after_the_reflector_was_stopped():
+@pytest.mark.parametrize("broken", [False, True])
+async def test_not_after_the_reflector_was_stopped(broken):
     async with WatchServer(PODS) as server:
-        async with Followed(server, PODS) as followed:
+        async with Followed(server, PODS, grace_seconds=1e6) as followed:
             await followed.until_live()
+            if broken:
+                server.answer(PODS, "watch", *[Answer(500)] * 1000)
+                server.cut_watches(PODS)
+                await followed.until(lambda: "500" in followed.reflector.trouble, pushing=0.5)
         assert not followed.store.synced
+        await followed.settle()
+        assert not [task for task in asyncio.all_tasks() if "grace" in repr(task)], "its timers are stopped, too"

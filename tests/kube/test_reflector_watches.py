@@ -139,6 +139,16 @@ async def test_a_bookmark_is_not_an_object():
             assert followed.names() == {"a"}
 
 
+async def test_a_bookmark_from_the_past_is_not_believed():
+    async with WatchServer(PODS) as server, Followed(server, PODS) as followed:
+        await followed.until_live()
+        server.create(PODS, "default", "a")
+        await followed.until(followed.equals_server)
+        server.say(PODS, b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}')
+        await followed.until(lambda: followed.reflector.events == 2)
+        assert followed.store.resource_version == server.version
+
+
 async def test_what_is_no_watch_event_ends_the_watch_and_not_the_reflector():
     async with WatchServer(PODS) as server, Followed(server, PODS) as followed:
         await followed.until_live()

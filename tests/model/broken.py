@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from plimsoll.allocation.containers import StatusCondition, WekaContainer
+from plimsoll.allocation.containers import WekaContainer
 from plimsoll.allocation.leases import NONCE
 from plimsoll.allocation.marks import PROPOSED, without
 from plimsoll.allocation.plan import Assignment
 from plimsoll.allocation.protocol import step
 from plimsoll.allocation.tenure import BATCH, Clearing, Proposing, State, Verifying
 from plimsoll.conversation import Answer, Answered, Found, ListAll, Reply, Request
-from plimsoll.kube.types import Lease, LeaseSpec, Metadata
+from plimsoll.kube.records import Lease, LeaseSpec
+from plimsoll.kube.types import Metadata
 from tests.model.world import MOMENT, Rules, Running, Store
 
 
@@ -76,7 +77,7 @@ def operator_name(rules: Rules, operator: Running) -> str:
 
 
 def _imagined(one: Assignment) -> WekaContainer:
-    proposal = StatusCondition(PROPOSED, "True", "Proposed", one.proposal.text)
+    proposal = {"type": PROPOSED, "status": "True", "reason": "Proposed", "message": one.proposal.text}
     status = structs.replace(one.container.status, conditions=(*one.container.conditions, proposal))
     return structs.replace(one.container, status=status)
 

@@ -14,7 +14,7 @@ from plimsoll.allocation.places import WEKA_CONTAINERS
 from plimsoll.conversation import Write
 from plimsoll.decision import Create, Delete, Patch
 from plimsoll.kube.codec import decode
-from plimsoll.kube.types import Lease
+from plimsoll.kube.records import Lease
 
 Json = dict[str, Any]
 T = TypeVar("T")

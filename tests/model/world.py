@@ -31,7 +31,7 @@ from plimsoll.conversation import (
     Together,
 )
 from plimsoll.kube.lease import LeaseTimes
-from plimsoll.kube.types import Lease
+from plimsoll.kube.records import Lease
 from tests.model.server import ABSENT, Json, Server, kind_of, name_of
 
 NODE = "n1"

@@ -19,8 +19,9 @@ from plimsoll.config.nodegroups import NodeGroups
 from plimsoll.config.providers import Kwok, KwokOffering
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import NotFound
+from plimsoll.kube.records import Event
 from plimsoll.kube.resources import DEPLOYMENTS, EVENTS, NODES, PODS
-from plimsoll.kube.types import Event, Node, Pod
+from plimsoll.kube.types import Node, Pod
 from plimsoll.metrics import Metrics
 from plimsoll.nodegroups.controller import NodeGroupController
 from plimsoll.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode

@@ -17,7 +17,6 @@ from plimsoll.config import (
     Controllers,
     DisruptionLimits,
     Kubernetes,
-    LeaderElection,
     Placement,
     Webhook,
     WorkloadTiming,
@@ -34,20 +33,18 @@ from plimsoll.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
 from plimsoll.web.placement_webhook import placement_webhook
 from tests.eventually import eventually
 from tests.faults.history import History, Revision, State
-from tests.placement.webhook_cluster import Running, asked, registered, template
+from tests.placement.webhook_cluster import ELECTION, Running, asked, registered, selector, template
 from tools.controlplane.cluster import ControlPlane
 
 SPOT, ON_DEMAND = CapacityClass.SPOT, CapacityClass.ON_DEMAND
 RULES = ClassRules()
-ELECTION = LeaderElection(
-    lease_duration=timedelta(seconds=15), renew_deadline=timedelta(seconds=10), retry_period=timedelta(milliseconds=100)
-)
 # A test of a hundred moves must not wait for tomorrow; what limits do is shown without a cluster.
 MANY = DisruptionLimits(per_workload=1000, per_cluster=1000)
 
 
 def config(
     home: str,
+    namespace: str,
     *,
     cooldown: timedelta = timedelta(0),
     enabled: tuple[Any, ...] = ("placement",),
@@ -55,6 +52,7 @@ def config(
     **placement: Any,
 ) -> Config:
     moving = {"max_migrations": 1000, "max_migrations_per_cluster": 1000, **placement}
+    moving.setdefault("namespace_selector", selector(namespace))
     timing = WorkloadTiming(cooldown_period=cooldown, disruption_retry_interval=timedelta(seconds=1))
     return Config(
         operator=OperatorConfig(namespace=home, audit_log="", leader_election=ELECTION, disruption_limits=limits),
@@ -145,7 +143,7 @@ class Workload:
         found = Counter(nodes[pod.spec.node_name] for pod in await self.pods() if pod.ready)
         return {SPOT: found[SPOT], ON_DEMAND: found[ON_DEMAND]}
 
-    async def settled(self, spot: int, on_demand: int, *, seconds: float = 60.0) -> None:
+    async def settled(self, spot: int, on_demand: int, *, seconds: float = 120.0) -> None:
         """Every pod is ready, on the class where it should be, and none too many is there."""
 
         async def is_settled() -> bool:

@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
+from plimsoll.kube.budgets import PodDisruptionBudget
 from plimsoll.kube.codec import convert
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import (
     BUDGETS,
     CLAIMS,
@@ -23,18 +25,7 @@ from plimsoll.kube.resources import (
     Resource,
 )
 from plimsoll.kube.store import Store, View
-from plimsoll.kube.types import (
-    ConfigMap,
-    Deployment,
-    KubeObject,
-    Namespace,
-    Node,
-    NodeStatus,
-    Pod,
-    PodDisruptionBudget,
-    ReplicaSet,
-    StatefulSet,
-)
+from plimsoll.kube.types import Deployment, KubeObject, Namespace, Node, NodeStatus, Pod, ReplicaSet, StatefulSet
 from plimsoll.placement.controller import PlacementController, PlacementDecision
 from plimsoll.placement.distribution import CapacityClass
 from plimsoll.placement.holdback import Holdback

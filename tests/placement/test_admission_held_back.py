@@ -7,8 +7,9 @@ from datetime import timedelta
 import msgspec
 
 from plimsoll.kube.codec import convert
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.store import Store, View
-from plimsoll.kube.types import ConfigMap, Deployment, StatefulSet
+from plimsoll.kube.types import Deployment, StatefulSet
 from plimsoll.placement.admission import Admission, Assigned
 from plimsoll.placement.holdback import Holdback, shard_name
 from plimsoll.placement.marks import Why

@@ -24,12 +24,11 @@ SPREAD = {
 
 
 async def test_share_minimum_and_zones_are_right_at_each_stop_without_a_migration(
-    control_plane: ControlPlane, client: Client, namespace: str, kwok_nodes: Callable[[str], list[str]]
+    control_plane: ControlPlane, client: Client, namespace: str, home: str, kwok_nodes: Callable[[str], list[str]]
 ):
     for zone in "abc":
         kwok_nodes(f"1 zone={zone} class=spot"), kwok_nodes(f"1 zone={zone} class=on-demand")
-    home = control_plane.add_namespace()
-    settings = config(home, enabled=("placement", "deletion-cost"))
+    settings = config(home, namespace, enabled=("placement", "deletion-cost"))
     annotations = {**asking(60, 3), "pod-deletion-cost.lablabs.io/enabled": "true"}
     async with operating(control_plane, namespace, settings) as running:
         web = Workload(client, namespace, "web")

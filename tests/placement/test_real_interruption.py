@@ -17,14 +17,13 @@ TAINT = {"key": "aws-node-termination-handler/spot-itn", "effect": "NoSchedule"}
 
 
 async def test_replacements_come_up_before_the_node_goes_and_the_minimum_stays(
-    control_plane: ControlPlane, client: Client, namespace: str, kwok_nodes: Callable[[str], list[str]]
+    control_plane: ControlPlane, client: Client, namespace: str, home: str, kwok_nodes: Callable[[str], list[str]]
 ):
     spot = kwok_nodes("4 zone=a class=spot")
     on_demand = set(kwok_nodes("2 zone=a class=on-demand"))
-    home = control_plane.add_namespace()
     pods = f"/api/v1/namespaces/{namespace}/pods"
     async with (
-        operating(control_plane, namespace, config(home)) as running,
+        operating(control_plane, namespace, config(home, namespace)) as running,
         Direct(Upstream.from_kubeconfig(control_plane.kubeconfig)) as direct,
     ):
         web = await Workload(client, namespace, "web").create(12, asking(75, 3))

@@ -41,11 +41,10 @@ EXAMPLES = {  # replicas, percentage, minimum: of both documents
 
 
 async def test_each_example_of_the_documents_from_creation_to_settled_and_scaled_up_and_down(
-    control_plane: ControlPlane, client: Client, namespace: str, kwok_nodes: AddNodes
+    control_plane: ControlPlane, client: Client, namespace: str, home: str, kwok_nodes: AddNodes
 ):
     kwok_nodes("2 zone=a class=spot"), kwok_nodes("2 zone=a class=on-demand")
-    home = control_plane.add_namespace()
-    async with operating(control_plane, namespace, config(home)) as running:
+    async with operating(control_plane, namespace, config(home, namespace)) as running:
         made = {}
         for name, (replicas, percentage, minimum) in EXAMPLES.items():
             made[name] = await Workload(client, namespace, name).create(replicas, asking(percentage, minimum))
@@ -60,15 +59,14 @@ async def test_each_example_of_the_documents_from_creation_to_settled_and_scaled
 
 
 async def test_from_seventy_to_thirty_percent_of_a_hundred_under_a_budget_once_the_window_opens(
-    control_plane: ControlPlane, client: Client, namespace: str, kwok_nodes: AddNodes
+    control_plane: ControlPlane, client: Client, namespace: str, home: str, kwok_nodes: AddNodes
 ):
     kwok_nodes("2 zone=a class=spot"), kwok_nodes("2 zone=a class=on-demand")
-    home = control_plane.add_namespace()
     later = (datetime.now(UTC) + timedelta(hours=12)).hour
     closed = {SCHEDULE: f"0 {later} * * *", DURATION: "1h"}
     pods = f"/api/v1/namespaces/{namespace}/pods"
     async with (
-        operating(control_plane, namespace, config(home, moving_percentage=10)) as running,
+        operating(control_plane, namespace, config(home, namespace, moving_percentage=10)) as running,
         Direct(Upstream.from_kubeconfig(control_plane.kubeconfig)) as direct,
     ):
         web = await Workload(client, namespace, "web").create(100, {**asking(70, 5), **closed})
@@ -90,11 +88,10 @@ async def test_from_seventy_to_thirty_percent_of_a_hundred_under_a_budget_once_t
 
 
 async def test_a_rollout_in_the_middle_of_it_comes_first_and_all_ends_well(
-    control_plane: ControlPlane, client: Client, namespace: str, kwok_nodes: AddNodes
+    control_plane: ControlPlane, client: Client, namespace: str, home: str, kwok_nodes: AddNodes
 ):
     kwok_nodes("2 zone=a class=spot"), kwok_nodes("2 zone=a class=on-demand")
-    home = control_plane.add_namespace()
-    async with operating(control_plane, namespace, config(home)) as running:
+    async with operating(control_plane, namespace, config(home, namespace)) as running:
         web = await Workload(client, namespace, "web").create(12, asking(100))
         await web.settled(12, 0)
         await web.annotate({SPOT_PERCENTAGE: "25%"})
@@ -109,11 +106,10 @@ async def test_a_rollout_in_the_middle_of_it_comes_first_and_all_ends_well(
 
 
 async def test_a_restart_in_the_middle_of_a_cooldown_does_not_shorten_it(
-    control_plane: ControlPlane, client: Client, namespace: str, kwok_nodes: AddNodes
+    control_plane: ControlPlane, client: Client, namespace: str, home: str, kwok_nodes: AddNodes
 ):
     kwok_nodes("2 zone=a class=spot"), kwok_nodes("2 zone=a class=on-demand")
-    home = control_plane.add_namespace()
-    settings = config(home, cooldown=timedelta(hours=1))
+    settings = config(home, namespace, cooldown=timedelta(hours=1))
     async with operating(control_plane, namespace, settings) as running:
         web = await Workload(client, namespace, "web").create(6, asking(100))
         await web.settled(6, 0)
@@ -132,12 +128,11 @@ async def test_a_restart_in_the_middle_of_a_cooldown_does_not_shorten_it(
 
 
 async def test_a_successor_goes_on_where_the_leader_stopped(
-    control_plane: ControlPlane, client: Client, namespace: str, kwok_nodes: AddNodes
+    control_plane: ControlPlane, client: Client, namespace: str, home: str, kwok_nodes: AddNodes
 ):
     """Two operators at once, and the one that leads stops in the middle of a rebalance."""
     kwok_nodes("2 zone=a class=spot"), kwok_nodes("2 zone=a class=on-demand")
-    home = control_plane.add_namespace()
-    async with operating(control_plane, namespace, config(home)) as first:
+    async with operating(control_plane, namespace, config(home, namespace)) as first:
         web = await Workload(client, namespace, "web").create(12, asking(100))
         await web.settled(12, 0)
         standby = asyncio.create_task(_follow(control_plane, namespace, home, web))
@@ -148,19 +143,18 @@ async def test_a_successor_goes_on_where_the_leader_stopped(
 
 
 async def _follow(control_plane: ControlPlane, namespace: str, home: str, web: Workload) -> None:
-    async with operating(control_plane, namespace, config(home), "two"):
+    async with operating(control_plane, namespace, config(home, namespace), "two"):
         await web.settled(3, 9)
 
 
 async def test_spot_runs_short_and_comes_back(
-    control_plane: ControlPlane, client: Client, namespace: str, kwok_nodes: AddNodes
+    control_plane: ControlPlane, client: Client, namespace: str, home: str, kwok_nodes: AddNodes
 ):
     spot = kwok_nodes("2 zone=a class=spot")
     kwok_nodes("2 zone=a class=on-demand")
     await cordon(client, spot, closed=True)
-    home = control_plane.add_namespace()
     clock = PushedClock()
-    settings = config(home, spot_fallback_after=timedelta(seconds=1))
+    settings = config(home, namespace, spot_fallback_after=timedelta(seconds=1))
     async with operating(control_plane, namespace, settings, clock=clock) as running:
         web = await Workload(client, namespace, "web").create(10, asking(60, 2))
         await web.settled(0, 10)
@@ -173,13 +167,12 @@ async def test_spot_runs_short_and_comes_back(
 
 
 async def test_a_stateful_set_has_each_class_in_its_place(
-    control_plane: ControlPlane, client: Client, namespace: str, kwok_nodes: AddNodes
+    control_plane: ControlPlane, client: Client, namespace: str, home: str, kwok_nodes: AddNodes
 ):
     """It ran on on-demand nodes alone before it was managed; the highest ordinals move first, and the template stays."""
     spot = kwok_nodes("2 zone=a class=spot")
     kwok_nodes("2 zone=a class=on-demand")
     await cordon(client, spot, closed=True)
-    home = control_plane.add_namespace()
     pods = f"/api/v1/namespaces/{namespace}/pods"
     db = await Workload(client, namespace, "db", stateful=True).create(
         6, {}, serviceName="db", podManagementPolicy="Parallel"
@@ -188,7 +181,7 @@ async def test_a_stateful_set_has_each_class_in_its_place(
     await cordon(client, spot, closed=False)
     revision = (await client.get(db.kind, namespace, "db")).status.update_revision
     async with (
-        operating(control_plane, namespace, config(home)) as running,
+        operating(control_plane, namespace, config(home, namespace)) as running,
         Direct(Upstream.from_kubeconfig(control_plane.kubeconfig)) as direct,
         History(direct, [pods]) as history,
     ):

@@ -11,8 +11,11 @@ from plimsoll.assembly import controllers, placement_settings
 from plimsoll.config import Config
 from plimsoll.config.load import Flag, load
 from plimsoll.config.sources import ConfigurationError
+from plimsoll.kube.codec import convert
+from plimsoll.kube.types import Namespace
 from plimsoll.placement.controller import PlacementController
 from plimsoll.placement.distribution import Target
+from plimsoll.placement.next_action import NextAction
 from plimsoll.placement.settings import PlacementSettings
 from plimsoll.placement.workload import INVALID
 from tests import build
@@ -20,6 +23,7 @@ from tests.placement.scene import Scene, codes, evicted, spot_node
 
 
 def configured(**keys: str) -> Config:
+    keys = {"webhook__mode": "url", **keys}
     flags = [Flag(key.replace("__", "."), text, "--set") for key, text in keys.items()]
     return load(flags=[*flags, Flag("controllers.enabled", "placement", "--set")]).config
 
@@ -33,6 +37,10 @@ def scene(*, running: tuple[int, int] = (3, 7), keys: dict[str, str] | None = No
     made.controller = controller
     made.running(*running)
     return made
+
+
+def build_namespace(labels: dict[str, str]) -> Namespace:
+    return convert({"metadata": build.metadata("default", "", labels=labels)}, Namespace)
 
 
 def test_the_defaults_are_those_of_the_settings():
@@ -146,6 +154,37 @@ def test_disruption_window():
 def test_a_window_that_makes_no_sense_is_refused_at_the_start(keys: dict[str, str]):
     with pytest.raises(ConfigurationError, match=r"operator\.disruptionWindow"):
         controllers(configured(**{f"operator__disruptionWindow__{key}": text for key, text in keys.items()}))
+
+
+def test_webhook_mode():
+    """Without a webhook nothing is moved to anywhere; it is said what would be."""
+    assert evicted(scene().decide())
+    found = scene(keys={"webhook__mode": "off"})
+    decision = found.decide()
+    assert (codes(decision), evicted(decision)) == (["NoWebhook"], [])
+    assert "webhook.mode" in decision.reason.message
+    assert (decision.action, decision.target) == (NextAction.MIGRATE_TO_SPOT, Target(6, 4))
+
+
+def test_namespace_selector():
+    found = scene(keys={"placement__namespaceSelector": "placement=managed,team=a"})
+    for labels in ({}, {"placement": "managed"}, {"placement": "other", "team": "a"}):
+        found.add(build_namespace(labels))
+        decision = found.decide()
+        assert (decision.reason.code, decision.target, decision.actions) == ("NamespaceNotSelected", None, ())
+        assert "namespace default" in decision.reason.message
+    found.add(build_namespace({"placement": "managed", "team": "a", "more": "x"}))
+    assert evicted(found.decide())
+
+
+def test_a_namespace_that_is_not_in_view_is_not_selected():
+    decision = scene(keys={"placement__namespaceSelector": "placement=managed"}).decide()
+    assert decision.reason.code == "NamespaceNotSelected"
+
+
+def test_a_namespace_selector_that_is_none_is_refused_at_the_start():
+    with pytest.raises(ConfigurationError, match=r"placement\.namespaceSelector"):
+        controllers(configured(placement__namespaceSelector="managed"))
 
 
 def test_where_memory_is_kept():

@@ -17,7 +17,7 @@ from plimsoll.placement.webhook_configuration import URL_CONFIGURATION, webhooks
 from plimsoll.web.certificates import VALID_FOR, make_certificate, serving_context
 from plimsoll.web.registration import WEBHOOK_CONFIGURATIONS
 from tests.eventually import eventually
-from tests.placement.webhook_cluster import deploy, pods_of, split
+from tests.placement.webhook_cluster import deploy, only, pods_of, split
 from tools.controlplane.cluster import ControlPlane
 
 
@@ -58,7 +58,7 @@ async def test_pods_start_all_the_same(control_plane: ControlPlane, client: Clie
     authority, certificate, key = make_certificate(["127.0.0.1"], made)
     async with server(serving_context(certificate, key)) as port:
         where = {"url": f"https://127.0.0.1:{port}/mutate", "caBundle": base64.b64encode(authority).decode()}
-        hooks = webhooks(where, operator_namespace="home", timeout_seconds=2)
+        hooks = webhooks(where, operator_namespace="home", timeout_seconds=2, namespace_labels=only(namespace))
         body = {"metadata": {"name": URL_CONFIGURATION}, "webhooks": hooks}
         configured = await client.create(WEBHOOK_CONFIGURATIONS, "", body)
         try:

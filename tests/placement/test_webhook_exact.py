@@ -14,9 +14,10 @@ from tools.controlplane.cluster import ControlPlane
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", CustomObject)
 
 
-async def test_a_burst_from_several_replica_sets_is_exact(control_plane: ControlPlane, client: Client, namespace: str):
-    home = control_plane.add_namespace()
-    async with operating(control_plane, config(home)) as running:
+async def test_a_burst_from_several_replica_sets_is_exact(
+    control_plane: ControlPlane, client: Client, namespace: str, home: str
+):
+    async with operating(control_plane, config(home, namespace)) as running:
         await registered(client)
         await asked(running, client, namespace)
         sizes = {"a": (400, 70, 0), "b": (300, 33, 5), "c": (200, 100, 50), "d": (100, 70, 0)}
@@ -33,12 +34,11 @@ async def test_a_burst_from_several_replica_sets_is_exact(control_plane: Control
 
 
 async def test_refusals_by_a_quota_in_between_change_nothing(
-    control_plane: ControlPlane, client: Client, namespace: str
+    control_plane: ControlPlane, client: Client, namespace: str, home: str
 ):
-    home = control_plane.add_namespace()
     body = {"metadata": {"name": "tight"}, "spec": {"hard": {"pods": "13"}}}
     quota = await client.create(QUOTAS, namespace, body)
-    async with operating(control_plane, config(home)) as running:
+    async with operating(control_plane, config(home, namespace)) as running:
         await registered(client)
         await asked(running, client, namespace)
         sizes = {"a": (40, 70, 0), "b": (30, 33, 5)}

@@ -24,6 +24,7 @@ from tests.placement.webhook_cluster import (
     asked,
     config,
     deploy,
+    only,
     operating,
     pods_of,
     registered,
@@ -37,18 +38,18 @@ from tools.controlplane.cluster import ControlPlane
 LABELS = {"operation": "CREATE", "resource_kind": "Pod"}
 
 
-def left_behind(home: str) -> dict[str, Any]:
+def left_behind(home: str, namespace: str) -> dict[str, Any]:
     """What a process that crashed has registered."""
-    hooks = webhooks({"url": "https://127.0.0.1:9/mutate"}, operator_namespace=home, timeout_seconds=1)
+    where = {"url": "https://127.0.0.1:9/mutate"}
+    hooks = webhooks(where, operator_namespace=home, timeout_seconds=1, namespace_labels=only(namespace))
     return {"metadata": {"name": URL_CONFIGURATION, "annotations": {REGISTERED_BY: "crashed"}}, "webhooks": hooks}
 
 
 async def test_registered_while_it_runs_and_gone_afterwards_and_a_stale_one_replaced(
-    control_plane: ControlPlane, client: Client, namespace: str
+    control_plane: ControlPlane, client: Client, namespace: str, home: str
 ):
-    home = control_plane.add_namespace()
-    await client.create(WEBHOOK_CONFIGURATIONS, "", left_behind(home))
-    async with operating(control_plane, config(home)) as running:
+    await client.create(WEBHOOK_CONFIGURATIONS, "", left_behind(home, namespace))
+    async with operating(control_plane, config(home, namespace)) as running:
         await registered(client)
         found = await client.get(WEBHOOK_CONFIGURATIONS, "", URL_CONFIGURATION)
         (hook,) = found.webhooks
@@ -62,10 +63,9 @@ async def test_registered_while_it_runs_and_gone_afterwards_and_a_stale_one_repl
 
 
 async def test_pods_that_no_replica_set_or_stateful_set_creates_are_not_even_asked_about(
-    control_plane: ControlPlane, client: Client, namespace: str
+    control_plane: ControlPlane, client: Client, namespace: str, home: str
 ):
-    home = control_plane.add_namespace()
-    async with operating(control_plane, config(home)) as running:
+    async with operating(control_plane, config(home, namespace)) as running:
         await registered(client)
         await asked(running, client, namespace)
 
@@ -85,10 +85,9 @@ async def test_pods_that_no_replica_set_or_stateful_set_creates_are_not_even_ask
 
 
 async def test_a_stateful_sets_pods_get_the_class_of_their_place(
-    control_plane: ControlPlane, client: Client, namespace: str
+    control_plane: ControlPlane, client: Client, namespace: str, home: str
 ):
-    home = control_plane.add_namespace()
-    async with operating(control_plane, config(home)) as running:
+    async with operating(control_plane, config(home, namespace)) as running:
         await registered(client)
         await asked(running, client, namespace)
         annotations = {
@@ -117,20 +116,19 @@ async def test_a_stateful_sets_pods_get_the_class_of_their_place(
 
 
 async def test_a_follower_forwards_to_the_leader_whose_address_is_on_the_lease(
-    control_plane: ControlPlane, client: Client, namespace: str
+    control_plane: ControlPlane, client: Client, namespace: str, home: str
 ):
-    home = control_plane.add_namespace()
-    async with operating(control_plane, config(home), "leader") as leader:
+    async with operating(control_plane, config(home, namespace), "leader") as leader:
         await registered(client, "leader")
         lease = await client.get(LEASES, home, "plimsoll-leader")
         assert leader.server is not None
         assert lease.annotations[ADDRESS] == f"127.0.0.1:{leader.server.port}"
-        async with operating(control_plane, config(home), "follower") as follower:
+        async with operating(control_plane, config(home, namespace), "follower") as follower:
             await eventually(lambda: follower.operator.not_ready() is None)
             assert follower.server is not None
             secret = await client.get(SECRETS, home, SECRET)
             where = {"url": f"https://127.0.0.1:{follower.server.port}/mutate", "caBundle": secret.data["ca.crt"]}
-            hooks = webhooks(where, operator_namespace=home, timeout_seconds=30)
+            hooks = webhooks(where, operator_namespace=home, timeout_seconds=30, namespace_labels=only(namespace))
             # Asked before the leader itself is, because of its name; the leader then recognises its own answer.
             body = {"metadata": {"name": "follower"}, "webhooks": hooks}
             first = await client.create(WEBHOOK_CONFIGURATIONS, "", body)
@@ -149,15 +147,14 @@ async def test_a_follower_forwards_to_the_leader_whose_address_is_on_the_lease(
 
 
 async def test_in_the_cluster_the_leader_keeps_the_ca_bundle_of_what_was_installed(
-    control_plane: ControlPlane, client: Client, namespace: str
+    control_plane: ControlPlane, client: Client, namespace: str, home: str
 ):
-    home = control_plane.add_namespace()
-    hooks = webhooks(service_client(home), operator_namespace=home, timeout_seconds=1)
+    hooks = webhooks(service_client(home), operator_namespace=home, timeout_seconds=1, namespace_labels=only(namespace))
     body = {"metadata": {"name": SERVICE_CONFIGURATION}, "webhooks": hooks}
     installed = await client.create(WEBHOOK_CONFIGURATIONS, "", body)
-    await client.create(WEBHOOK_CONFIGURATIONS, "", left_behind(home))
+    await client.create(WEBHOOK_CONFIGURATIONS, "", left_behind(home, namespace))
     try:
-        async with operating(control_plane, config(home, mode="service")):
+        async with operating(control_plane, config(home, namespace, mode="service")):
 
             async def trusted() -> bool:
                 found = await client.get(WEBHOOK_CONFIGURATIONS, "", SERVICE_CONFIGURATION)
@@ -172,10 +169,11 @@ async def test_in_the_cluster_the_leader_keeps_the_ca_bundle_of_what_was_install
         await client.delete(WEBHOOK_CONFIGURATIONS, "", SERVICE_CONFIGURATION, uid=installed.uid)
 
 
-async def test_switched_off_it_takes_away_what_a_crash_left_behind(control_plane: ControlPlane, client: Client):
-    home = control_plane.add_namespace()
-    await client.create(WEBHOOK_CONFIGURATIONS, "", left_behind(home))
-    async with operating(control_plane, config(home, mode="off")) as running:
+async def test_switched_off_it_takes_away_what_a_crash_left_behind(
+    control_plane: ControlPlane, client: Client, namespace: str, home: str
+):
+    await client.create(WEBHOOK_CONFIGURATIONS, "", left_behind(home, namespace))
+    async with operating(control_plane, config(home, namespace, mode="off")) as running:
         assert running.server is None
 
         async def gone() -> bool:
@@ -185,12 +183,11 @@ async def test_switched_off_it_takes_away_what_a_crash_left_behind(control_plane
 
 
 async def test_read_only_registers_nothing_serves_nothing_and_writes_nothing(
-    control_plane: ControlPlane, client: Client, namespace: str
+    control_plane: ControlPlane, client: Client, namespace: str, home: str
 ):
-    home = control_plane.add_namespace()
-    stale = await client.create(WEBHOOK_CONFIGURATIONS, "", left_behind(home))
+    stale = await client.create(WEBHOOK_CONFIGURATIONS, "", left_behind(home, namespace))
     try:
-        settings: Config = config(home, read_only=True)
+        settings: Config = config(home, namespace, read_only=True)
         async with operating(control_plane, settings) as running:
             await eventually(lambda: running.operator.not_ready() is None)
             assert running.server is None
@@ -209,3 +206,15 @@ async def test_read_only_registers_nothing_serves_nothing_and_writes_nothing(
         raise AssertionError("a Secret was made in read-only mode")
     finally:
         await client.delete(WEBHOOK_CONFIGURATIONS, "", URL_CONFIGURATION, uid=stale.uid)
+
+
+async def test_a_leader_without_a_webhook_takes_its_predecessors_address_off_the_lease(
+    control_plane: ControlPlane, client: Client, namespace: str, home: str
+):
+    async with operating(control_plane, config(home, namespace), "one") as one:
+        await eventually(lambda: one.operator.leading)
+    async with operating(control_plane, config(home, namespace, mode="off"), "two") as two:
+        await eventually(lambda: two.operator.leading)
+        lease = await client.get(LEASES, home, "plimsoll-leader")
+        assert lease.spec.holder_identity == "two"
+        assert ADDRESS not in lease.annotations

@@ -14,6 +14,7 @@ from plimsoll.web.certificate_sources import CertificateInSecret
 from plimsoll.web.certificates import RENEWED_BEFORE, SETTLES_IN, VALID_FOR
 from plimsoll.web.registration import WEBHOOK_CONFIGURATIONS, Registrar, UrlRegistration
 from tests.clocks import PushedClock
+from tests.placement.webhook_cluster import only
 
 HOSTS = ("plimsoll-webhook.home.svc", "127.0.0.1")
 
@@ -33,7 +34,7 @@ async def test_a_new_authority_is_in_the_configuration_before_its_certificate_is
     follower = CertificateInSecret(client, clock, namespace=namespace, hosts=HOSTS)
     registration = UrlRegistration(
         client, identity="one", url="https://127.0.0.1:9/mutate",
-        webhooks=lambda where: webhooks(where, operator_namespace=namespace, timeout_seconds=1),
+        webhooks=lambda where: webhooks(where, operator_namespace=namespace, timeout_seconds=1, namespace_labels=only(namespace)),
     )  # fmt: skip
     registrar = Registrar(clock, registration, source, leading=lambda: True, ready=lambda: True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.kube.resources import BUDGETS, NAMESPACES, NODES, PODS, REPLICASETS, Key
+from plimsoll.kube.resources import BUDGETS, DEPLOYMENTS, NAMESPACES, NODES, PODS, REPLICASETS, Key
 from plimsoll.placement.distribution import Target
 from plimsoll.placement.settings import PlacementSettings
 from plimsoll.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
@@ -137,3 +137,18 @@ def test_a_workload_that_says_nothing_is_never_looked_at():
     view = scene.view()
     pod = next(iter(view[PODS]))
     assert list(scene.controller.keys(PODS, pod, view)) == []
+
+
+@pytest.mark.parametrize("excluded", ["kube-system", "plimsoll-system"])
+def test_namespaces_whose_pods_the_api_server_does_not_ask_about_are_left_alone(excluded: str):
+    web = build.deployment("web", namespace=excluded, replicas=3, annotations={ENABLED: "true", SPOT_PERCENTAGE: "50%"})
+    scene = Scene()
+    scene.objects[DEPLOYMENTS] = [web]
+    decision = scene.controller.decide(Key("Deployment", excluded, "web"), scene.view(), scene.now)
+    assert (decision.reason.code, decision.target, decision.actions) == ("NamespaceExcluded", None, ())
+
+
+def test_a_label_of_a_namespace_concerns_its_workloads():
+    scene = Scene()
+    changed = namespace({})
+    assert list(scene.controller.keys(NAMESPACES, changed, scene.view())) == [KEY]

@@ -13,7 +13,9 @@ from msgspec.structs import replace
 
 from plimsoll.decision import Create, DisruptionLimits, Evict, Patch
 from plimsoll.disruption import Disruption, DisruptionLedger, never_ran
+from plimsoll.kube.budgets import PodDisruptionBudget
 from plimsoll.kube.codec import convert
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import (
     BUDGETS,
     BY_NODE,
@@ -29,7 +31,7 @@ from plimsoll.kube.resources import (
     Key,
 )
 from plimsoll.kube.store import View
-from plimsoll.kube.types import ConfigMap, Deployment, Node, Pod, PodDisruptionBudget, ReplicaSet
+from plimsoll.kube.types import Deployment, Node, Pod, ReplicaSet
 from plimsoll.placement.controller import PlacementController, PlacementDecision
 from plimsoll.placement.counting import count_of_replica_set, pods_of, replicas
 from plimsoll.placement.distribution import CapacityClass, Target

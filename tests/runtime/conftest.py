@@ -16,5 +16,5 @@ from tools.controlplane.cluster import ControlPlane
 @pytest.fixture
 async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
     credentials = load_credentials(Path(control_plane.kubeconfig))
-    async with Client(credentials, clock=RealClock(), qps=1000, burst=1000) as made:
+    async with Client(credentials, clock=RealClock(), qps=1000, burst=1000, timeout_seconds=240) as made:
         yield made

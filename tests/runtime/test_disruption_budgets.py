@@ -8,9 +8,10 @@ import pytest
 
 from plimsoll.decision import Blocker, DisruptionLimits
 from plimsoll.disruption import Disruption, DisruptionLedger
+from plimsoll.kube.budgets import PodDisruptionBudget
 from plimsoll.kube.resources import BUDGETS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Key
 from plimsoll.kube.store import View
-from plimsoll.kube.types import Deployment, Pod, PodDisruptionBudget, ReplicaSet
+from plimsoll.kube.types import Deployment, Pod, ReplicaSet
 from tests import build
 
 WEB = Key("Deployment", "default", "web")

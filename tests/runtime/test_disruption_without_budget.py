@@ -154,3 +154,14 @@ def test_a_lost_nodes_pods_count_whether_or_not_they_were_heard_of_first():
     book = ledger()
     book.node_lost((pods[0], unready, daemon, pending), view(deployment, replica_set, pods), 0.0)
     assert sorted(disruption.pod for disruption in book.recent(1.0)) == ["default/web-1-0", "default/web-1-9"]
+
+
+def test_what_another_tenure_did_counts_without_reopening_a_ledger_whose_own_tenure_is_over():
+    deployment, replica_set, pods = workload()
+    seen = view(deployment, replica_set, pods)
+    book = ledger()
+    book.close()
+    book.learn([Disruption(WEB, f"default/{pods[1].name}", pods[1].uid, at=0.0)])
+    assert refusal(book, pods[0], seen) == "MemoryNotRead"
+    book.recall(())
+    assert refusal(book, pods[0], seen) == "OwnerDisrupted"

@@ -13,7 +13,7 @@ import pytest
 from plimsoll.act import Door, Outcome
 from plimsoll.audit import AuditTrail
 from plimsoll.decision import Action, Create, Decision, Delete, DisruptionLimits, Evict, Note, Patch, Reason, Ref
-from plimsoll.disruption import DisruptionLedger
+from plimsoll.disruption import Disruption, DisruptionLedger
 from plimsoll.freshness import OwnWrites
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import NotFound
@@ -246,6 +246,22 @@ async def test_an_eviction_is_written_down_before_it_is_sent(stage: Stage, kwok_
     kwok_nodes("1 zone=a")
     pods = await stage.replicas(2)
     assert words(await stage.act(eviction(pods[0]))) == ["done"]
+    (config_map,) = (await stage.client.list(CONFIGMAPS, stage.namespace, label_selector=f"{LABEL}={KIND}")).items
+    assert list(config_map.data) == [pods[0].uid]
+
+
+async def test_what_another_tenure_has_asked_for_is_learnt_before_anything_is_sent(
+    stage: Stage, kwok_nodes: Callable[[str], list[str]]
+):
+    kwok_nodes("1 zone=a")
+    pods = await stage.replicas(3)
+    other = DisruptionMemory(stage.client, stage.clock, namespace=stage.namespace, period=timedelta(hours=1))
+    workload = Key("ReplicaSet", stage.namespace, "web")
+    theirs = Disruption(workload, f"{stage.namespace}/{pods[0].name}", pods[0].uid, stage.clock.monotonic())
+    await other.remember(theirs)  # and its eviction is on its way
+    assert codes(await stage.act(eviction(pods[1]))) == ["AnotherTenure"]
+    assert codes(await stage.act(eviction(pods[1]))) == ["OwnerDisrupted"]
+    assert await stage.standing(pods[1])
     (config_map,) = (await stage.client.list(CONFIGMAPS, stage.namespace, label_selector=f"{LABEL}={KIND}")).items
     assert list(config_map.data) == [pods[0].uid]
 

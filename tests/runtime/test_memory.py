@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
+
+import pytest
 
 from plimsoll.disruption import Disruption
 from plimsoll.kube.client import Client
+from plimsoll.kube.errors import AlreadyExists, Conflict
 from plimsoll.kube.resources import CONFIGMAPS, Key
-from plimsoll.memory import DisruptionMemory
+from plimsoll.memory import AnotherTenure, DisruptionMemory
 from plimsoll.remembered import KIND, LABEL, SHARDS
 from tests.clocks import PushedClock
 
@@ -71,3 +75,65 @@ async def test_a_clock_that_was_ahead_makes_an_entry_young_not_immortal(client: 
     await DisruptionMemory(client, ahead, namespace=namespace, period=HOUR).remember(disruption(1, ahead))
     (recalled,) = await DisruptionMemory(client, clock, namespace=namespace, period=HOUR).recall()
     assert recalled.at <= clock.monotonic()
+
+
+async def test_what_another_tenure_has_written_must_be_known_before_more_is_disrupted(client: Client, namespace: str):
+    clock, wrong = PushedClock(), PushedClock()
+    wrong.wall_offset = timedelta(hours=-3)  # its entries seem to be long over
+    ours, theirs = (DisruptionMemory(client, c, namespace=namespace, period=HOUR) for c in (clock, wrong))
+    await ours.recall()
+    await theirs.recall()
+    await theirs.remember(disruption(1, wrong))
+    with pytest.raises(AnotherTenure, match="default/web-1") as caught:
+        await ours.remember(disruption(2, clock))
+    (learnt,) = caught.value.disruptions
+    assert (learnt.uid, learnt.ours) == ("uid-1", True)
+    assert clock.monotonic() - learnt.at < 60  # as young as can be, whatever their clock said
+    (config_map,) = (await client.list(CONFIGMAPS, namespace, label_selector=f"{LABEL}={KIND}")).items
+    assert list(config_map.data) == ["uid-1"]
+    await ours.remember(disruption(2, clock))
+    with pytest.raises(AnotherTenure, match="default/web-2"):
+        await theirs.remember(disruption(3, wrong))
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["first entry", "one more entry"])
+async def test_of_two_that_write_at_once_only_one_passes(client: Client, namespace: str, there: bool):
+    clock = PushedClock()
+    if there:
+        await DisruptionMemory(client, clock, namespace=namespace, period=HOUR).remember(disruption(9, clock))
+    tenures = [DisruptionMemory(client, clock, namespace=namespace, period=HOUR) for _ in range(4)]
+    for memory in tenures:
+        await memory.recall()
+    attempts = (memory.remember(disruption(number, clock)) for number, memory in enumerate(tenures))
+    outcomes = await asyncio.gather(*attempts, return_exceptions=True)
+    refused = [outcome for outcome in outcomes if isinstance(outcome, AnotherTenure | Conflict | AlreadyExists)]
+    assert len(refused) == 3
+    assert len(await tenures[0].recall()) == there + 1
+
+
+async def test_a_process_does_not_take_its_own_entries_for_anothers(client: Client, namespace: str):
+    clock = PushedClock()
+    memory = DisruptionMemory(client, clock, namespace=namespace, period=HOUR)
+    for number in range(3):
+        await memory.remember(disruption(number, clock))
+    again = DisruptionMemory(client, clock, namespace=namespace, period=HOUR)
+    await again.recall()
+    await again.remember(disruption(3, clock))
+    await again.remember(disruption(3, clock))  # the same pod once more: the first attempt may have been in vain
+    assert len(await again.recall()) == 4
+
+
+async def test_losses_are_kept_and_are_not_taken_for_ours(client: Client, namespace: str):
+    clock = PushedClock()
+    memory = DisruptionMemory(client, clock, namespace=namespace, period=HOUR)
+    asked = disruption(0, clock)
+    await memory.remember(asked)
+    losses = [
+        Disruption(Key("Deployment", "default", f"web-{n % 3}"), f"default/web-{n}", f"uid-{n}", asked.at, ours=False)
+        for n in range(10)
+    ]
+    assert not any(memory.holds(loss) for loss in losses[1:])
+    await memory.keep(losses)
+    assert all(memory.holds(loss) for loss in losses)
+    recalled = await DisruptionMemory(client, clock, namespace=namespace, period=HOUR).recall()
+    assert {d.uid: d.ours for d in recalled} == {f"uid-{n}": n == 0 for n in range(10)}

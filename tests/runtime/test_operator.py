@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -18,7 +19,7 @@ from plimsoll.kube.resources import DEPLOYMENTS, LEASES, Key
 from plimsoll.metrics import Metrics
 from plimsoll.operator import Operator, connect
 from tests.clocks import PushedClock
-from tests.eventually import eventually
+from tests.eventually import PATIENCE_SECONDS, eventually
 from tests.runtime.test_reconcile import Scripted
 from tools.controlplane.cluster import ControlPlane
 
@@ -97,7 +98,7 @@ async def test_a_synced_standby_is_ready_and_takes_over_at_once_when_the_leader_
             assert not two.leading()
             assert two.controller.asked == []
             one.stop.set()
-            assert await asyncio.wait_for(one.task, 30) == ExitCode.STOPPED
+            assert await asyncio.wait_for(one.task, PATIENCE_SECONDS) == ExitCode.STOPPED
             await eventually(two.leading)
             await eventually(lambda: any(key.namespace == namespace for key in two.controller.asked))
 
@@ -148,7 +149,7 @@ async def test_the_process_ends_when_the_lease_is_lost_with_work_under_way(
         await eventually(life.leading)
         await _hold_a_key(life)
         await client.patch(LEASES, namespace, "plimsoll-leader", {"spec": {"holderIdentity": "intruder"}})
-        assert await asyncio.wait_for(life.task, 30) == ExitCode.LEADERSHIP_LOST
+        assert await asyncio.wait_for(life.task, PATIENCE_SECONDS) == ExitCode.LEADERSHIP_LOST
 
 
 async def test_an_idle_process_that_loses_the_lease_becomes_a_standby(
@@ -175,7 +176,7 @@ async def test_a_stop_lets_the_key_in_hand_finish_and_gives_the_lease_back(
         await asyncio.sleep(0.2)
         assert not life.task.done()
         release()
-        assert await asyncio.wait_for(life.task, 30) == ExitCode.STOPPED
+        assert await asyncio.wait_for(life.task, PATIENCE_SECONDS) == ExitCode.STOPPED
         lease = await client.get(LEASES, namespace, "plimsoll-leader")
         assert not lease.spec.holder_identity
 
@@ -193,9 +194,9 @@ async def test_a_view_of_which_nothing_is_heard_makes_the_process_unready_and_th
         clock.monotonic_offset += 400  # seconds of silence, all at once
         reason = life.operator.not_ready()
         assert reason is not None
-        assert "400 s" in reason or "401 s" in reason or "402 s" in reason
+        assert re.search(r"nothing was heard of \w+ for 4\d\d s", reason)
         clock.push(900)
-        assert await asyncio.wait_for(life.task, 30) == ExitCode.VIEW_TOO_OLD
+        assert await asyncio.wait_for(life.task, PATIENCE_SECONDS) == ExitCode.VIEW_TOO_OLD
 
 
 async def test_a_part_that_fails_ends_the_process_with_its_error(control_plane: ControlPlane, namespace: str):
@@ -204,7 +205,7 @@ async def test_a_part_that_fails_ends_the_process_with_its_error(control_plane: 
         (reconciler,) = life.operator.reconcilers
         reconciler.queue.done = _broken  # type: ignore[method-assign, assignment]
         reconciler.queue.add(Key("Deployment", namespace, "any"))
-        assert await asyncio.wait_for(life.task, 30) == ExitCode.UNEXPECTED_ERROR
+        assert await asyncio.wait_for(life.task, PATIENCE_SECONDS) == ExitCode.UNEXPECTED_ERROR
 
 
 def _broken(_: Key) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from plimsoll.kube.types import Pod, Taint
 from plimsoll.scheduling.model import Offering, Template
+from plimsoll.scheduling.pack import pack
 from tests.scheduling import cases, k1, menus
 from tests.scheduling.cases import Case, plan_of
 from tests.scheduling.checker import illegal_steps, violations
@@ -137,13 +138,15 @@ def test_no_worse_than_one_pod_after_the_other(
 ) -> None:
     case = Case(pending=tuple(crowd(seed)), templates=tuple(catalogue()))
     plan, greedy = plan_of(case), first_fit(case)
+    exact = pack(case.snapshot(), case.pending, case.templates, headroom=False)
     assert not illegal_steps(plan.before, plan.placements)
     assert not [
         violation for violation in violations(plan.before, plan.placements) if violation.rule != "topology-spread"
     ]
     assert len(plan.unplaced) <= len(greedy.unplaced)
     assert len(plan.packing.new_nodes) <= len(greedy.new_nodes)
-    assert plan.packing.price <= greedy.price + 1e-9
+    assert exact.price <= greedy.price + 1e-9, "both without room to spare"
+    assert exact.placements == plan.packing.placements, "room to spare changes sizes alone"
 
 
 def test_what_is_limited_is_not_sold_twice() -> None:

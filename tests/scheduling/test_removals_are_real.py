@@ -45,10 +45,6 @@ def check_removals(case: Case, answer: list[Removal]) -> None:
         now = without
 
 
-@pytest.mark.xfail(
-    strict=False,
-    reason="a node whose pods want to follow one another is now and then called unremovable although it could go",
-)
 @examples(200)
 @given(clusters(max_nodes=4, max_pending=1, max_bound=8, max_templates=0))
 def test_generated_clusters(case: Case) -> None:

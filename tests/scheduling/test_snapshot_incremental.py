@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.kube.types import KubeObject, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod
+from plimsoll.kube.types import KubeObject, Namespace, Node, Pod
+from plimsoll.kube.volumes import PersistentVolume, PersistentVolumeClaim
 from plimsoll.scheduling.fits import fits
 from plimsoll.scheduling.model import Refusal, Template
 from plimsoll.scheduling.pack import pack

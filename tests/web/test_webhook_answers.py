@@ -75,9 +75,10 @@ class Leader:
 
 
 class Asking:
-    def __init__(self, session: aiohttp.ClientSession, counts: list[Count]) -> None:
+    def __init__(self, session: aiohttp.ClientSession, counts: list[Count], port: int) -> None:
         self._session = session
         self.counts = counts
+        self.port = port
 
     async def raw(self, body: bytes, *, path: str = PATH, **headers: str) -> tuple[int, bytes]:
         async with self._session.post(f"{path}?timeout=2s", data=body, headers=headers) as response:
@@ -148,7 +149,7 @@ async def serving(
         WebhookServer("127.0.0.1", 0, serving_context(CERTIFICATE, KEY), admissions) as server,
         aiohttp.ClientSession(f"https://127.0.0.1:{server.port}", connector=aiohttp.TCPConnector(ssl=tls)) as session,
     ):
-        yield Asking(session, counts)
+        yield Asking(session, counts, server.port)
 
 
 async def test_a_class_comes_as_a_json_patch():

@@ -10,7 +10,7 @@ import yaml
 
 from plimsoll.config import Config, Operator, Placement, Webhook
 from plimsoll.config.sources import ConfigurationError
-from plimsoll.manifests import Manifest
+from plimsoll.manifests.objects import Manifest
 from tests.cli.command import plimsoll
 from tests.cli.test_manifests import Sorting, granted, render
 

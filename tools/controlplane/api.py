@@ -39,7 +39,7 @@ class Api:
         body: object = None,
         *,
         content_type: str = "application/json",
-        timeout: float = 30.0,
+        timeout: float = 120.0,
     ) -> Any:
         """One request, never repeated; the parsed answer, or ApiError."""
         data = None if body is None else json.dumps(body).encode()

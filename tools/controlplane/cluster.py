@@ -209,7 +209,7 @@ class ControlPlane:
             raise RuntimeError("the cluster is not running")
         return self._api.request(method, path, body, content_type=content_type)
 
-    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 60.0) -> str:
+    def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 180.0) -> str:
         """Run kubectl as administrator and return what it prints; CalledProcessError with its message if it fails."""
         command = [str(self.binaries.path("kubectl")), f"--kubeconfig={self.kubeconfig}", *arguments]
         # Its cache of the API's resources lies beside the cluster: two clusters on one port must not share one.

@@ -6,21 +6,21 @@ from pathlib import Path
 
 from tools.docs.pages import PAGES, stale, write
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tools.docs", description="Write the generated pages of docs/ anew."
+        prog="python -m tools.docs", description="Write the generated pages of docs/ and files of the chart anew."
     )
     parser.add_argument(
         "--check", action="store_true", help="write nothing; fail if a page is not what would be written"
     )
     if not parser.parse_args().check:
-        write(DOCS)
+        write(ROOT)
         return 0
-    for name in (found := stale(DOCS)):
-        print(f"docs/{name} is stale: run `make docs` and commit the result", file=sys.stderr)
+    for name in (found := stale(ROOT)):
+        print(f"{name} is stale: run `make docs` and commit the result", file=sys.stderr)
     print(f"{len(PAGES) - len(found)} of {len(PAGES)} generated pages are up to date")
     return 1 if found else 0
 

@@ -5,24 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tools.docs.chart import alerts_file, crds_file, rights_file, webhook_file
+from tools.docs.chart_schema import schema_file
 from tools.docs.cli import cli_page
 from tools.docs.configuration import configuration_page
 
+# By path from the repository's root.
 PAGES: Mapping[str, Callable[[], str]] = {
-    "configuration.md": configuration_page,
-    "cli.md": cli_page,
+    "docs/configuration.md": configuration_page,
+    "docs/cli.md": cli_page,
+    "charts/plimsoll/values.schema.json": schema_file,
+    "charts/plimsoll/files/rights.yaml": rights_file,
+    "charts/plimsoll/files/webhook.yaml": webhook_file,
+    "charts/plimsoll/files/alerts.yaml": alerts_file,
+    "charts/plimsoll/files/crds.yaml": crds_file,
 }
 
 
-def write(docs: Path) -> None:
+def write(root: Path) -> None:
     for name, page in PAGES.items():
-        (docs / name).write_text(page(), "utf-8")
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(page(), "utf-8")
 
 
-def stale(docs: Path) -> list[str]:
+def stale(root: Path) -> list[str]:
     """The pages that are missing or differ."""
     return [
         name
         for name, page in PAGES.items()
-        if not (docs / name).is_file() or (docs / name).read_text("utf-8") != page()
+        if not (root / name).is_file() or (root / name).read_text("utf-8") != page()
     ]

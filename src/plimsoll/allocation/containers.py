@@ -5,9 +5,17 @@ The kind belongs to a storage operator. What is not named here is left as it is:
 
 from __future__ import annotations
 
-from msgspec import field
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
+from msgspec import Struct, field
+
+from plimsoll.kube.codec import convert
 from plimsoll.kube.types import KubeObject, Part
+
+# An entry of a list as it came. A patch replaces lists whole, so the others' entries must go back to the letter, with fields
+# that nobody here knows and empty ones that their CRD requires.
+AsWritten: TypeAlias = Mapping[str, Any]
 
 
 class PortRange(Part, frozen=True, gc=False):
@@ -41,30 +49,32 @@ class VirtualDrive(Part, frozen=True, gc=False):
 
 class Allocations(Part, frozen=True, gc=False):
     drives: tuple[str, ...] | None = None
-    virtual_drives: tuple[VirtualDrive, ...] | None = None
+    virtual_drives_as_written: tuple[AsWritten, ...] | None = field(default=None, name="virtualDrives")
     weka_port: int = 0
     agent_port: int = 0
 
     @property
+    def virtual_drives(self) -> tuple[VirtualDrive, ...]:
+        return tuple(convert(drive, VirtualDrive) for drive in self.virtual_drives_as_written or ())
+
+    @property
     def anything(self) -> bool:
-        return bool(self.drives or self.virtual_drives or self.weka_port or self.agent_port)
+        return bool(self.drives or self.virtual_drives_as_written or self.weka_port or self.agent_port)
 
 
-class StatusCondition(Part, frozen=True, gc=False):
-    """Every field that a condition has, times as text: a patch sends the others' conditions back as they came."""
+class StatusCondition(Struct, frozen=True):
+    """A condition, as far as it is read."""
 
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-    last_transition_time: str = ""
-    observed_generation: int = 0
+    status: str
+    reason: str
+    message: str
+    since: str  # as text, as it came
 
 
 class ContainerStatus(Part, frozen=True, gc=False):
     status: str | None = None
     node_affinity: str = ""
-    conditions: tuple[StatusCondition, ...] = ()
+    conditions: tuple[AsWritten, ...] | None = None
     allocations: Allocations | None = None
 
 
@@ -87,8 +97,8 @@ class WekaContainer(KubeObject, frozen=True, gc=False):
         return next((owner.uid for owner in self.metadata.owner_references if owner.kind == "WekaCluster"), "")
 
     @property
-    def conditions(self) -> tuple[StatusCondition, ...]:
-        return self.status.conditions
+    def conditions(self) -> tuple[AsWritten, ...]:
+        return self.status.conditions or ()
 
     @property
     def allocations(self) -> Allocations:
@@ -100,4 +110,8 @@ class WekaContainer(KubeObject, frozen=True, gc=False):
 
 
 def condition_of(container: WekaContainer, kind: str) -> StatusCondition | None:
-    return next((condition for condition in container.conditions if condition.type == kind), None)
+    for condition in container.conditions:
+        if condition.get("type") == kind:
+            fields = ("status", "reason", "message", "lastTransitionTime")
+            return StatusCondition(*(str(condition.get(name) or "") for name in fields))
+    return None

@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from plimsoll.kube.lease import LeaseTimes
-from plimsoll.kube.types import Lease
+from plimsoll.kube.records import Lease
 
 NONCE = "plimsoll.dev/allocator-nonce"
 PREFIX = "weka-allocator-"

@@ -11,12 +11,9 @@ from msgspec import Struct
 
 from plimsoll.allocation.containers import VirtualDrive, WekaContainer
 from plimsoll.allocation.inventory import Inventory
-from plimsoll.allocation.marks import UNREADABLE, Proposal, marker_of, proposal_of
+from plimsoll.allocation.marks import UNREADABLE, Proposal, ports_held, proposal_of
 from plimsoll.allocation.places import holding_nodes
 from plimsoll.allocation.spec import reserved_range
-
-# What a range is taken to be where nobody wrote down how long it is: the longest there is.
-UNMARKED_PORTS = 100
 
 
 class Holding(Struct, frozen=True):
@@ -50,11 +47,9 @@ def holdings_on(node: str, container: WekaContainer) -> Iterator[Holding]:
     """What the container holds there, and what it is proposed to get."""
     has = container.allocations
     if node in holding_nodes(container):
-        marker = marker_of(container)
         yield Holding(
-            container.uid, container.title, has.drives or (), has.virtual_drives or (), has.weka_port,
-            (marker.ports if marker and marker.ports else UNMARKED_PORTS) if has.weka_port else 0, has.agent_port,
-            leaving=container.terminating,
+            container.uid, container.title, has.drives or (), has.virtual_drives, has.weka_port, ports_held(container),
+            has.agent_port, leaving=container.terminating,
         )  # fmt: skip
     proposal = proposal_of(container)
     if proposal is not None and proposal.node == node and proposal.epoch != UNREADABLE:
@@ -66,6 +61,13 @@ def proposed_holding(container: WekaContainer, proposal: Proposal) -> Holding:
         container.uid, container.title, proposal.drives, proposal.virtual_drives, proposal.weka_port, proposal.ports,
         proposal.agent_port, committed=False, leaving=container.terminating,
     )  # fmt: skip
+
+
+class Conflict(Struct, frozen=True):
+    """What more than one container has; none of it is our doing, and all of it needs a person."""
+
+    holders: tuple[str, ...]  # namespace/name
+    message: str
 
 
 class Ledger:
@@ -112,20 +114,22 @@ class Ledger:
     def ranges_of_other_clusters(self, cluster: str) -> list[tuple[int, int]]:
         return [(first, last) for first, last, owner in self._reserved if owner != cluster]
 
-    def conflicts(self) -> Iterator[str]:
-        """Sentences about what more than one container has; none of it is our doing, and all of it needs a person."""
+    def conflicts(self) -> Iterator[Conflict]:
         for serial, holders in self._whole.items():
             everyone = self.holders_of(serial)
-            if len(set(everyone)) > 1 or len(holders) > 1:
-                yield f"drive {serial} is held by {' and '.join(dict.fromkeys(everyone))}"
+            if len(everyone) > 1 or len(holders) > 1:
+                names = tuple(dict.fromkeys(everyone))
+                yield Conflict(names, f"drive {serial} is held by {' and '.join(names)}")
         for shared in self.inventory.shared:
-            used = sum(self._parts.get(shared.serial, {}).values())
-            if used > shared.capacity_gib:
-                yield f"drive {shared.serial} has {shared.capacity_gib} GiB, of which {used} are given away"
+            parts = self._parts.get(shared.serial, {})
+            if (used := sum(parts.values())) > shared.capacity_gib:
+                message = f"drive {shared.serial} has {shared.capacity_gib} GiB, of which {used} are given away"
+                yield Conflict(tuple(parts), message)
         widest: PortsTaken | None = None
         for port in sorted(self.ports, key=lambda taken: (taken.first, taken.last)):
             if widest is not None and port.first <= widest.last and port.holder != widest.holder:
-                yield f"port {port.first} is held by {widest.holder} and {port.holder}"
+                names = (widest.holder, port.holder)
+                yield Conflict(names, f"port {port.first} is held by {' and '.join(names)}")
             if widest is None or port.last > widest.last:
                 widest = port
 

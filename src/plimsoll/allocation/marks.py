@@ -13,13 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from plimsoll.allocation.containers import (
-    Allocations,
-    StatusCondition,
-    VirtualDrive,
-    WekaContainer,
-    condition_of,
-)
+from plimsoll.allocation.containers import Allocations, AsWritten, VirtualDrive, WekaContainer, condition_of
 from plimsoll.kube.codec import builtins
 
 PROPOSED = "AllocationProposed"
@@ -27,6 +21,8 @@ ALLOCATED = "Allocated"
 OURS = "AllocatedByPlimsoll"  # the reason of the marker
 UNREADABLE = "?"  # the epoch of a proposal that someone edited until it could not be read
 LONGEST_MESSAGE = 32_768  # what the API allows in a condition
+# What a range is taken to be where nobody wrote down how long it is: the longest there is.
+UNMARKED_PORTS = 100
 
 
 class Proposal(Struct, frozen=True, omit_defaults=True):
@@ -90,12 +86,24 @@ def cleared(container: WekaContainer) -> dict[str, Any]:
     return _status(container, {}, without(container.conditions, PROPOSED))
 
 
+def ports_held(container: WekaContainer) -> int:
+    """How many ports from wekaPort on are the container's."""
+    marker = marker_of(container)
+    if not container.allocations.weka_port:
+        return 0
+    return marker.ports if marker is not None and marker.ports else UNMARKED_PORTS
+
+
+def will_hold(container: WekaContainer, proposal: Proposal) -> str:
+    """The marker of a container whose proposal is committed."""
+    total = grown(container.allocations, proposal)
+    return described(proposal.node, total, proposal.ports or ports_held(container), proposal.epoch)
+
+
 def committed(container: WekaContainer, proposal: Proposal, now: datetime) -> dict[str, Any]:
     """The patch that makes a proposal true: allocations, marker, and the proposal gone, in one write."""
     total = grown(container.allocations, proposal)
-    had = marker_of(container)
-    ports = proposal.ports or (had.ports if had else 0)
-    message = described(proposal.node, total, ports, proposal.epoch)
+    message = will_hold(container, proposal)
     conditions = _with(container, ALLOCATED, "True", reason=OURS, message=message, now=now)
     return _status(container, {"allocations": builtins(total)}, without(conditions, PROPOSED))
 
@@ -126,32 +134,51 @@ def grown(had: Allocations, proposal: Proposal) -> Allocations:
     """What a container has once the proposal is committed: only ever more."""
     return Allocations(
         drives=(*(had.drives or ()), *proposal.drives) or None,
-        virtual_drives=(*(had.virtual_drives or ()), *proposal.virtual_drives) or None,
+        virtual_drives_as_written=(*(had.virtual_drives_as_written or ()), *map(_written, proposal.virtual_drives))
+        or None,
         weka_port=had.weka_port or proposal.weka_port,
         agent_port=had.agent_port or proposal.agent_port,
     )
 
 
-def without(conditions: tuple[StatusCondition, ...], kind: str) -> tuple[StatusCondition, ...]:
-    return tuple(condition for condition in conditions if condition.type != kind)
+def _written(drive: VirtualDrive) -> dict[str, Any]:
+    """All fields, also empty ones: those who own the kind may insist on them."""
+    return {
+        "virtualUUID": drive.virtual_uuid,
+        "physicalUUID": drive.physical_uuid,
+        "capacityGiB": drive.capacity_gib,
+        "serial": drive.serial,
+        "type": drive.type,
+    }
+
+
+def without(conditions: tuple[AsWritten, ...], kind: str) -> tuple[AsWritten, ...]:
+    return tuple(condition for condition in conditions if condition.get("type") != kind)
 
 
 def _with(
     container: WekaContainer, kind: str, status: str, *, reason: str, message: str, now: datetime
-) -> tuple[StatusCondition, ...]:
+) -> tuple[AsWritten, ...]:
     had = condition_of(container, kind)
-    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    since = had.last_transition_time if had and had.status == status and had.last_transition_time else stamp
-    made = StatusCondition(kind, status, reason, message, since, container.metadata.generation)
+    made = {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": had.since if had and had.status == status and had.since else _stamp(now),
+        "observedGeneration": container.metadata.generation,
+    }
     if had is None:
         return (*container.conditions, made)
-    return tuple(made if condition.type == kind else condition for condition in container.conditions)
+    return tuple(made if condition.get("type") == kind else condition for condition in container.conditions)
 
 
-def _status(
-    container: WekaContainer, fields: dict[str, Any], conditions: tuple[StatusCondition, ...]
-) -> dict[str, Any]:
-    # A merge patch replaces a list as a whole: the others' conditions go along, under a resourceVersion that says they are as
-    # they were. `status.status` is required by the CRD of those who own the kind, and absent from a container they never saw.
+def _stamp(now: datetime) -> str:
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _status(container: WekaContainer, fields: dict[str, Any], conditions: tuple[AsWritten, ...]) -> dict[str, Any]:
+    # The resourceVersion that goes along says that the others' conditions are as they were. `status.status` is required by
+    # the CRD of those who own the kind, and absent from a container they never saw.
     known = {} if container.status.status is not None else {"status": ""}
-    return {"status": {**known, **fields, "conditions": [builtins(condition) for condition in conditions]}}
+    return {"status": {**known, **fields, "conditions": list(conditions)}}

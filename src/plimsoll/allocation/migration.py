@@ -114,5 +114,5 @@ def _holds_port(what: str, has: Allocations) -> bool:
 _READERS: Mapping[str, Callable[[str, Allocations], bool]] = {
     DRIVE_CLAIMS: lambda serial, has: serial in (has.drives or ()),
     PORT_CLAIMS: _holds_port,
-    VIRTUAL_CLAIMS: lambda uuid, has: any(drive.virtual_uuid == uuid for drive in has.virtual_drives or ()),
+    VIRTUAL_CLAIMS: lambda uuid, has: any(drive.virtual_uuid == uuid for drive in has.virtual_drives),
 }

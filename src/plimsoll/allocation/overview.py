@@ -74,7 +74,7 @@ def overview(
             for drive in inventory.shared
         ),
         waiting=tuple(one.title for one in here if ask_of(one, name, ports_per_container) is not None),
-        conflicts=tuple(ledger.conflicts()),
+        conflicts=tuple(conflict.message for conflict in ledger.conflicts()),
         problems=problems,
     )  # fmt: skip
 

@@ -31,5 +31,6 @@ def holding_nodes(container: WekaContainer) -> Iterable[str]:
 BY_AFFINITY = Index("affinity", nodes_of)
 
 WEKA_CONTAINERS = Resource(
-    "weka.weka.io", "v1alpha1", "wekacontainers", "WekaContainer", WekaContainer, indexes=(BY_AFFINITY,)
-)
+    "weka.weka.io", "v1alpha1", "wekacontainers", "WekaContainer", WekaContainer, indexes=(BY_AFFINITY,),
+    may_be_absent=True,
+)  # fmt: skip

@@ -101,7 +101,7 @@ def _serve(container: WekaContainer, ask: Ask, ledger: Ledger, epoch: str) -> Pr
     drives = choose_drives(ask.drives, ledger) if ask.drives else ()
     if isinstance(drives, Shortage):
         return drives
-    already = len(container.allocations.virtual_drives or ())
+    already = len(container.allocations.virtual_drives)
     pieces = choose_pieces(ask.pieces_gib, ledger, owner_uid=container.uid, already=already) if ask.pieces_gib else ()
     if isinstance(pieces, Shortage):
         return pieces
@@ -129,7 +129,7 @@ def restore_plan(
     if container.allocated:
         return _not_restored(container, ledger, "its status already holds an allocation, which is not overwritten")
     ledger.enter(proposed_holding(container, proposal))
-    if clashes := [text for text in ledger.conflicts() if container.title in text]:
+    if clashes := [one.message for one in ledger.conflicts() if container.title in one.holders]:
         return _not_restored(container, ledger, f"on node {node} {'; '.join(clashes)}")
     return Plan((Assignment(container, proposal),))
 

@@ -16,6 +16,7 @@ given twice is the order of the steps and the version that every write insists o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias, cast
 
 from msgspec import structs
@@ -45,6 +46,7 @@ from plimsoll.allocation.tenure import (
     Verifying,
 )
 from plimsoll.conversation import (
+    Answer,
     Answered,
     End,
     Found,
@@ -59,9 +61,9 @@ from plimsoll.conversation import (
     Unread,
 )
 from plimsoll.decision import Blocker, Create, Note, Patch, Reason, Ref
+from plimsoll.kube.records import Lease
 from plimsoll.kube.resources import LEASES
 from plimsoll.kube.store import is_older
-from plimsoll.kube.types import Lease
 
 ALLOCATED = Reason("ResourcesAllocated", "a container waits for drives or ports")
 CLEARED = Reason("StaleProposal", "the tenure in which this was proposed is over")
@@ -172,6 +174,10 @@ def _unread(state: State, reply: Unread) -> Next:
 
 
 def _release(tenure: Tenure, end: End, moment: Moment, plan: Plan = NOTHING) -> Next:
+    if tenure.failure:
+        end = End(
+            "failed", tenure.failure, notes=end.notes
+        )  # the others were served; it is tried again, later each time
     why = Reason("ReleaseLease", f"the tenure on node {tenure.task.node} is over")
     return Releasing(tenure, end, plan), Together((Patch(tenure.lease, releasing(moment.now), why),))
 
@@ -225,8 +231,15 @@ def _cleared(state: Clearing, reply: Answered) -> Next:
         elif proposal_of(container) == Proposal(container.home, marks.UNREADABLE):
             end = End(answer.word, f"an unreadable proposal of {container.title} could not be cleared: {answer.detail}")
             return _release(state.tenure, end, reply.moment)
-    containers = tuple(now_there.values())
-    return _clear(state.tenure, containers, state.stale[BATCH:], reply.moment)
+    tenure = _with_failure(state.tenure, state.stale[:BATCH], reply.answers)
+    return _clear(tenure, tuple(now_there.values()), state.stale[BATCH:], reply.moment)
+
+
+def _with_failure(tenure: Tenure, targets: Iterable[WekaContainer], answers: tuple[Answer, ...]) -> Tenure:
+    for container, answer in zip(targets, answers, strict=True):
+        if answer.word in ("failed", "refused") and not tenure.failure:
+            return structs.replace(tenure, failure=f"{container.title} could not be written: {answer.detail}")
+    return tenure
 
 
 # ── propose, verify, commit ──────────────────────────────────────────────────────────────────────────────────────────
@@ -268,12 +281,26 @@ def _propose(state: Proposing, moment: Moment) -> Next:
 
 
 def _proposed(state: Proposing, reply: Answered) -> Next:
+    batch = state.rest[:BATCH]
+    answers = tuple(_kept(one, answer) for one, answer in zip(batch, reply.answers, strict=True))
     written = tuple(
-        Assignment(answer.item, one.proposal)
-        for one, answer in zip(state.rest[:BATCH], reply.answers, strict=True)
-        if answer.word == "done" and isinstance(answer.item, WekaContainer) and proposal_of(answer.item) == one.proposal
+        Assignment(cast("WekaContainer", answer.item), one.proposal)
+        for one, answer in zip(batch, answers, strict=True)
+        if answer.word == "done"
     )
-    return _propose(structs.replace(state, rest=state.rest[BATCH:], proposed=state.proposed + written), reply.moment)
+    tenure = _with_failure(state.tenure, (one.container for one in batch), answers)
+    return _propose(Proposing(tenure, state.plan, state.rest[BATCH:], state.proposed + written), reply.moment)
+
+
+def _kept(one: Assignment, answer: Answer) -> Answer:
+    """A proposal that is not in the answer was not written, whatever the server says."""
+    if answer.word != "done":
+        return answer
+    if isinstance(answer.item, WekaContainer) and proposal_of(answer.item) == one.proposal:
+        return answer
+    return Answer(
+        "failed", None, f"the server does not keep the condition {marks.PROPOSED}; does its CRD know conditions?"
+    )
 
 
 def _commit(state: Committing, moment: Moment) -> Next:
@@ -290,15 +317,14 @@ def _commit(state: Committing, moment: Moment) -> Next:
 def _commitment(one: Assignment, moment: Moment) -> Patch:
     target = Ref.to(WEKA_CONTAINERS, one.container)
     body = marks.committed(one.container, one.proposal, moment.now)
-    total = marks.grown(one.container.allocations, one.proposal)
-    text = marks.described(one.proposal.node, total, one.proposal.ports, one.proposal.epoch)
-    note = Note(target, ALLOCATED.code, text)
+    note = Note(target, ALLOCATED.code, marks.will_hold(one.container, one.proposal))
     return Patch(target, body, ALLOCATED, subresource="status", note=note)
 
 
 def _committed(state: Committing, reply: Answered) -> Next:
     done = sum(answer.word == "done" for answer in reply.answers)
-    return _commit(structs.replace(state, rest=state.rest[BATCH:], committed=state.committed + done), reply.moment)
+    tenure = _with_failure(state.tenure, (one.container for one in state.rest[:BATCH]), reply.answers)
+    return _commit(Committing(tenure, state.plan, state.rest[BATCH:], state.committed + done), reply.moment)
 
 
 def _end(plan: Plan, committed: int = 0) -> End:

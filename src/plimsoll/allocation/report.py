@@ -121,6 +121,6 @@ def holding_problems(
                 "them: replace the drive, or recreate the container to get others"
             )
             yield Problem(target, "AllocatedDriveBlocked", message[:1024])
-        if mine := [text for text in conflicts if container.title in text]:
+        if mine := [one.message for one in conflicts if container.title in one.holders]:
             message = f"on node {node} {'; '.join(mine)}. Nothing is taken away: delete one of the containers"
             yield Problem(target, "AllocationConflict", message[:1024])

@@ -88,7 +88,7 @@ def read_ask(container: WekaContainer, ports_per_container: int) -> Ask:
 
 def _pieces(container: WekaContainer) -> tuple[int, ...]:
     """The sizes of the virtual drives that are missing: as many as asked for, and as even as whole GiB allow."""
-    spec, has = container.spec, container.allocations.virtual_drives or ()
+    spec, has = container.spec, container.allocations.virtual_drives
     if spec.container_capacity <= 0:
         return (spec.drive_capacity,) * max(0, spec.num_drives - len(has))
     missing = spec.container_capacity - sum(drive.capacity_gib for drive in has)

@@ -25,8 +25,8 @@ from plimsoll.conversation import (
     Unread,
 )
 from plimsoll.decision import Delete, Reason, Ref
+from plimsoll.kube.records import Lease
 from plimsoll.kube.resources import LEASES, NODES
-from plimsoll.kube.types import Lease
 
 
 class Sweep(Struct, frozen=True):

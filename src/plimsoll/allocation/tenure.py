@@ -43,6 +43,7 @@ class Tenure(Struct, frozen=True):
     lease: Ref  # uid and resourceVersion as of the acquiring write
     nonce: str
     since: float  # when the lease was asked for, by our own clock
+    failure: str = ""  # a write that the server refused for its content: asked again at once, it would be refused again
 
     @property
     def epoch(self) -> str:

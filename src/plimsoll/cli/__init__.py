@@ -14,8 +14,11 @@ from plimsoll import __version__
 _COMMANDS = {
     "allocation": ("allocation", "allocation"),
     "config": ("config_cmd", "config"),
+    "explain": ("explain", "explain"),
     "manifests": ("manifests", "manifests"),
     "run": ("run", "run"),
+    "snapshot": ("snapshot", "snapshot"),
+    "validate": ("validate", "validate"),
     "version": ("version", "version"),
 }
 

@@ -17,8 +17,8 @@ from plimsoll.config import Config
 from plimsoll.config.load import DEFAULT, Flag, Loaded
 from plimsoll.config.settings import SETTINGS, build_config
 from plimsoll.config.sources import ConfigurationError
-from plimsoll.manifests import Manifest, as_yaml
-from plimsoll.manifests import manifests as all_manifests
+from plimsoll.manifests.objects import Manifest, as_yaml
+from plimsoll.manifests.whole import manifests as all_manifests
 from plimsoll.nodegroups.crds import crds as node_group_crds
 from plimsoll.operator import watched_by
 
@@ -41,6 +41,7 @@ Examples:
 @controllers_option
 @click.option("--namespace", metavar="NAME", help="Where the operator runs. [default: plimsoll-system]")
 @click.option("--image", metavar="IMAGE", default=f"plimsoll:{__version__}", show_default=True)
+@click.option("--monitoring", is_flag=True, help="Add a ServiceMonitor and alerts, for the Prometheus operator.")
 @click.option("--read-only", is_flag=True, help="Only watch: readOnlyMode, and no right to write anything.")
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 @click.pass_context
@@ -53,6 +54,7 @@ def manifests(
     namespace: str | None,
     image: str,
     read_only: bool,
+    monitoring: bool,
     output: str,
 ) -> None:
     """Print the objects that install the operator, with exactly the rights that its controllers use.
@@ -81,7 +83,9 @@ def manifests(
         raise click.UsageError("webhook.mode: url is for an operator outside of the cluster; expected service or off")
     running = controllers_for(config)
     try:
-        found = all_manifests(config, running, seen=watched_by(running), settings=_written(loaded), image=image)
+        found = all_manifests(
+            config, running, seen=watched_by(running), settings=_written(loaded), image=image, monitored=monitoring
+        )
     except ConfigurationError as error:
         raise BadConfiguration(error) from None
     _print(found, output)

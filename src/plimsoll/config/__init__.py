@@ -49,15 +49,16 @@ class LeaderElection(Section, frozen=True):
 
 class DisruptionLimits(Section, frozen=True):
     """How many pods may be asked to leave within a rolling period, whatever budgets would allow. Pods that were lost without
-    our doing count, too."""
+    our doing count, too. A guard against bursts: at the defaults, budgets, cooldown and the start of replacements set the pace
+    of a workload of a hundred replicas, and a node that is lost with all of its pods does not stop the others."""
 
     per_workload: Annotated[
         int, Meta(ge=0, description="Disruptions of one workload (the topmost controller of its pods); 0 allows none.")
-    ] = 10
-    per_cluster: Annotated[int, Meta(ge=0, description="Disruptions in the whole cluster; 0 allows none.")] = 100
+    ] = 100
+    per_cluster: Annotated[int, Meta(ge=0, description="Disruptions in the whole cluster; 0 allows none.")] = 1000
     period: Annotated[
         timedelta, span("The length of the rolling period that both limits count over.", at_least="1s")
-    ] = timedelta(hours=1)
+    ] = timedelta(minutes=10)
 
 
 class DisruptionWindow(Section, frozen=True):
@@ -205,10 +206,10 @@ class Placement(Section, frozen=True):
     max_migrations: Annotated[
         int,
         Meta(ge=0, description="How many pods of one workload may be moved within `migrationPeriod`; 0 moves none."),
-    ] = 10
+    ] = 200
     max_migrations_per_cluster: Annotated[
         int, Meta(ge=0, description="How many pods of the whole cluster may be moved within `migrationPeriod`.")
-    ] = 50
+    ] = 1000
     migration_period: Annotated[timedelta, span("The rolling period that both limits count over.", at_least="1s")] = (
         timedelta(hours=1)
     )
@@ -225,8 +226,8 @@ class Placement(Section, frozen=True):
     namespace_selector: Annotated[
         tuple[NonEmpty, ...],
         about(
-            "Labels, each as `label=value`, all of which a namespace must carry for its new pods to be placed, for those who "
-            "opt in by namespace. Empty: every namespace but kube-system and the operator's own."
+            "Labels, each as `label=value`, all of which a namespace must carry for its workloads to be managed, for those "
+            "who opt in by namespace. Empty: every namespace but kube-system and the operator's own."
         ),
     ] = ()
     max_fallbacks_per_minute: Annotated[

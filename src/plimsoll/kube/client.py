@@ -23,6 +23,7 @@ from plimsoll.clock import Clock
 from plimsoll.kube.attempts import Attempts
 from plimsoll.kube.codec import decode, encode
 from plimsoll.kube.credentials import Credentials
+from plimsoll.kube.envelopes import ListMetadata
 from plimsoll.kube.errors import (
     AlreadyExists,
     Ambiguous,
@@ -40,7 +41,7 @@ from plimsoll.kube.rate_limit import RateLimit
 from plimsoll.kube.resources import PODS, Resource
 from plimsoll.kube.retry import Repeat
 from plimsoll.kube.transport import Call, Observer, Transport
-from plimsoll.kube.types import KubeObject, ListMetadata, Part
+from plimsoll.kube.types import KubeObject, Part
 
 T = TypeVar("T", bound=KubeObject)
 V = TypeVar("V")

@@ -18,8 +18,8 @@ from msgspec import Struct
 from plimsoll.clock import Clock
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from plimsoll.kube.records import Lease
 from plimsoll.kube.resources import LEASES
-from plimsoll.kube.types import Lease
 
 log = structlog.get_logger()
 

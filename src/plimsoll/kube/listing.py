@@ -15,9 +15,10 @@ from typing import Generic, TypeVar
 import msgspec
 
 from plimsoll.kube.codec import decode, decoder
+from plimsoll.kube.envelopes import ListMetadata
 from plimsoll.kube.errors import Garbled, excerpt
 from plimsoll.kube.resources import Resource
-from plimsoll.kube.types import KubeObject, ListMetadata, Part
+from plimsoll.kube.types import KubeObject, Part
 from plimsoll.kube.watch import decode_object
 
 T = TypeVar("T", bound=KubeObject)

@@ -57,11 +57,8 @@ class Liveness:
             self._set_timer(self._gain_once_quiet())
 
     def start_grace(self) -> None:
-        """No watch is open. Attempts that fail do not start the time anew."""
-        if not self._store.synced:
-            self._set_timer(None)
-        elif self._timer is None:
-            self._set_timer(self._lose_after_grace())
+        """The watch has ended, or has yet to begin. Attempts that fail do not start the time anew."""
+        self._set_timer(self._lose_after_grace() if self._store.synced else None)
 
     async def _gain_once_quiet(self) -> None:
         while (remaining := _CAUGHT_UP_SECONDS - self.age_seconds()) > 0:

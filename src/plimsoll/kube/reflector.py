@@ -25,6 +25,7 @@ import structlog
 
 from plimsoll.clock import Clock
 from plimsoll.kube.backoff import Backoff
+from plimsoll.kube.envelopes import ListMetadata
 from plimsoll.kube.errors import (
     ApiError,
     Forbidden,
@@ -40,7 +41,7 @@ from plimsoll.kube.listing import ListReader
 from plimsoll.kube.liveness import Liveness
 from plimsoll.kube.sharing import share_with_relatives
 from plimsoll.kube.store import Name, Store, is_older
-from plimsoll.kube.types import KubeObject, ListMetadata
+from plimsoll.kube.types import KubeObject
 from plimsoll.kube.watch import DELETED, Bookmark, Event, EventDecoder, Lines, Undecodable
 
 log = structlog.get_logger()
@@ -108,7 +109,8 @@ class Reflector(Generic[T]):
         grace_seconds: how long a broken watch may take to open again before the view counts as not live.
         """
         self.store = store
-        self.relists: Counter[str] = Counter()  # lists begun, by cause: start, gone, expired, stale, undecodable, retry
+        # Lists begun, by cause: start, gone, expired, stale, silent, undecodable, retry.
+        self.relists: Counter[str] = Counter()
         self.events = 0  # received since the start, bookmarks too
         self._client = client
         self._clock = clock
@@ -209,6 +211,7 @@ class Reflector(Generic[T]):
         if not relist.resource_version:
             relist.resource_version = metadata.resource_version
             self._refuse_stale(relist.resource_version)
+            self._liveness.lose()  # a kind that was absent is there now: its first objects are not all of them
 
     def _refuse_stale(self, resource_version: str) -> None:
         for reached in (self._newest_list, self.store.resource_version):
@@ -250,6 +253,8 @@ class Reflector(Generic[T]):
         lines = Lines()
         async with self._client.watch(self._path, params, idle_seconds=self._idle_seconds) as chunks:
             opened = self._clock.monotonic()
+            if relist is not None:
+                self._liveness.lose()
             self._liveness.watch_opened(complete=self._complete)
             try:
                 async for chunk in chunks:
@@ -313,8 +318,12 @@ class Reflector(Generic[T]):
     async def _recover(self, error: KubeError) -> None:
         """Say what is wrong, decide whether the list must be read again, and wait."""
         plural = self.store.resource.plural
+        if isinstance(error, NotFound) and self.store.resource.may_be_absent and not self._newest_list:
+            await self._wait_for_kind(error)
+            return
         self._liveness.trouble = f"{plural}: {error}"
-        log.warning("watch broken", resource=plural, complete=self._complete, error=str(error))
+        tell = log.info if isinstance(error, Gone) else log.warning  # history is forgotten every five minutes
+        tell("cannot go on following", resource=plural, error=str(error))
         if not self._complete and _is_break(error):
             self._broken_lists += 1
             if self._streaming and self._broken_lists >= _BROKEN_LISTS:
@@ -339,6 +348,17 @@ class Reflector(Generic[T]):
                 self._relist("silent")
             retry_after = error.retry_after if isinstance(error, ApiError) else None
             await self._pause(at_least=retry_after or 0.0)
+
+    async def _wait_for_kind(self, error: NotFound) -> None:
+        """Nobody has installed the kind, so an empty view of it is the truth. One that was there before is another matter."""
+        self._liveness.hear()
+        if not self.store.synced:
+            log.info(
+                "kind not installed: waiting for it", resource=self.store.resource.plural,
+                api_version=self.store.resource.api_version, error=str(error),
+            )  # fmt: skip
+            self._liveness.gain()
+        await self._clock.sleep(_REFUSED_SECONDS * self._rng.uniform(0.5, 1.0))
 
     def _relist(self, cause: str) -> None:
         self._complete = False

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from plimsoll.kube import types
+from plimsoll.kube import budgets, records, types, volumes
 
 T_co = TypeVar("T_co", bound=types.KubeObject, covariant=True)
 
@@ -42,6 +42,7 @@ class Resource(Generic[T_co]):
     namespaced: bool = True
     indexes: tuple[Index, ...] = field(default=(), compare=False)
     watched_in: str = ""  # the only namespace that is looked at; empty: all of them
+    may_be_absent: bool = False  # a cluster without this kind is a cluster without such objects, and no trouble
 
     @property
     def api_version(self) -> str:
@@ -83,22 +84,22 @@ def by_label(key: str) -> Index:
     return Index(f"label:{key}", lambda obj: (value,) if (value := obj.metadata.labels.get(key)) is not None else ())
 
 
-def config_maps_in(namespace: str) -> Resource[types.ConfigMap]:
+def config_maps_in(namespace: str) -> Resource[records.ConfigMap]:
     """The ConfigMaps of one namespace: a cluster's are many, and none of our business."""
-    return Resource("", "v1", "configmaps", "ConfigMap", types.ConfigMap, watched_in=namespace)
+    return Resource("", "v1", "configmaps", "ConfigMap", records.ConfigMap, watched_in=namespace)
 
 
 PODS = Resource("", "v1", "pods", "Pod", types.Pod, indexes=(BY_OWNER, BY_NODE))
 NODES = Resource("", "v1", "nodes", "Node", types.Node, namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", types.Namespace, namespaced=False)
-CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", types.ConfigMap)
-SECRETS = Resource("", "v1", "secrets", "Secret", types.Secret)
-CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", types.PersistentVolumeClaim)
-VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", types.PersistentVolume, namespaced=False)
+CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", records.ConfigMap)
+CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", volumes.PersistentVolumeClaim)
+VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", volumes.PersistentVolume, namespaced=False)
+SECRETS = Resource("", "v1", "secrets", "Secret", records.Secret)
 REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet", types.ReplicaSet, indexes=(BY_OWNER,))
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", types.Deployment)
 STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", types.StatefulSet)
 DAEMONSETS = Resource("apps", "v1", "daemonsets", "DaemonSet", types.DaemonSet)
-BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", types.PodDisruptionBudget)
-LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", types.Lease)
-EVENTS = Resource("events.k8s.io", "v1", "events", "Event", types.Event)
+BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", budgets.PodDisruptionBudget)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", records.Lease)
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event", records.Event)

@@ -51,8 +51,9 @@ def share_with_relatives(obj: T, store: Store[T]) -> None:
         first, last = siblings
         _share_parts(obj, last, first)
         return
-    for condition in getattr(getattr(obj, "status", None), "conditions", ()):
-        _intern_words(condition)
+    for condition in getattr(getattr(obj, "status", None), "conditions", None) or ():
+        if type(condition) is Condition:
+            _intern_words(condition)
 
 
 def _share_parts(obj: KubeObject, relative: KubeObject, second: KubeObject) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from msgspec import Raw, Struct, field
+from msgspec import Struct, field
 
 from plimsoll.kube.quantity import Quantity
 
@@ -371,110 +371,11 @@ class DaemonSet(Workload, frozen=True, gc=False):
     pass
 
 
-class PodDisruptionBudgetSpec(Part, frozen=True, gc=False):
-    selector: LabelSelector | None = None
-    min_available: int | str | None = None
-    max_unavailable: int | str | None = None
-    unhealthy_pod_eviction_policy: str = "IfHealthyBudget"
-
-
-class PodDisruptionBudgetStatus(Part, frozen=True, gc=False):
-    observed_generation: int = 0
-    disruptions_allowed: int = 0
-    current_healthy: int = 0
-    desired_healthy: int = 0
-    expected_pods: int = 0
-    disrupted_pods: Mapping[str, datetime] = field(default_factory=_nothing)
-
-
-class PodDisruptionBudget(KubeObject, frozen=True, gc=False):
-    spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
-    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
-
-
-# ── the rest ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── others ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Namespace(KubeObject, frozen=True, gc=False):
     pass
-
-
-class ConfigMap(KubeObject, frozen=True, gc=False):
-    data: Labels = field(default_factory=_nothing)
-
-
-class Secret(KubeObject, frozen=True, gc=False):
-    data: Labels = field(default_factory=_nothing)  # in base64
-
-    def __repr__(self) -> str:
-        return f"Secret({self.namespace}/{self.name}, …)"  # any repr may end up in a log
-
-
-class ClaimSpec(Part, frozen=True, gc=False):
-    volume_name: str = ""
-    storage_class_name: str | None = None
-    access_modes: tuple[str, ...] = ()
-
-
-class ClaimStatus(Part, frozen=True, gc=False):
-    phase: str = ""
-
-
-class PersistentVolumeClaim(KubeObject, frozen=True, gc=False):
-    spec: ClaimSpec = ClaimSpec()
-    status: ClaimStatus = ClaimStatus()
-
-
-class VolumeNodeAffinity(Part, frozen=True, gc=False):
-    required: NodeSelector | None = None
-
-
-class VolumeSpec(Part, frozen=True, gc=False):
-    node_affinity: VolumeNodeAffinity | None = None
-    storage_class_name: str = ""
-
-
-class PersistentVolume(KubeObject, frozen=True, gc=False):
-    spec: VolumeSpec = VolumeSpec()
-
-
-class LeaseSpec(Part, frozen=True, gc=False):
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: datetime | None = None
-    renew_time: datetime | None = None
-    lease_transitions: int | None = None
-
-
-class Lease(KubeObject, frozen=True, gc=False):
-    spec: LeaseSpec = LeaseSpec()
-
-
-class EventSeries(Part, frozen=True, gc=False):
-    count: int
-    last_observed_time: datetime
-
-
-class ObjectReference(Part, frozen=True, gc=False):
-    api_version: str = ""
-    kind: str = ""
-    namespace: str = ""
-    name: str = ""
-    uid: str = ""
-
-
-class Event(KubeObject, frozen=True, gc=False):
-    """events.k8s.io/v1: what `kubectl describe` shows under an object."""
-
-    event_time: datetime | None = None
-    reporting_controller: str = ""
-    reporting_instance: str = ""
-    action: str = ""
-    reason: str = ""
-    regarding: ObjectReference = ObjectReference()
-    note: str = ""
-    type: str = ""
-    series: EventSeries | None = None
 
 
 class CustomObject(KubeObject, frozen=True, gc=False):
@@ -482,16 +383,3 @@ class CustomObject(KubeObject, frozen=True, gc=False):
 
     spec: Mapping[str, Any] = field(default_factory=_nothing)
     status: Mapping[str, Any] = field(default_factory=_nothing)
-
-
-class ListMetadata(Part, frozen=True, gc=False):
-    resource_version: str = ""
-    continue_: str = field(default="", name="continue")
-    remaining_item_count: int | None = None
-
-
-class WatchEvent(Part, frozen=True, gc=False):
-    """One line of a watch stream; the object is decoded once its kind of event is known."""
-
-    type: str
-    object: Raw

@@ -7,9 +7,10 @@ from typing import Generic, NoReturn, TypeVar
 import msgspec
 
 from plimsoll.kube.codec import decode, decoder
+from plimsoll.kube.envelopes import WatchEvent
 from plimsoll.kube.errors import ApiError, Garbled, KubeError, error_of_status, excerpt, parse_status
 from plimsoll.kube.resources import Resource
-from plimsoll.kube.types import KubeObject, Metadata, Part, WatchEvent
+from plimsoll.kube.types import KubeObject, Metadata, Part
 
 T = TypeVar("T", bound=KubeObject)
 

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from plimsoll.decision import Action, Blocker, Decision, Patch, Permission, Problem, Reason, Ref
+from plimsoll.kube.budgets import PodDisruptionBudget
 from plimsoll.kube.resources import (
     BUDGETS,
     CLAIMS,
@@ -26,7 +27,7 @@ from plimsoll.kube.resources import (
     Resource,
 )
 from plimsoll.kube.store import View
-from plimsoll.kube.types import Condition, DaemonSet, KubeObject, Node, Pod, PodDisruptionBudget
+from plimsoll.kube.types import Condition, DaemonSet, KubeObject, Node, Pod
 from plimsoll.nodegroups import report
 from plimsoll.nodegroups.candidates import candidates, utilisations
 from plimsoll.nodegroups.checks.allocations import WEKA_CONTAINERS

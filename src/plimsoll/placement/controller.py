@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from plimsoll.decision import Action, Blocker, Decision, Evict, Note, Permission, Reason, Ref
+from plimsoll.kube.budgets import PodDisruptionBudget
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import (
     BUDGETS,
     BY_NODE,
@@ -25,17 +27,7 @@ from plimsoll.kube.resources import (
 )
 from plimsoll.kube.selectors import selects
 from plimsoll.kube.store import View
-from plimsoll.kube.types import (
-    ConfigMap,
-    Deployment,
-    KubeObject,
-    Namespace,
-    Node,
-    Pod,
-    PodDisruptionBudget,
-    ReplicaSet,
-    StatefulSet,
-)
+from plimsoll.kube.types import Deployment, KubeObject, Namespace, Node, Pod, ReplicaSet, StatefulSet
 from plimsoll.placement import report
 from plimsoll.placement.candidates import moves
 from plimsoll.placement.counting import Counts
@@ -49,7 +41,7 @@ from plimsoll.placement.seen import Seen
 from plimsoll.placement.settings import PlacementSettings
 from plimsoll.placement.shortage import relieve
 from plimsoll.placement.spec import ENABLED
-from plimsoll.placement.workload import Unmanaged, judge, key_of, workload_at, workload_of
+from plimsoll.placement.workload import Unmanaged, judge, key_of, out_of_bounds, workload_at, workload_of
 from plimsoll.remembered import KIND, LABEL, read_entry
 
 
@@ -108,7 +100,7 @@ class PlacementController:
         workload = workload_at(key, view)
         if workload is None:
             return PlacementDecision(reason=Reason("Gone", f"{key} is gone"), forget=True)
-        verdict = judge(workload, self._settings)
+        verdict = out_of_bounds(workload.namespace, view, self._settings) or judge(workload, self._settings)
         if isinstance(verdict, Unmanaged):
             about = Ref.to(STATEFULSETS if isinstance(workload, StatefulSet) else DEPLOYMENTS, workload)
             problems = (report.unmanageable(about, verdict.reason),) if verdict.at_fault else ()
@@ -120,7 +112,9 @@ class PlacementController:
         rebalancing = self._rebalance(seen)
         urgent: tuple[Action, ...] = (*relief.actions, *saving.evictions)
         held_up = (*saving.blockers, *([relief.blocker] if relief.blocker else []), *rebalancing.blockers)
-        actions = urgent or rebalancing.evictions
+        actions = urgent or tuple(_evict(move, seen) for move in rebalancing.now)
+        if not urgent and rebalancing.now and not self._settings.external_autoscaler:
+            self._rooms.promise(seen, rebalancing.now)
         action = rebalancing.action
         return PlacementDecision(
             reason=_reason(seen, actions, held_up, action),
@@ -161,13 +155,13 @@ class PlacementController:
                 missing = self._rooms.missing_for(seen, together)
             if missing is not None:
                 return _Rebalancing(action, wanted, blockers=(missing,))
-        return _Rebalancing(action, wanted, evictions=tuple(_evict(move, seen) for move in together))
+        return _Rebalancing(action, wanted, now=together)
 
 
 class _Rebalancing(Struct, frozen=True):
     action: NextAction
     wanted: Sequence[Move] = ()
-    evictions: tuple[Evict, ...] = ()
+    now: Sequence[Move] = ()
     blockers: tuple[Blocker, ...] = ()
 
     @property

@@ -36,6 +36,13 @@ ADMISSION_RETRY = timedelta(minutes=10)
 Guard = Callable[[Seen, Move], Blocker | None]
 
 
+def webhook_is_there(seen: Seen, _: Move) -> Blocker | None:
+    if seen.settings.webhook:
+        return None
+    message = "new pods are given no class, so a move would be one to anywhere; set webhook.mode to service or url"
+    return Blocker("NoWebhook", message)
+
+
 def rollout_complete(seen: Seen, _: Move) -> Blocker | None:
     workload, status = seen.workload, seen.workload.status
     if status.observed_generation < workload.metadata.generation:
@@ -137,6 +144,7 @@ def not_too_many_lately(seen: Seen, _: Move) -> Blocker | None:
 # In the order in which they are told. Whether there is room for the replacement is asked last, and only where nothing
 # else stands in the way: it is the one question that costs something.
 GUARDS: tuple[Guard, ...] = (
+    webhook_is_there,
     rollout_complete,
     every_replica_ready,
     someone_stays_ready,

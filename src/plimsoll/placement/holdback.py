@@ -18,9 +18,9 @@ import msgspec
 from msgspec import Struct
 
 from plimsoll.decision import Blocker, Create, Patch, Reason, Ref
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import Key
 from plimsoll.kube.store import View
-from plimsoll.kube.types import ConfigMap
 from plimsoll.placement.counting import Replica
 from plimsoll.placement.distribution import CapacityClass
 from plimsoll.placement.marks import marked_class

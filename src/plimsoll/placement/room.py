@@ -15,6 +15,7 @@ from plimsoll.placement.classes import ClassRules, terms_with_class
 from plimsoll.placement.distribution import CapacityClass
 from plimsoll.placement.guards import Move
 from plimsoll.placement.leaving import receives_nobody
+from plimsoll.placement.promises import Promises
 from plimsoll.placement.seen import Seen
 from plimsoll.scheduling.model import EXISTING
 from plimsoll.scheduling.pack import pack
@@ -26,7 +27,8 @@ SEEN_FOR_ROOM: tuple[Resource[Any], ...] = (NODES, PODS, NAMESPACES, CLAIMS, VOL
 class Rooms:
     """The packing engine's picture of the view, kept from one question to the next because it is dear to make.
 
-    What it answers depends on the view alone: before each question the picture is compared with the view, object by object.
+    What it answers depends on the view, which the picture is compared with before each question, object by object, and on the
+    places that are promised to moves which the view does not show yet.
     """
 
     def __init__(self) -> None:
@@ -35,14 +37,17 @@ class Rooms:
         self._as_of: dict[Resource[Any], tuple[Store[Any], str]] = {}
         self._waiting: dict[Name, Pod] = {}  # pods that have no node yet, and will take theirs before ours comes
         self._shunned: set[str] = set()  # nodes that nothing should be moved to
+        self._promises = Promises()
 
     def missing_for(self, seen: Seen, moves: Sequence[Move]) -> Blocker | None:
         """Why not all of these could be moved, or None."""
         self._follow(seen.view)
+        self._promises.renew(seen.key, seen.view)
         with self._snapshot.trial():
             for name in self._shunned:
                 self._snapshot.remove_node(name)
-            waiting = {pod.uid: pod for pod in self._waiting.values()}
+            coming = (*self._waiting.values(), *self._promises.outstanding(seen.view, seen.now))
+            waiting = {pod.uid: pod for pod in coming}
             if waiting:
                 for uid, node in pack(self._snapshot, waiting.values()).placements.items():
                     self._snapshot.add(waiting[uid], node)
@@ -54,6 +59,10 @@ class Rooms:
                 message = f"the replacement of pod {move.replica.pod.name} fits on no {move.to.value} node{why}"
                 return Blocker("NoPlaceToMovePods", message)
         return None
+
+    def promise(self, seen: Seen, moves: Sequence[Move]) -> None:
+        """These are about to be moved: the places of their replacements are taken."""
+        self._promises.make(seen.key, [(move.replica.pod, replacement(move, seen)) for move in moves], seen.now)
 
     def _follow(self, view: View) -> None:
         changes: list[Change] = []

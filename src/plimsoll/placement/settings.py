@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Literal
 
 from msgspec import Struct
 
 from plimsoll.decision import DisruptionLimits
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import Resource, config_maps_in
-from plimsoll.kube.types import ConfigMap
 from plimsoll.placement.classes import ClassRules
 from plimsoll.placement.distribution import Rounding
 from plimsoll.placement.window import DisruptionWindow
@@ -24,11 +25,13 @@ class PlacementSettings(Struct, frozen=True):
     cooldown: timedelta = timedelta(seconds=10)
     retry_interval: timedelta = timedelta(seconds=30)  # of what is held up for an unknown time
     moving_percentage: int = 0  # of a workload's replicas that may be missing for a move; always at least one
-    migrations: DisruptionLimits = DisruptionLimits(10, 50, timedelta(hours=1))
+    migrations: DisruptionLimits = DisruptionLimits(200, 1000, timedelta(hours=1))
     spot_fallback_after: timedelta = timedelta(minutes=2)
     max_fallbacks_per_minute: int = 30
     external_autoscaler: bool = False  # nodes for pods that fit nowhere are made by someone else
     namespace: str = "plimsoll-system"  # the operator's own, with its memory
+    namespace_labels: Mapping[str, str] = {}  # that a namespace must have for its workloads to be managed
+    webhook: bool = True  # whether new pods are given a class at all
 
     @property
     def memory(self) -> Resource[ConfigMap]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from plimsoll.config.sources import ConfigurationError, Problem
+from plimsoll.placement.workload import KUBE_SYSTEM
 
 SERVICE_CONFIGURATION = "plimsoll"  # made by whoever installs the operator
 URL_CONFIGURATION = "plimsoll-url"  # made by an operator that runs outside of the cluster, for as long as it runs
@@ -53,7 +54,7 @@ def webhooks(
     """The `webhooks` of a MutatingWebhookConfiguration."""
     name = "kubernetes.io/metadata.name"
     # Pods of the control plane, and our own, must start whatever we do.
-    expressions = [{"key": name, "operator": "NotIn", "values": ["kube-system", operator_namespace]}]
+    expressions = [{"key": name, "operator": "NotIn", "values": [KUBE_SYSTEM, operator_namespace]}]
     if watch_namespaces:
         expressions.append({"key": name, "operator": "In", "values": list(watch_namespaces)})
     selector: dict[str, Any] = {"matchExpressions": expressions}

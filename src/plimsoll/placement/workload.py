@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from plimsoll.decision import Reason
-from plimsoll.kube.resources import DEPLOYMENTS, REPLICASETS, STATEFULSETS, Key
+from plimsoll.kube.resources import DEPLOYMENTS, NAMESPACES, REPLICASETS, STATEFULSETS, Key
 from plimsoll.kube.store import View
 from plimsoll.kube.types import Deployment, KubeObject, OwnerReference, ReplicaSet, StatefulSet
 from plimsoll.placement.distribution import CapacityClass, Target, class_at, target
@@ -16,6 +16,7 @@ INVALID = "InvalidAnnotations"
 CONFLICT = "PlacementConflict"
 MINIMUM_TOO_HIGH = "MinOnDemandExceedsReplicas"
 FAULTS = frozenset({INVALID, CONFLICT, MINIMUM_TOO_HIGH})  # what a person should mend
+KUBE_SYSTEM = "kube-system"
 
 
 class Managed(Struct, frozen=True):
@@ -89,6 +90,25 @@ def workload_of(obj: KubeObject, view: View) -> Deployment | StatefulSet | None:
 
 def reading_of(workload: KubeObject, settings: PlacementSettings) -> Reading:
     return read(workload, rounding=settings.rounding, percent_sign=settings.percent_sign)
+
+
+def out_of_bounds(namespace: str, view: View, settings: PlacementSettings) -> Unmanaged | None:
+    """Why nothing in this namespace is managed, or None: the API server does not ask about its pods, so no move would help.
+
+    A namespace that is not in view has no label that is known.
+    """
+    if namespace in (KUBE_SYSTEM, settings.namespace):
+        return _unmanaged("NamespaceExcluded", f"pods of namespace {namespace} start without being asked about")
+    wanted = settings.namespace_labels
+    if not wanted:
+        return None
+    found = view[NAMESPACES].get("", namespace)
+    labels = found.labels if found is not None else {}
+    missing = [f"{label}={value}" for label, value in wanted.items() if labels.get(label) != value]
+    if not missing:
+        return None
+    message = f"namespace {namespace} has no label {', '.join(missing)}, which placement.namespaceSelector asks for"
+    return _unmanaged("NamespaceNotSelected", message)
 
 
 def judge(workload: Deployment | StatefulSet, settings: PlacementSettings) -> Managed | Unmanaged:

@@ -33,8 +33,9 @@ from plimsoll.kube.errors import (
     Unauthorized,
     Unreachable,
 )
+from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import CONFIGMAPS, NODES
-from plimsoll.kube.types import ConfigMap, Node
+from plimsoll.kube.types import Node
 from plimsoll.providers.errors import (
     AmbiguousOutcome,
     OfferingUnavailable,

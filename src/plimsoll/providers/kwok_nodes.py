@@ -15,7 +15,8 @@ from msgspec import Struct
 from plimsoll.config.providers import KwokOffering
 from plimsoll.kube.codec import builtins
 from plimsoll.kube.quantity import parse_quantity
-from plimsoll.kube.types import ConfigMap, Labels, Node
+from plimsoll.kube.records import ConfigMap
+from plimsoll.kube.types import Labels, Node
 from plimsoll.providers.errors import ProviderError
 from plimsoll.providers.provider import Machine, MachineRequest, MachineState, Offering
 

@@ -9,7 +9,7 @@ except for what a host may not hold twice, which is checked pod by pod. What fin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,32 +18,41 @@ from plimsoll.scheduling.classes import Shape
 from plimsoll.scheduling.levels import levelled
 from plimsoll.scheduling.neighbours import PLENTY, Level, Rule
 from plimsoll.scheduling.placing import Placer
+from plimsoll.scheduling.tallies import HostTallies, first_allowed
 from plimsoll.scheduling.topology import Counter, Mask, Topology
 from plimsoll.scheduling.views import View
 
 ANYWHERE = -1
 
 
-class Item(NamedTuple):
-    """A group of pods that wait, as far as this way of placing is concerned."""
+class Item:
+    """A group of pods that wait: first each of them gets a zone, then a row."""
 
-    group: int  # its index
-    view: View
-    shape: Shape
-    positions: list[int]  # of its pods that wait
-    size: float
+    __slots__ = ("group", "positions", "rows", "shape", "size", "view", "zones")
+
+    def __init__(self, group: int, view: View, shape: Shape, positions: list[int], size: float) -> None:
+        self.group = group  # its index
+        self.view = view
+        self.shape = shape
+        self.positions = positions  # of its pods that wait
+        self.size = size
+        self.zones: list[int] = []  # by pod
+        self.rows = [-1] * len(positions)
 
 
-class Entry:
-    """One pod on its way: first it gets a zone, then a row."""
+class _Ways:
+    """What placing one pod of a class asks and changes."""
 
-    __slots__ = ("item", "position", "row", "zone")
+    __slots__ = ("bumps", "checks", "view", "zonal_bumps")
 
-    def __init__(self, item: Item, position: int, zone: int) -> None:
-        self.item = item
-        self.position = position
-        self.zone = zone
-        self.row = -1
+    def __init__(self, view: View, tallies: HostTallies) -> None:
+        self.view = view
+        self.checks = tallies.checks(view)
+        self.bumps = tallies.bumped(view)
+        self.zonal_bumps = [counter for counter in view.bumps if not counter.topology.of_hosts]
+
+
+_Pod: TypeAlias = tuple[Item, int, _Ways]  # and its number within the item
 
 
 class Bulk:
@@ -57,12 +66,12 @@ class Bulk:
         # All must agree on which nodes will do; those that agree with the first are one lot, the rest goes the general way.
         first = next((item.view for item in items if id(item.view) in suited), None)
         self.lot = [item for item in items if id(item.view) in suited and self._same_nodes(first, item.view)]
-        self.entries: list[Entry] = []
         if first is not None:
             static = first.static() & self.board.alive[: self.board.size]
             self.everywhere: RowIndex = static.nonzero()[0]
             self.rows = self._rows_by_zone(static)
-            self.load = [0.0] * len(self.rows)
+            self.load = [0.0] * len(self.rows)  # what has been given to each zone, by the node
+            self._a_node = [1.0 / max(1, len(rows)) for rows in self.rows]
 
     # ── who can be placed this way ───────────────────────────────────────────────────────────────────────────────────
 
@@ -90,16 +99,17 @@ class Bulk:
             if rule.topology is not self.zone or (rule.crowding and not isinstance(rule, Level)):
                 return False
             crowding += rule.crowding
-        zonal = [c for c in self.board.bumps(view.pod_class) if c.topology is self.zone]
-        size = self.board.size
-        return crowding <= 1 and all(c.eligible is None or bool(c.eligible[:size].all()) for c in zonal)
+        zonal = [c for c in self.board.census.bumps(view.pod_class) if c.topology is self.zone]
+        return crowding <= 1 and all(c.watched is None or c.watched.all_eligible for c in zonal)
 
     def _on_hosts(self, rule: Rule) -> bool:
         return rule.topology.of_hosts and rule.topology.private_rows >= self.board.size
 
     @staticmethod
     def _same_nodes(first: View | None, view: View) -> bool:
-        return first is not None and view.lane_sets == first.lane_sets and bool((view.static() == first.static()).all())
+        if first is None or view.grounds is first.grounds:
+            return first is not None
+        return view.lane_sets == first.lane_sets and bool((view.static() == first.static()).all())
 
     def _rows_by_zone(self, static: Mask) -> list[RowIndex]:
         if self.zone is None:
@@ -109,32 +119,34 @@ class Bulk:
 
     # ── zones, by counting ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def place(self) -> list[Entry]:
-        """Give each pod of the lot a zone and then a row; those that got one, in an order that every rule agrees with."""
-        self.board.make_room_in_counters()
+    def place(self) -> list[Item]:
+        """Give each pod of the lot a zone and then a row; the groups in an order that every rule agrees with."""
+        self.board.census.make_room()
         by_class: dict[int, list[Item]] = {}
         for item in self.lot:
-            by_class.setdefault(id(item.view), []).append(item)
+            by_class.setdefault(item.view.pod_class.index, []).append(item)
         for items in by_class.values():
             self._choose_zones(items)
         self._choose_rows()
         for items in by_class.values():
             self.placer.note_reliance(items[0].view)
-        for entry in self.entries:
-            if entry.row < 0:
-                self._count(entry.item.view, entry.zone, -1)
-                if entry.zone != ANYWHERE:
+        placed = [item for items in by_class.values() for item in items]
+        for item in placed:
+            for zone, row in zip(item.zones, item.rows, strict=False):
+                if row < 0 and zone != ANYWHERE:
                     # Others were given zones with this one counted in. Where it ends up is open: all must be looked at again.
+                    self._count(item.view, zone, -1)
                     self.board.relied_on_rows = -1
-        return [entry for entry in self.entries if entry.row >= 0]
+        return placed
 
     def _choose_zones(self, items: list[Item]) -> None:
+        """One for each pod, as far as rules allow."""
         view = items[0].view
-        pods = [(item, position) for item in items for position in item.positions]
         view.foresee(foreseen=True)
         zonal = [rule for rule in view.asked() if rule.topology is self.zone]
         if self.zone is None or not (zonal or view.together):
-            self.entries += [Entry(item, position, ANYWHERE) for item, position in pods]
+            for item in items:
+                item.zones = [ANYWHERE] * len(item.positions)
             view.foresee(foreseen=False)
             return
         view.look_for_openable(items[0].shape)
@@ -144,10 +156,13 @@ class Bulk:
             if rule is not level:
                 allowed = [a and bool(b) for a, b in zip(allowed, rule.allowed_few(), strict=True)]
         allowed = self._with_company(view, allowed)
-        zones = self._shares(level, allowed, len(pods), view)
-        for (item, position), zone in zip(pods, zones, strict=False):
-            self.entries.append(Entry(item, position, zone))
-            self.load[zone] += item.size / len(self.rows[zone])
+        zones = self._shares(level, allowed, sum(len(item.positions) for item in items), view)
+        start = 0
+        for item in items:
+            item.zones = zones[start : start + len(item.positions)]
+            start += len(item.positions)
+            for zone in item.zones:
+                self.load[zone] += item.size * self._a_node[zone]
         view.foresee(foreseen=False)
 
     def _with_company(self, view: View, allowed: list[bool]) -> list[bool]:
@@ -185,68 +200,75 @@ class Bulk:
                 counter.add_in_domain(zone, pods)
 
     def _zonal_bumps(self, view: View) -> list[Counter]:
-        return [c for c in self.board.bumps(view.pod_class) if c.topology is self.zone]
+        return [c for c in self.board.census.bumps(view.pod_class) if c.topology is self.zone]
 
     # ── rows, shape by shape ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _choose_rows(self) -> None:
-        batches: dict[tuple[float, Shape], dict[int, list[Entry]]] = {}
-        for entry in self.entries:
-            batches.setdefault((-entry.item.size, entry.item.shape), {}).setdefault(entry.zone, []).append(entry)
+        tallies = HostTallies(self.board.size)
+        ways: dict[int, _Ways] = {}
+        batches: dict[tuple[float, Shape], dict[int, list[_Pod]]] = {}
+        for item in self.lot:
+            key = item.view.pod_class.index
+            way = ways.get(key)
+            if way is None:
+                way = ways[key] = _Ways(item.view, tallies)
+            batch = batches.setdefault((-item.size, item.shape), {})
+            for number, zone in enumerate(item.zones):
+                if zone in batch:
+                    batch[zone].append((item, number, way))
+                else:
+                    batch[zone] = [(item, number, way)]
         for (_, shape), zones in sorted(batches.items(), key=lambda batch: batch[0]):
-            for zone, entries in sorted(zones.items(), reverse=True):  # those that may go anywhere come last
+            for zone, pods in sorted(zones.items(), reverse=True):  # those that may go anywhere come last
                 rows = self.everywhere if zone == ANYWHERE else self.rows[zone]
-                self._fill(shape, entries, rows)
+                self._fill(shape, pods, rows, anywhere=zone == ANYWHERE)
+        tallies.put_back()
 
-    def _fill(self, shape: Shape, entries: list[Entry], rows: RowIndex) -> None:
+    def _fill(self, shape: Shape, pods: list[_Pod], rows: RowIndex, *, anywhere: bool) -> None:
         """Put one pod on each of the tightest rows that hold it, again and again, with larger nodes once none does."""
-        first_new = self.board.first_new
-        existing, new = rows[rows < first_new], rows[rows >= first_new]
+        first_new = int(rows.searchsorted(self.board.first_new))
+        existing, new = rows[:first_new], rows[first_new:]
         for part in (existing, new):
-            while entries and len(part):
+            while pods and len(part):
                 fits = self._fits(shape, part)
-                left = self._fill_once(shape, entries, part[fits])
-                stuck = len(left) == len(entries)
-                entries = left
-                if stuck and (part is existing or not self._grow(entries[0].item.view, shape, part[~fits])):
+                left = self._fill_once(shape, pods, part[fits], anywhere=anywhere)
+                stuck = len(left) == len(pods)
+                pods = left
+                if stuck and (part is existing or not self._grow(pods[0][0].view, shape, part[~fits])):
                     break
 
     def _fits(self, shape: Shape, rows: RowIndex) -> Mask:
-        fits = np.ones(len(rows), np.bool_)
+        free = self.board.free
+        fits: Mask = np.ones(len(rows), np.bool_)
         for resource, amount in shape:
-            fits &= self.board.free[resource, rows] >= amount
+            fits &= free[resource, rows] >= amount
         return fits
 
     def _grow(self, view: View, shape: Shape, rows: RowIndex) -> bool:
         return bool(len(rows)) and self.placer.grower.climb(view, shape, rows)
 
-    def _fill_once(self, shape: Shape, entries: list[Entry], rows: RowIndex) -> list[Entry]:
-        board = self.board
-        waiting = rows[board.slack[rows].argsort(kind="stable")].tolist()
-        left: list[Entry] = []
+    def _fill_once(self, shape: Shape, pods: list[_Pod], rows: RowIndex, *, anywhere: bool) -> list[_Pod]:
+        waiting = rows[self.board.slack[rows].argsort(kind="stable")].tolist()
+        left: list[_Pod] = []
         taken: list[int] = []
-        for position, entry in enumerate(entries):
-            row = self._first_allowed(entry.item.view, waiting)
-            if row < 0:
-                left.append(entry)
+        for index, pod in enumerate(pods):
+            item, number, way = pod
+            position = first_allowed(way.checks, waiting)
+            if position < 0:
+                left.append(pod)
                 if not waiting:
-                    left += entries[position + 1 :]
+                    left += pods[index + 1 :]
                     break
                 continue
-            entry.row = row
+            row = waiting.pop(position)
+            item.rows[number] = row
             taken.append(row)
-            for counter in entry.item.view.host_bumps if entry.zone != ANYWHERE else entry.item.view.bumps:
-                counter.add_one(row)
+            for tally in way.bumps:
+                tally.add(row)
+            if anywhere:
+                for counter in way.zonal_bumps:
+                    counter.add_one(row)
         if taken:
-            board.take(shape, np.array(taken))
+            self.board.take(shape, np.array(taken))
         return left
-
-    def _first_allowed(self, view: View, waiting: list[int]) -> int:
-        for position, row in enumerate(waiting):
-            for rule in view.host_rules:
-                if not rule.allows_row(row):
-                    break
-            else:
-                del waiting[position]
-                return row
-        return -1

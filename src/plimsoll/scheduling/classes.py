@@ -161,14 +161,15 @@ _Amounts: TypeAlias = tuple[tuple[Container, ...], tuple[Container, ...], Any, A
 
 
 class _Seen:
-    """What has been found out about pods of one key: replicas have equal containers, so comparing finds their group."""
+    """What has been found out about pods of one key."""
 
     __slots__ = ("amounts", "answer", "by_requests")
 
     def __init__(self) -> None:
-        self.amounts: _Amounts | None = None  # of the pod seen last
+        self.by_requests: dict[_Requests, tuple[int, int]] = {}  # for pods of one plain container
+        # Of the other pod seen last: replicas have equal containers, so comparing finds their group.
+        self.amounts: _Amounts | None = None
         self.answer = (-1, -1)
-        self.by_requests: dict[_Requests, tuple[int, int]] = {}  # for pods that differ in their requests only
 
 
 class Classes:
@@ -184,6 +185,18 @@ class Classes:
         self._class_index: dict[tuple[bytes, tuple[HostPort, ...]], int] = {}
         self._identity_index: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
         self._shape_index: dict[Shape, int] = {}
+        self._shape_of_requests: dict[_Requests, int] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs; it does not meet the pods again that these were made from."""
+        return {name: getattr(self, name) for name in ("classes", "identities", "shapes", "resources")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__()  # type: ignore[misc]
+        for name, value in state.items():
+            setattr(self, name, value)
+        self._resource_index = {name: index for index, name in enumerate(self.resources)}
+        self._shape_index = {shape: index for index, shape in enumerate(self.shapes)}
 
     def of(self, pod: Pod) -> tuple[int, int]:
         """The index of the pod's class and of its shape."""
@@ -216,25 +229,47 @@ class Classes:
                 meta.deletion_timestamp is not None,
             )
         )
-        amounts = (spec.containers, spec.init_containers, spec.overhead, spec.resources)
         seen = self._seen.get(key)
         if seen is None:
             seen = self._seen[key] = _Seen()
-        elif seen.amounts == amounts:
-            return seen.answer
-        requests = _simple_requests(spec)
-        if requests is not None and (known := seen.by_requests.get(requests)) is not None:
-            return known
-        shape_index = self._shape(spec)
-        ports = _host_ports(spec)
-        class_index = self._class_index.get((key, ports))
-        if class_index is None:
-            class_index = self._class_index[key, ports] = len(self.classes)
-            self.classes.append(self._make(pod, class_index, affinity, ports, claims or (), stays=stays))
-        seen.amounts, seen.answer = amounts, (class_index, shape_index)
-        if requests is not None:
-            seen.by_requests[requests] = seen.answer
+        containers = spec.containers
+        if (
+            len(containers) == 1
+            and not containers[0].ports
+            and not spec.init_containers
+            and not spec.overhead
+            and spec.resources is None
+        ):
+            requests = tuple(containers[0].resources.requests.items())
+            answer = seen.by_requests.get(requests)
+            if answer is None:
+                shape = self._shape_of_requests.get(requests)
+                if shape is None:
+                    shape = self._shape_of_requests[requests] = self._shape(spec)
+                class_index = self._class(key, pod, affinity, (), claims or (), stays=stays)
+                answer = seen.by_requests[requests] = (class_index, shape)
+            return answer
+        amounts = (containers, spec.init_containers, spec.overhead, spec.resources)
+        if seen.amounts != amounts:
+            class_index = self._class(key, pod, affinity, _host_ports(spec), claims or (), stays=stays)
+            seen.amounts, seen.answer = amounts, (class_index, self._shape(spec))
         return seen.answer
+
+    def _class(
+        self,
+        key: bytes,
+        pod: Pod,
+        affinity: Affinity | None,
+        ports: tuple[HostPort, ...],
+        claims: tuple[Claim, ...],
+        *,
+        stays: bool,
+    ) -> int:
+        index = self._class_index.get((key, ports))
+        if index is None:
+            index = self._class_index[key, ports] = len(self.classes)
+            self.classes.append(self._make(pod, index, affinity, ports, claims, stays=stays))
+        return index
 
     def resource(self, name: str) -> int:
         """The number of a resource; a new name gets the next one."""
@@ -325,20 +360,6 @@ class Classes:
             leaving=meta.deletion_timestamp is not None,
             stays=stays,
         )
-
-
-def _simple_requests(spec: PodSpec) -> _Requests | None:
-    """The requests of a single container without ports, if that is all there is to the pod; most pods are like that."""
-    containers = spec.containers
-    if (
-        len(containers) != 1
-        or spec.init_containers
-        or spec.overhead
-        or spec.resources is not None
-        or containers[0].ports
-    ):
-        return None
-    return tuple(containers[0].resources.requests.items())
 
 
 def _claims(pod: Pod) -> tuple[Claim, ...]:

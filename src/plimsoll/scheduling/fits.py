@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from plimsoll.kube.types import Pod
 from plimsoll.scheduling.board import Board
+from plimsoll.scheduling.grounds import Grounds
 from plimsoll.scheduling.model import Refusal, Rule
 from plimsoll.scheduling.reasons import first_refusal, refused_everywhere
 from plimsoll.scheduling.snapshot import Snapshot
@@ -19,6 +20,6 @@ def fits(snapshot: Snapshot, pod: Pod, node_name: str) -> Refusal | None:
         class_index, shape_index = snapshot.classes.of(pod)
         pod_class = snapshot.classes.classes[class_index]
         board = Board(snapshot, (pod_class,))
-        view = View(board, pod_class)
+        view = View(board, pod_class, Grounds(board, pod_class))
         shape = snapshot.classes.shapes[shape_index]
         return refused_everywhere(view) or first_refusal(view, shape, board.names.index(node_name))

@@ -8,54 +8,18 @@ each node becomes the cheapest offering that holds its pods. So nodes grow evenl
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plimsoll.scheduling.board import Board, Ints, RowIndex
 from plimsoll.scheduling.classes import Shape
-from plimsoll.scheduling.offerings import Lane, cheapest, listed
+from plimsoll.scheduling.offerings import cheapest, listed
 from plimsoll.scheduling.views import View
-
-
-class Ladder:
-    """Offerings of a lane, each at least as large in every resource as the one before it and dearer."""
-
-    def __init__(self, lane: Lane, members: int) -> None:
-        rungs: list[int] = []
-        sizes: list[tuple[int, ...]] = list(zip(*lane.caps.tolist(), strict=True))
-        for member in listed(members):
-            if not rungs or self._larger(sizes[rungs[-1]], sizes[member]):
-                rungs.append(member)
-        self.members = np.array(rungs)
-        self.caps: Ints = np.ascontiguousarray(lane.caps[:, rungs])
-        self.prices: NDArray[np.float64] = lane.prices[rungs]
-
-    @staticmethod
-    def _larger(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-        return one != other and all(b >= a for a, b in zip(one, other, strict=True))
-
-    def rung_for(self, amounts: Ints) -> NDArray[np.intp]:
-        """By column of `amounts` (resource × node): the lowest rung that holds it; the number of rungs if none does."""
-        needed = np.zeros(amounts.shape[1], np.intp)
-        for resource in range(amounts.shape[0]):
-            wanted = amounts[resource]
-            if wanted.any():
-                rung = np.searchsorted(self.caps[resource], wanted)
-                np.maximum(needed, np.where(wanted > 0, rung, 0), out=needed)
-        return needed
 
 
 class Grower:
     def __init__(self, board: Board, *, first_fit: bool) -> None:
         self.board = board
         self.first_fit = first_fit
-        self._ladders: dict[tuple[int, int], Ladder] = {}
         self._most: dict[int, Ints] = {}
-
-    def _ladder(self, lane: int, members: int) -> Ladder:
-        key = (lane, members)
-        if key not in self._ladders:
-            self._ladders[key] = Ladder(self.board.offerings.lanes[lane], members)
-        return self._ladders[key]
 
     def opening(self, view: View, lane_index: int, shape: Shape, pods: int) -> tuple[int, int] | None:
         """What to open in a lane for `pods` pods: a member, and how many of them it holds. None if it holds not even one."""
@@ -132,9 +96,9 @@ class Grower:
         target = np.full(len(rows), -1)
         price = np.full(len(rows), np.inf)
         sets = board.set_of[rows]
-        for index in np.unique(sets).tolist():
+        for index in sorted(set(sets.tolist())):
             lane, members = board.sets[index]
-            ladder = self._ladder(lane, members & view.lane_sets[lane])
+            ladder = board.ladder(lane, members & view.lane_sets[lane])
             at = np.flatnonzero(sets == index)
             wanted = board.held[:, rows[at]]
             for resource, amount in shape:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plimsoll.scheduling.classes import Spread
-from plimsoll.scheduling.topology import NOWHERE, Counter, Counts, Mask
+from plimsoll.scheduling.topology import NOWHERE, Counter, Counts, Mask, Watched
 
 PLENTY = 2**31
 
@@ -44,7 +44,8 @@ class Rule:
             return self.topology.rows_in(self.allowed_few(), size, nowhere=self.nowhere)
         allowed = self.allowed()
         if self.topology.private_rows >= size and len(allowed) >= size:
-            return allowed[:size]
+            rows: Mask = allowed[:size]
+            return rows
         return self.topology.rows_in(allowed.tobytes(), size, nowhere=self.nowhere)
 
     def allows_row(self, row: int) -> bool:
@@ -54,8 +55,9 @@ class Rule:
     def room_at(self, rows: NDArray[np.intp]) -> Counts:
         """By given row: how many more pods of the class may come."""
         room = self.room()
-        if self.topology.private_rows >= len(room):
-            return room[rows]
+        if self.topology.of_hosts and self.topology.private_rows > rows.max(initial=-1):
+            here: Counts = room[rows]
+            return here
         padded = np.append(room, PLENTY if self.nowhere else 0)
         at: Counts = padded[self.topology.domain[rows]]
         return at
@@ -77,8 +79,8 @@ class NoneThere(Rule):
     """Anti-affinity, host ports: not where there is one already."""
 
     def allowed(self) -> Mask:
-        free: Mask = self.counter.by_domain() == 0
-        return free
+        empty: Mask = self.counter.by_domain() == 0
+        return empty
 
     def allowed_few(self) -> bytes:
         return bytes([count == 0 for count in self.counter.by_tally()])
@@ -87,8 +89,7 @@ class NoneThere(Rule):
         return not self.counter.count[row]
 
     def room(self) -> Counts:
-        room: Counts = (self.counter.by_domain() == 0).astype(np.int64)
-        return room
+        return self.allowed().astype(np.int64)
 
     def room_on_new_host(self) -> int:
         return 1 if self.topology.of_hosts else PLENTY
@@ -99,6 +100,8 @@ class Level(Rule):
 
     def __init__(self, counter: Counter, max_skew: int, min_domains: int, *, crowding: bool) -> None:
         super().__init__(counter, crowding=crowding)
+        assert counter.watched is not None, "counters of spreads watch nodes"  # noqa: S101 - what the census promises
+        self.watched: Watched = counter.watched
         self.max_skew = max_skew
         self.min_domains = min_domains
         self.openable: Mask | None = None  # by domain: a node could be opened there for the class
@@ -111,23 +114,25 @@ class Level(Rule):
 
     def domains_to_come(self) -> int:
         """How many domains have no node yet but could: a spread goes there before any domain gets ahead."""
+        watched = self.watched
         if self.openable is None:
             return 0
-        nodes_version, openable = self._expected_for
-        if nodes_version != self.counter.nodes_version or openable is not self.openable:
+        version, openable = self._expected_for
+        if version != watched.version or openable is not self.openable:
             there = np.zeros(len(self.openable), np.bool_)
-            there[: len(self.counter.there)] = self.counter.there[: len(there)]
+            there[: len(watched.there)] = watched.there[: len(there)]
             self._expected = int((self.openable & ~there).sum())
-            self._expected_for = (self.counter.nodes_version, self.openable)
+            self._expected_for = (watched.version, self.openable)
         return self._expected
 
     def level_limit(self, rising: Mask) -> int:
         """How high the domains in `rising` may go together: held down by the lowest of those that stay behind."""
-        expected = self.domains_to_come()
-        if self.counter.there_count + expected < self.min_domains:
+        expected, watched = self.domains_to_come(), self.watched
+        if watched.there_count + expected < self.min_domains:
             return self.max_skew
         counts = self.counter.by_domain()
-        there = self.counter.there[: len(counts)]
+        watched.fit()
+        there = watched.there
         if expected and self.openable is not None:
             there = there | self.openable[: len(counts)]
         behind = counts[there & ~rising]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from operator import le
 from typing import NamedTuple
 
 import numpy as np
@@ -45,7 +46,7 @@ class Lane:
         self.remaining: int | None = None  # how many nodes can still be had; known for a single, limited offering only
         self.everything = (1 << len(members)) - 1
         self.nodes_opened = 0
-        self._steps: dict[int, tuple[list[int], list[int]]] = {}
+        self.steps: dict[int, tuple[list[int], list[int]]] = {}  # by resource; shared with lanes of the same sizes
         self._holding_one: dict[tuple[Shape, int], int] = {}
 
     def holding(self, amounts: Iterable[tuple[int, int]], among: int) -> int:
@@ -53,7 +54,7 @@ class Lane:
         for resource, amount in amounts:
             if amount <= 0:
                 continue
-            sizes, sets = self._steps.get(resource) or self._make_steps(resource)
+            sizes, sets = self.steps.get(resource) or self._make_steps(resource)
             position = bisect_left(sizes, amount)
             among &= sets[position] if position < len(sets) else 0
             if not among:
@@ -80,7 +81,7 @@ class Lane:
                 larger |= 1 << members[position]
                 position += 1
             sets.append(larger)
-        self._steps[resource] = steps = (sizes, sets[::-1])
+        self.steps[resource] = steps = (sizes, sets[::-1])
         return steps
 
 
@@ -116,48 +117,60 @@ class Offerings:
         self.member_of: list[int] = []  # by offering: its bit in its lane
         self._lane_keys = tuple(lane_keys)
         for index, template in enumerate(templates):
+            own, taints = template.labels, template.taints
             for offering in template.offerings:
-                labels = {**template.labels, **offering.labels}
-                self.sold.append(Sold(index, offering, labels, template.taints))
-        sizes = self._sizes(resource)
+                labels = {**own, **offering.labels} if own else offering.labels
+                self.sold.append(Sold(index, offering, labels, taints))
         self.prices = [s.offering.price for s in self.sold]
-        rows = 1 + max((r for size in sizes for r, _ in size), default=-1)
-        self.caps: Ints = np.zeros((rows, len(self.sold)), np.int64)
-        for column, size in enumerate(sizes):
-            for r, amount in size:
-                self.caps[r, column] = amount
+        self.caps: Ints = self._make_caps(resource)
 
-    def _sizes(self, resource: Callable[[str], int]) -> list[list[tuple[int, int]]]:
+    def _make_caps(self, resource: Callable[[str], int]) -> Ints:
         """What each offering has of each resource. Zones and capacity types of an instance type often share one mapping."""
-        known: dict[int, list[tuple[int, int]]] = {}
+        column_of: dict[int, int] = {}
+        sizes: list[list[tuple[int, int]]] = []
+        columns: list[int] = []
         for sold in self.sold:
             given = sold.offering.allocatable
-            if id(given) not in known:
-                known[id(given)] = [(resource(name), amount) for name, amount in allocatable(given).items()]
-        return [known[id(sold.offering.allocatable)] for sold in self.sold]
+            column = column_of.get(id(given))
+            if column is None:
+                column = column_of[id(given)] = len(sizes)
+                sizes.append([(resource(name), amount) for name, amount in allocatable(given).items()])
+            columns.append(column)
+        caps = np.zeros((1 + max((r for size in sizes for r, _ in size), default=-1), len(sizes)), np.int64)
+        for column, size in enumerate(sizes):
+            for r, amount in size:
+                caps[r, column] = amount
+        return caps[:, columns]
 
     def make_lanes(self) -> None:
         """Called once daemons have been taken off `caps` and every resource has its row."""
         groups: dict[tuple[object, ...], list[int]] = {}
+        alike: dict[bytes, Lane] = {}
+        lane_keys = self._lane_keys
         for index, sold in enumerate(self.sold):
             if sold.offering.available == 0:
                 continue
             # What is limited is bought by the piece: a node in such a lane is that offering and no other.
             piece = None if sold.offering.available is None else index
-            key: tuple[object, ...] = (sold.template, piece, *(sold.labels.get(name) for name in self._lane_keys))
-            groups.setdefault(key, []).append(index)
+            get = sold.labels.get
+            key: tuple[object, ...] = (sold.template, piece, *[get(name) for name in lane_keys])
+            if key in groups:
+                groups[key].append(index)
+            else:
+                groups[key] = [index]
         self.lane_of = [-1] * len(self.sold)
         self.member_of = [-1] * len(self.sold)
-        sums = self.caps.sum(axis=0)
+        sums: list[int] = self.caps.sum(axis=0).tolist()
         for key, members in groups.items():
-            members.sort(key=lambda m: (self.prices[m], -int(sums[m]), m))  # more for the same money first
+            members.sort(key=lambda m: (self.prices[m], -sums[m], m))  # more for the same money first
             lane = Lane(
                 self.sold[members[0]].template,
-                dict(zip(self._lane_keys, key[2:], strict=True)),  # type: ignore[arg-type]
+                dict(zip(lane_keys, key[2:], strict=True)),  # type: ignore[arg-type]
                 members,
                 self.caps,
                 self.prices,
             )
+            lane.steps = alike.setdefault(lane.caps.tobytes(), lane).steps  # zones mostly sell the same sizes
             lane.remaining = self.sold[members[0]].offering.available
             for position, member in enumerate(members):
                 self.lane_of[member] = len(self.lanes)
@@ -179,3 +192,44 @@ class Offerings:
         lane.nodes_opened += nodes
         if not self.can_open(lane) or nodes < 0:
             self.exhausted += 1
+
+
+class Ladder:
+    """Offerings of a lane, each at least as large in every resource as the one before it and dearer."""
+
+    def __init__(self, lane: Lane, members: int) -> None:
+        rungs: list[int] = []
+        sizes: list[tuple[int, ...]] = list(zip(*lane.caps.tolist(), strict=True))
+        self.complete = True  # whether there is no size beside it
+        for member in listed(members):
+            if not rungs or self._larger(sizes[rungs[-1]], sizes[member]):
+                rungs.append(member)
+            elif sizes[rungs[-1]] != sizes[member]:
+                self.complete = False
+        self._lane = lane
+        self._members = members
+        self._holding: dict[int, int] = {}
+        self.members = np.array(rungs)
+        self.caps: Ints = np.ascontiguousarray(lane.caps[:, rungs])
+        self.prices: NDArray[np.float64] = lane.prices[rungs]
+
+    @staticmethod
+    def _larger(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+        return one != other and all(map(le, one, other))
+
+    def rung_for(self, amounts: Ints) -> NDArray[np.intp]:
+        """By column of `amounts` (resource × node): the lowest rung that holds it; the number of rungs if none does."""
+        needed = np.zeros(amounts.shape[1], np.intp)
+        for resource in range(amounts.shape[0]):
+            wanted = amounts[resource]
+            if wanted.any():
+                rung = np.searchsorted(self.caps[resource], wanted)
+                np.maximum(needed, np.where(wanted > 0, rung, 0), out=needed)
+        return needed
+
+    def holding(self, rung: int) -> int:
+        """The members that hold what needs this rung, if the ladder is complete."""
+        found = self._holding.get(rung)
+        if found is None:
+            found = self._holding[rung] = self._lane.holding(enumerate(self.caps[:, rung].tolist()), self._members)
+        return found

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
 
 from plimsoll.kube.types import Pod
 from plimsoll.scheduling.classes import Classes
@@ -13,24 +15,57 @@ from plimsoll.scheduling.snapshot import Snapshot
 FEW_GROUPS = 400
 
 
+class Question(NamedTuple):
+    """A packing to be found, with everything that it takes: what is handed to a worker process."""
+
+    snapshot: Snapshot
+    groups: list[Group]
+    templates: tuple[Template, ...]
+    coming: tuple[ComingNode, ...]
+    headroom: bool
+
+
 def pack(
     snapshot: Snapshot,
     pods: Iterable[Pod],
     templates: Iterable[Template] = (),
     *,
     coming: Iterable[ComingNode] = (),
+    headroom: bool = True,
 ) -> Packing:
     """Place `pods` on the snapshot's nodes, on `coming` ones and on new nodes of `templates`. The snapshot stays as it is.
 
-    A pod that already runs in the snapshot is taken for one that has to move.
+    A pod that already runs in the snapshot is taken for one that has to move. Without `headroom`, new nodes are the cheapest that
+    hold their pods; with it they are as much larger as kube-scheduler needs to bind the pods its own way, where it is not told
+    where to put them.
     """
+    with asked(snapshot, pods, templates, coming=coming, headroom=headroom) as question:
+        return answer(question)
+
+
+@contextmanager
+def asked(
+    snapshot: Snapshot,
+    pods: Iterable[Pod],
+    templates: Iterable[Template],
+    *,
+    coming: Iterable[ComingNode],
+    headroom: bool,
+) -> Iterator[Question]:
+    """The question as it stands inside the block; afterwards the snapshot is as it was."""
     pods = tuple(pods)
     with snapshot.trial():
         for pod in pods:
             if pod.metadata.uid in snapshot.slots:
                 snapshot.remove(pod.metadata.uid)
-        groups = grouped(snapshot.classes, pods)
-        return _cheaper(snapshot, groups, tuple(templates), tuple(coming)).result()
+        yield Question(snapshot, grouped(snapshot.classes, pods), tuple(templates), tuple(coming), headroom)
+
+
+def answer(question: Question) -> Packing:
+    plan = _cheaper(question.snapshot, question.groups, question.templates, question.coming)
+    if question.headroom:
+        plan.add_headroom()
+    return plan.result()
 
 
 def _cheaper(
@@ -43,10 +78,13 @@ def _cheaper(
     """
     plan = Plan(snapshot, groups, templates, coming)
     plan.run()
-    if not templates or (len(groups) > FEW_GROUPS and not plan.placer.opened_for_room):
+    sound = plan.sound
+    if sound and (not templates or (len(groups) > FEW_GROUPS and not plan.placer.opened_for_room)):
         return plan
     greedy = Plan(snapshot, groups, templates, coming, first_fit=True)
     greedy.run()
+    if not sound:
+        return greedy
     if plan.unplaced != greedy.unplaced:
         return min(plan, greedy, key=lambda p: p.unplaced)
     (nodes, price), (greedy_nodes, greedy_price) = plan.cost, greedy.cost
@@ -55,10 +93,12 @@ def _cheaper(
 
 def grouped(classes: Classes, pods: Sequence[Pod]) -> list[Group]:
     groups: dict[tuple[int, int], Group] = {}
-    for pod in pods:
-        key = classes.of(pod)
+    of = classes.of
+    for number, pod in enumerate(pods):
+        key = of(pod)
         group = groups.get(key)
         if group is None:
             group = groups[key] = Group(classes.classes[key[0]], classes.shapes[key[1]])
         group.pods.append(pod.metadata.uid)
+        group.arrived.append(number)
     return list(groups.values())

@@ -11,6 +11,7 @@ import numpy as np
 
 from plimsoll.scheduling.board import Board, Ints, RowIndex
 from plimsoll.scheduling.classes import PodClass, Shape
+from plimsoll.scheduling.grounds import Grounds, what_it_asks_of_nodes
 from plimsoll.scheduling.growing import Grower
 from plimsoll.scheduling.levels import levelled
 from plimsoll.scheduling.neighbours import PLENTY, Level, Rule
@@ -29,11 +30,16 @@ class Placer:
         self.opened_for_room = False  # whether a node was opened though rules would have allowed others
         self.grower = Grower(board, first_fit=first_fit)
         self._views: dict[int, View] = {}
+        self._grounds: dict[object, Grounds] = {}
 
     def view(self, pod_class: PodClass) -> View:
         view = self._views.get(pod_class.index)
         if view is None:
-            view = self._views[pod_class.index] = View(self.board, pod_class)
+            asks = what_it_asks_of_nodes(self.board, pod_class)
+            grounds = self._grounds.get(asks)
+            if grounds is None:
+                grounds = self._grounds[asks] = Grounds(self.board, pod_class)
+            view = self._views[pod_class.index] = View(self.board, pod_class, grounds)
         return view
 
     def place(
@@ -116,7 +122,11 @@ class Placer:
             zonal = [rule for rule in crowding if not self._on_hosts(rule)]
             if zonal:
                 level = zonal[0] if len(zonal) == 1 and left > _A_FEW and not self.first_fit else None
-                if isinstance(level, Level) and self._fill_levels(view, shape, left, level, placed, first):
+                rows_by_level = (
+                    self._fill_levels(view, shape, left, level, first=first) if isinstance(level, Level) else []
+                )
+                if rows_by_level:
+                    placed += rows_by_level
                     return True
                 single = True
         mask = view.mask()
@@ -176,8 +186,8 @@ class Placer:
     def _roomiest_domain(self, domains: Domains, rows: RowIndex) -> RowIndex:
         """The first of a group that stays together decides for all: let it be where most room is."""
         room = np.bincount(domains, np.maximum(self.board.slack[rows], 0) + 1e-12)
-        roomiest: RowIndex = rows[domains == room.argmax()]
-        return roomiest
+        inside: RowIndex = rows[domains == room.argmax()]
+        return inside
 
     def _capacity(self, shape: Shape, rows: RowIndex, crowding: list[Rule]) -> Ints:
         """How many pods each row takes: by amounts, and by rules of the pods' own that say how many may be on a host."""
@@ -220,9 +230,7 @@ class Placer:
         if not view.uniform and row >= self.board.first_new:
             self.board.narrow(np.array([row]), view.lane_sets)
 
-    def _fill_levels(  # noqa: PLR0917
-        self, view: View, shape: Shape, left: int, rule: Level, placed: list[int], first: int
-    ) -> bool:
+    def _fill_levels(self, view: View, shape: Shape, left: int, rule: Level, *, first: int) -> list[int]:
         """Spread over zones by counting: all domains with room rise together, none further above the lowest than allowed."""
         board = self.board
         rows = self._fitting(shape, view.mask(), first, board.size)
@@ -230,30 +238,27 @@ class Placer:
         if len(domains) and domains.min() < 0:
             rows, domains = rows[domains >= 0], domains[domains >= 0]
         if not len(rows):
-            return False
+            return []
         hosts = [other for other in view.asked() if other.crowding and other is not rule]
         capacity = self._capacity(shape, rows, hosts)
         counts = rule.counter.by_domain()
         room = np.bincount(domains, capacity, minlength=len(counts)).astype(np.int64)
         shares = levelled(counts.tolist(), room.tolist(), left, rule.level_limit(room > 0))
         by_level: list[tuple[int, int, int]] = []
-        for domain, wanted in enumerate(shares):
-            share = wanted
-            if not share:
-                continue
+        for domain, share in enumerate(shares):
             inside = (domains == domain).nonzero()[0]
             split = int(rows[inside].searchsorted(board.first_new))
+            level, due = int(counts[domain]), share
             for part in (inside[:split], inside[split:]):
-                if share and len(part):
-                    level = int(counts[domain])
-                    chosen, numbers = self._choose(rows[part], capacity[part], share)
+                if due and len(part):
+                    chosen, numbers = self._choose(rows[part], capacity[part], due)
                     self._put(view, shape, chosen, numbers)
                     expanded = np.repeat(chosen, numbers).tolist()
-                    by_level += [(level + i, domain, row) for i, row in enumerate(expanded)]
-                    share -= len(expanded)
+                    done = share - due
+                    by_level += [(level + done + i, domain, row) for i, row in enumerate(expanded)]
+                    due -= len(expanded)
         by_level.sort(key=lambda entry: entry[:2])
-        placed += [row for _, _, row in by_level]
-        return bool(by_level)
+        return [row for _, _, row in by_level]
 
     # ── on further nodes ─────────────────────────────────────────────────────────────────────────────────────────────
 

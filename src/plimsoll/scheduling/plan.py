@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from plimsoll.kube.quantity import Quantity
 from plimsoll.kube.types import Resources
-from plimsoll.scheduling.board import Board, Ints
+from plimsoll.scheduling.audit import is_sound
+from plimsoll.scheduling.binding import Arrival
+from plimsoll.scheduling.board import Board
 from plimsoll.scheduling.bulk import Bulk, Item
 from plimsoll.scheduling.classes import LOWEST_PRIORITY_WORTH_A_NODE, PodClass, Shape
+from plimsoll.scheduling.headroom import Headroom
 from plimsoll.scheduling.model import EXISTING, HOSTNAME, ComingNode, NewNode, Packing, Refusal, Rule, Template
 from plimsoll.scheduling.offerings import cheapest, listed
 from plimsoll.scheduling.placing import Placer
@@ -24,12 +25,13 @@ MANY_GROUPS = 200
 class Group:
     """Pods that ask for the same and for as much."""
 
-    __slots__ = ("pod_class", "pods", "shape", "size")
+    __slots__ = ("arrived", "pod_class", "pods", "shape", "size")
 
     def __init__(self, pod_class: PodClass, shape: Shape) -> None:
         self.pod_class = pod_class
         self.shape = shape
         self.pods: list[str] = []  # UIDs
+        self.arrived: list[int] = []  # by pod: its place among all pods, in the order in which they were given
         self.size = 0.0  # all amounts weighed together
 
 
@@ -49,6 +51,7 @@ class Plan:
         in_play = {group.pod_class.index: group.pod_class for group in groups}
         self.board = Board(snapshot, in_play.values(), templates, coming)
         self.placer = Placer(self.board, first_fit=first_fit)
+        self._ranks = {index: self._rank(pod_class) for index, pod_class in in_play.items()}
         self._largest: dict[int, float] = {}  # by class: the size of its largest pods; its groups follow one another
         sizes: dict[Shape, float] = {}
         for group in groups:
@@ -59,19 +62,57 @@ class Plan:
             self._largest[index] = max(self._largest.get(index, 0.0), group.size)
         self.groups = sorted(groups, key=self._by_size if first_fit else self._hardest_first)
         self.placed: list[tuple[Group, list[int], list[int]]] = []  # group, positions of its pods, rows; in order
+        self.sizes: dict[int, int] = {}  # row of a new node → offering, where that is to be larger than needed
         self.left: dict[int, list[int]] = {}  # index of the group → positions of its unplaced pods
 
     def run(self) -> None:
         for index, group in enumerate(self.groups):
             self.left[index] = list(range(len(group.pods)))
-        openers = sum(1 for group in self.groups if self._rank(group) == 0)
+        openers = sum(1 for group in self.groups if self._ranks[group.pod_class.index] == 0)
         self._place_each(give_way=False, until=openers)
         self._place_in_bulk()
         self._place_what_is_left()
         for _ in range(3):
-            if self.board.size <= self.board.relied_on_rows:
+            if not self._relied_on_fewer_rows():
                 break
             self._replay()
+        self._mend()
+
+    def _relied_on_fewer_rows(self) -> bool:
+        return self.board.size > self.board.relied_on_rows
+
+    def _mend(self) -> None:
+        """Where late pods broke the spread of earlier ones, look a second time: let the late ones, then the early ones, move."""
+        for the_early_move in (False, True):
+            disturbed = self._disturbed()
+            if not disturbed:
+                return
+            before = (self.board, self.placer, self.placed, {index: [*left] for index, left in self.left.items()})
+            unplaced = self.unplaced
+            self._replay(disturbed if the_early_move else frozenset())
+            if self._relied_on_fewer_rows():
+                self._replay()
+            worse = (self.unplaced, len(self._disturbed())) >= (unplaced, len(disturbed))
+            if worse or self._relied_on_fewer_rows():
+                self.board, self.placer, self.placed, self.left = before
+
+    def _disturbed(self) -> frozenset[tuple[int, int]]:
+        """The pods of the plan whose own spread does not hold in the end: the id of the group, and the position."""
+        bad = {}
+        for counter, kept, max_skew, min_domains in self.board.census.kept_spreads:
+            if kept.total:
+                domains = (counter.by_domain() > max_skew + counter.minimum(min_domains)) & (kept.by_domain() > 0)
+                if domains.any():
+                    bad[id(kept)] = domains
+        if not bad:
+            return frozenset()
+        found: set[tuple[int, int]] = set()
+        for group, positions, rows in self.placed:
+            for kept in self.board.census.bumps(group.pod_class):
+                if id(kept) in bad:
+                    where = bad[id(kept)][kept.topology.domain[rows]]
+                    found.update((id(group), position) for position, so in zip(positions, where, strict=True) if so)
+        return frozenset(found)
 
     def _place_what_is_left(self) -> None:
         """Again and again until nothing more is placed: what one group places may be what another waits for."""
@@ -107,22 +148,19 @@ class Plan:
         for index in waiting:
             group = self.groups[index]
             items.append(Item(index, self.placer.view(group.pod_class), group.shape, self.left[index], group.size))
-        done: set[tuple[int, int]] = set()
-        for entry in Bulk(self.placer, items).place():
-            index = entry.item.group
-            self.placed.append((self.groups[index], [entry.position], [entry.row]))
-            done.add((index, entry.position))
-        for index in waiting:
-            self.left[index] = [position for position in self.left[index] if (index, position) not in done]
+        for item in Bulk(self.placer, items).place():
+            placed = [position for position, row in zip(item.positions, item.rows, strict=True) if row >= 0]
+            if placed:
+                self.placed.append((self.groups[item.group], placed, [row for row in item.rows if row >= 0]))
+                self.left[item.group] = [p for p, row in zip(item.positions, item.rows, strict=True) if row < 0]
 
     def _hardest_first(self, group: Group) -> tuple[float, ...]:
         """Pods that need nodes of their own open them; those with rules of their own follow; what fits anywhere fills up."""
         me = group.pod_class
-        return (-me.priority, self._rank(group), -self._largest[me.index], me.index, -group.size)
+        return (-me.priority, self._ranks[me.index], -self._largest[me.index], me.index, -group.size)
 
     @staticmethod
-    def _rank(group: Group) -> int:
-        me = group.pod_class
+    def _rank(me: PodClass) -> int:
         if me.ports or any(term.topology_key == HOSTNAME for term in me.anti_affinity):
             return 0
         return 1 if me.spread else 2 if me.affinity or me.anti_affinity else 3
@@ -131,10 +169,11 @@ class Plan:
         amounts = dict(group.shape)
         return (-group.pod_class.priority, -amounts.get(0, 0), -amounts.get(1, 0), group.pod_class.index)
 
-    def _replay(self) -> None:
+    def _replay(self, but: frozenset[tuple[int, int]] = frozenset()) -> None:
         """Place everything once more, with all nodes of the plan there from the start, each pod where it was if it may.
 
-        A node that was opened late is an empty domain, below which pods spread over hosts may stand too high.
+        A node that was opened late is an empty domain, below which pods spread over hosts may stand too high. The pods named in
+        `but` are not put where they were: they come last.
         """
         old, placed = self.board, self.placed
         self.board = Board(old.snapshot, old.in_play, old.offerings.templates, self._coming)
@@ -145,7 +184,9 @@ class Plan:
             if old.held[:, row].any():
                 lane, members = old.sets[int(old.set_of[row])]
                 row_of[row] = int(self.board.open(lane, members, int(old.offering[row]), 1)[0])
-        waiting = [(g, p, row_of[r]) for g, positions, rows in placed for p, r in zip(positions, rows, strict=True)]
+        all_placed = [(g, p, r) for g, positions, rows in placed for p, r in zip(positions, rows, strict=True)]
+        moving = [(g, p, r) for g, p, r in all_placed if (id(g), p) in but]
+        waiting = [(g, p, row_of[r]) for g, p, r in all_placed if (id(g), p) not in but]
         progress = True
         while waiting and progress:
             later = []
@@ -156,12 +197,28 @@ class Plan:
                     later.append((group, position, row))
             progress, waiting = len(later) < len(waiting), later
         index_of = {id(group): index for index, group in enumerate(self.groups)}
-        for group, position, _ in waiting:
+        for group, position, _ in (*waiting, *moving):
             self.left[index_of[id(group)]].append(position)
         self.placer.expects_empty_hosts = True
         self._place_what_is_left()
         self.placer.expects_empty_hosts = False
         self._place_what_is_left()
+
+    def add_headroom(self) -> None:
+        """Make nodes so much larger that kube-scheduler finds a place for every pod."""
+        board = self.board
+        rows = board.rows_to_make()
+        if not rows:
+            return
+        headroom = Headroom(board, rows)
+        sampled = headroom.sampled_rows
+        arrivals = [
+            Arrival(group.arrived[position], row, self.placer.view(group.pod_class), group.shape)
+            for group, positions, rows in self.placed
+            for position, row in zip(positions, rows, strict=True)
+            if row in sampled
+        ]
+        self.sizes = headroom.choose(arrivals)
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -170,24 +227,30 @@ class Plan:
         return sum(len(positions) for positions in self.left.values())
 
     @property
+    def sound(self) -> bool:
+        """Whether the state that the plan ends in keeps the rules; it should, always."""
+        return is_sound(self.board, ((self.placer.view(group.pod_class), rows) for group, _, rows in self.placed))
+
+    @property
     def cost(self) -> tuple[int, float]:
         """Nodes to make, and their price."""
         board = self.board
-        rows = [row for row in range(board.first_new, board.size) if board.held[:, row].any()]
-        return len(rows), sum(board.offerings.prices[board.cheapest_offering(row)] for row in rows)
+        chosen = board.cheapest_offerings(board.rows_to_make())
+        return len(chosen), sum(board.offerings.prices[offering] for offering in chosen)
 
     def result(self) -> Packing:
         board = self.board
         placements: dict[str, str] = {}
-        on_new: dict[int, list[str]] = {}
+        on_new: dict[int, list[str]] = {row: [] for row in range(board.first_new, board.size)}
         notes: dict[str, str] = {}
+        names, first_new = board.names, board.first_new
         for group, positions, rows in self.placed:
             unknown = board.volume_rules[group.pod_class.index].unknown
             for position, row in zip(positions, rows, strict=True):
                 uid = group.pods[position]
-                placements[uid] = board.names[row]
-                if row >= board.first_new:
-                    on_new.setdefault(row, []).append(uid)
+                placements[uid] = names[row]
+                if row >= first_new:
+                    on_new[row].append(uid)
                 if unknown:
                     notes[uid] = unknown
         unplaced: dict[str, dict[str, Refusal]] = {}
@@ -195,8 +258,10 @@ class Plan:
             if positions:
                 why = self._why(self.groups[index])
                 unplaced.update((self.groups[index].pods[position], why) for position in positions)
-        nodes = _NewNodes(board)
-        return Packing(placements, tuple(nodes.make(row, on_new[row]) for row in sorted(on_new)), unplaced, notes)
+        nodes = _NewNodes(board, self.sizes)
+        rows = [row for row, pods in on_new.items() if pods]
+        new = tuple(nodes.make(row, on_new[row], *size) for row, size in zip(rows, board.sizes_of(rows), strict=True))
+        return Packing(placements, new, unplaced, notes)
 
     def _why(self, group: Group) -> dict[str, Refusal]:
         me, templates = group.pod_class, self.board.offerings.templates
@@ -218,40 +283,53 @@ class Plan:
 class _NewNodes:
     """Rows of the board as nodes to make. Many have the same candidates: they are listed once."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, sizes: dict[int, int]) -> None:
         self._board = board
+        self._sizes = sizes
+        self._held: list[list[int]] = board.held[:, : board.size].T.tolist()
         self._names: dict[tuple[int, int], tuple[str, ...]] = {}
-        self._daemons: dict[int, Ints] = {}
+        self._daemons: dict[int, list[int]] = {}
+        self._resources = list(enumerate(board.classes.resources))
 
-    def make(self, row: int, pods: list[str]) -> NewNode:
-        board = self._board
-        lane, members = board.lane_at(row), board.holding(row)
-        sold = board.offerings.sold
-        key = (int(lane.members[0]), members)
-        if key not in self._names:
-            self._names[key] = tuple(sold[lane.members[m]].offering.name for m in listed(members))
-        offering = int(lane.members[cheapest(members)])
+    def make(self, row: int, pods: list[str], number: int, members: int) -> NewNode:
+        """Of a lane, by its number, and the members that hold what is on the node."""
+        board, held = self._board, self._held[row]
+        lane, sold = board.offerings.lanes[number], board.offerings.sold
+        names = self._names.get((number, members))
+        if names is None:
+            names = tuple(sold[lane.members[m]].offering.name for m in listed(members))
+            self._names[number, members] = names
+        index = self._sizes.get(row)
+        if index is None:
+            index = int(lane.members[cheapest(members)])
+        offering = sold[index].offering
         return NewNode(
-            name=board.names[row],
-            template=board.offerings.templates[lane.template].name,
-            offering=sold[offering].offering.name,
-            candidates=self._names[key],
-            pods=tuple(pods),
-            requested=self._requested(row, offering),
-            price=sold[offering].offering.price,
+            board.names[row],
+            board.offerings.templates[lane.template].name,
+            offering.name,
+            names,
+            tuple(pods),
+            self._requested(held, index),
+            offering.price,
         )
 
-    def _requested(self, row: int, offering: int) -> Resources:
+    def _requested(self, held: list[int], offering: int) -> Resources:
         """By pods and daemons together."""
-        amounts = self._board.held[:, row] + self._by_daemons(offering)
-        named = zip(self._board.classes.resources, amounts.tolist(), strict=True)
-        return {name: Quantity(a if name == CPU else a * 1000) for name, a in named if a and name != PODS}
+        daemons = self._by_daemons(offering)
+        requested = {}
+        for index, name in self._resources:
+            amount = held[index] + daemons[index]
+            if amount and name != PODS:
+                requested[name] = Quantity(amount if name == CPU else amount * 1000)
+        return requested
 
-    def _by_daemons(self, offering: int) -> Ints:
+    def _by_daemons(self, offering: int) -> list[int]:
         """What daemons hold: it has been taken off the capacity of the offering."""
-        if offering not in self._daemons:
+        found = self._daemons.get(offering)
+        if found is None:
             board = self._board
             given = allocatable(board.offerings.sold[offering].offering.allocatable)
-            whole = np.array([given.get(name, 0) for name in board.classes.resources], np.int64)
-            self._daemons[offering] = whole - board.offerings.caps[:, offering]
-        return self._daemons[offering]
+            whole = [given.get(name, 0) for name in board.classes.resources]
+            left = board.offerings.caps[:, offering].tolist()
+            found = self._daemons[offering] = [a - b for a, b in zip(whole, left, strict=True)]
+        return found

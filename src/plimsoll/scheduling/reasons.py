@@ -106,7 +106,7 @@ def _checks(view: View, shape: Shape) -> Iterator[Check]:
         "do not have the labels that the pod asks for",
     )
     if me.ports:
-        counter = board.port_counter(me)
+        counter = board.census.port_counter(me)
         ports = ", ".join(str(port) for port in me.ports)
         yield Check(
             Rule.HOST_PORT,
@@ -177,7 +177,7 @@ def _spread_check(view: View, rule: EvenlySpread, size: int) -> Check:
 
 def _anti_checks(view: View, size: int) -> Iterator[Check]:
     board, me = view.board, view.pod_class
-    own = {id(board.term_counter(term)): term for term in me.anti_affinity}
+    own = {id(board.census.term_counter(term)): term for term in me.anti_affinity}
     for rule in view.rules:
         if not isinstance(rule, NoneThere) or rule.counter.key[0] == "ports":
             continue
@@ -247,9 +247,9 @@ def refused_by_template(view: View, shape: Shape, index: int) -> Refusal:
             return Refusal(
                 Rule.RESOURCES, f"{asks}, a new node of {template.name} has at most {written(what, max(0, most))}"
             )
-    beside = board.free_of_daemons_against(me)
+    beside = board.daemons.allow(me)
     if not (here & beside).any():
-        return _refused_by_daemons(view, template.name)
+        return _refused_by_daemons(view, template.name, here)
     lanes = [
         lane
         for number, lane in enumerate(offerings.lanes)
@@ -267,13 +267,12 @@ def refused_by_template(view: View, shape: Shape, index: int) -> Refusal:
     return Refusal(Rule.OFFERING, f"every offering of {template.name} that would hold the pod is used up")
 
 
-def _refused_by_daemons(view: View, template: str) -> Refusal:
-    me = view.pod_class
-    if me.ports:
-        ports = ", ".join(str(port) for port in me.ports)
-        return Refusal(
-            Rule.HOST_PORT, f"a daemon on every node of {template} takes a host port that the pod asks for ({ports})"
-        )
+def _refused_by_daemons(view: View, template: str, here: Mask) -> Refusal:
+    ports = view.board.daemons.with_ports_of(view.pod_class)
+    if ports[here].all():
+        asked = ", ".join(str(port) for port in view.pod_class.ports)
+        words = f"a daemon on every node of {template} takes a host port that the pod asks for ({asked})"
+        return Refusal(Rule.HOST_PORT, words)
     return Refusal(Rule.POD_ANTI_AFFINITY, f"a daemon on every node of {template} and the pod must not be together")
 
 
@@ -289,7 +288,7 @@ def _refused_in_lane(view: View, lane: Lane) -> Refusal | None:
         if isinstance(rule, EvenlySpread):
             words = f"the spread by {key} (maxSkew {rule.spread.max_skew}) allows no new node with {where}"
             return Refusal(Rule.TOPOLOGY_SPREAD, words)
-        if any(rule.counter is view.board.term_counter(term) for term in me.anti_affinity):
+        if any(rule.counter is view.board.census.term_counter(term) for term in me.anti_affinity):
             return Refusal(
                 Rule.POD_ANTI_AFFINITY, f"a new node would have {where}, where a pod is that the pod must not be with"
             )
@@ -299,7 +298,7 @@ def _refused_in_lane(view: View, lane: Lane) -> Refusal | None:
     if (
         view.together is not None
         and not view.together.allows_new(lane.domains)
-        and not view.board.has_daemons_for(me, lane)
+        and not view.board.daemons.keep_company(me, lane)
     ):
         terms = " and ".join(f"{selector_text(t.selector)} by {t.topology_key}" for t in me.affinity)
         return Refusal(

@@ -1,124 +1,81 @@
 """Which of these nodes can go, one after the other?
 
 Pods of a node that goes are sent first to nodes that nobody wants to remove, then to candidates from the end of the list: those
-are asked last, and with luck not at all. A candidate that has received pods and is asked after all passes them on.
+are asked last, and with luck not at all. A candidate that has received pods and is asked after all passes them on: those that no
+rule knows of go to their last place from the start, others step by step, each step in the plan of the node that they leave.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import pairwise
-from typing import NamedTuple
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plimsoll.scheduling.board import Board, Ints
 from plimsoll.scheduling.classes import PodClass, Shape
+from plimsoll.scheduling.leaving import Leaving, Movers, slots_that_move
 from plimsoll.scheduling.model import Refusal, Removal, Rule
+from plimsoll.scheduling.neighbours import PLENTY
 from plimsoll.scheduling.placing import Placer
 from plimsoll.scheduling.reasons import refused_by_existing
 from plimsoll.scheduling.receivers import Receivers
-from plimsoll.scheduling.requests import written
+from plimsoll.scheduling.requests import PODS, written
 from plimsoll.scheduling.snapshot import Snapshot
 
-# A pod that finds no place is put first and the node is tried again, so often: enough for pods that were placed in an unlucky
-# order, and no search.
-_TRIES = 4
+# Pods that find no place are put first and the node is tried again, so often. What is then left of bad luck, a search through
+# all ways mends where there are few pods: beyond so many, and beyond so many steps, a node stays rather than an answer takes long.
+_TRIES = 3
+_TRIES_IN_VAIN = 20  # after so many in a row that did not help, no node is tried more than once
+_PODS_TO_SEARCH_FOR = 6
+_STEPS_OF_A_SEARCH = 400
 
 
 def removable(snapshot: Snapshot, node_names: Iterable[str]) -> list[Removal]:
     """For each node in turn: can all of its pods run elsewhere, given that the nodes before it are gone?
 
-    A place that one answer uses is not free for the next, and no pod is sent to a node that an earlier answer removes. Pods of
+    A place that one answer uses is not free for the next, and no pod is sent to a node that an earlier answer removes; a pod
+    that was sent to a node which a later answer removes is in the plan of that one, too. Pods of
     DaemonSets, mirror pods and terminating ones need no place. A node is judged as if it were gone: no spread counts its
     domain. The snapshot stays as it is.
     """
     return _Removals(snapshot, list(dict.fromkeys(node_names))).answer()
 
 
-class Movers(NamedTuple):
-    """Pods of one class and shape that have to leave a node."""
-
-    pod_class: PodClass
-    shape: Shape
-    slots: list[int]
-
-
-class _Leaving:
-    """The pods that would have to leave each candidate, found for all of them in one sort; by row of the snapshot."""
-
-    def __init__(self, snapshot: Snapshot, rows: list[int]) -> None:
-        self._snapshot = snapshot
-        classes = snapshot.classes.classes
-        wanted = np.zeros(len(snapshot.nodes), np.bool_)
-        wanted[rows] = True
-        moves = np.array([not (c.stays or c.leaving) for c in classes], np.bool_)
-        slots = np.flatnonzero(snapshot.pod_rows >= 0)
-        if len(slots):
-            slots = slots[wanted[snapshot.pod_rows[slots]] & moves[snapshot.pod_classes[slots]]]
-        amounts = snapshot.shape_amounts()
-        share = amounts[: len(snapshot.capacity)] / np.maximum(1, snapshot.capacity.max(axis=1, initial=1))[:, None]
-        size = np.argsort(
-            np.argsort(-share.max(axis=0, initial=0.0), kind="stable")
-        )  # rank of each shape, largest first
-        keys = (snapshot.pod_rows[slots], size[snapshot.pod_shapes[slots]], snapshot.pod_classes[slots])
-        order = np.lexsort(keys[::-1])
-        changes = np.zeros(len(slots), np.bool_)
-        for key in keys:
-            changes |= np.diff(key[order], prepend=-1) != 0
-        self._slots: list[int] = slots[order].tolist()
-        self._starts = np.flatnonzero(changes)
-        self._group_rows = snapshot.pod_rows[slots[order]][self._starts]
-        self.class_indexes: list[int] = np.unique(snapshot.pod_classes[slots]).tolist()
-        self.amounts = np.zeros((amounts.shape[0], len(snapshot.nodes)), np.int64)  # resource × row
-        for resource in range(amounts.shape[0]):
-            weights = amounts[resource][snapshot.pod_shapes[slots]]
-            sums = np.bincount(snapshot.pod_rows[slots], weights, minlength=len(snapshot.nodes))
-            self.amounts[resource] = sums.astype(np.int64)
-
-    def slots(self, row: int) -> list[int]:
-        first, last = np.searchsorted(self._group_rows, (row, row + 1)).tolist()
-        if first == last:
-            return []
-        stop = int(self._starts[last]) if last < len(self._starts) else len(self._slots)
-        return self._slots[int(self._starts[first]) : stop]
-
-    def groups(self, row: int) -> list[Movers]:
-        """Largest first."""
-        snapshot = self._snapshot
-        first, last = np.searchsorted(self._group_rows, (row, row + 1)).tolist()
-        bounds = [*self._starts[first : last + 1].tolist()]
-        if last == len(self._starts):
-            bounds.append(len(self._slots))
-        found = []
-        for start, stop in pairwise(bounds):
-            slot = self._slots[start]
-            pod_class = snapshot.classes.classes[snapshot.pod_classes[slot]]
-            shape = snapshot.classes.shapes[snapshot.pod_shapes[slot]]
-            found.append(Movers(pod_class, shape, self._slots[start:stop]))
-        return found
-
-
 class _Removals:
     def __init__(self, snapshot: Snapshot, names: list[str]) -> None:
         self.snapshot = snapshot
         self.names = names
-        self.leaving = _Leaving(snapshot, [snapshot.rows[name] for name in names if name in snapshot.rows])
-        classes = snapshot.classes.classes
-        self.board = Board(snapshot, [classes[index] for index in self.leaving.class_indexes])
+        slots = slots_that_move(snapshot, [snapshot.rows[name] for name in names if name in snapshot.rows])
+        indexes: list[int] = np.flatnonzero(np.bincount(snapshot.pod_classes[slots])).tolist()
+        self.board = Board(snapshot, [snapshot.classes.classes[index] for index in indexes])
         self.placer = Placer(self.board)
         self.row_of = {name: row for row, name in enumerate(self.board.names)}
-        rows = [snapshot.rows[name] for name in self.board.names]
-        self.wanted: Ints = self.leaving.amounts[:, rows]  # resource × row: what has to find a place if the node goes
         self.order = self._filling_order()
         self.free: dict[int, list[int]] = {}  # rows that are being filled, as plain integers
+        self._receivers: dict[int, Receivers | None] = {}  # by class
+        self._receivers_by_mask: dict[bytes, Receivers] = {}
+        self.leaving = Leaving(snapshot, slots, self._taken_for(indexes))
+        rows = [snapshot.rows[name] for name in self.board.names]
+        self.wanted: Ints = self.leaving.amounts[:, rows]  # resource × row: what has to find a place if the node goes
         # Free on all nodes that still take pods, added up: what is more than that finds no place, however it is cut.
         self.free_in_all: Ints = np.maximum(self.board.free[: len(self.wanted), : self.board.size], 0).sum(axis=1)
         self.destination = [-1] * len(snapshot.uids)  # slot → row
+        self.passed_on: dict[int, dict[int, int]] = {}  # row → what it had taken in (slot) → row
         self.arrived: dict[int, list[Movers]] = {}  # row → what it took in
-        self._receivers: dict[int, Receivers | None] = {}  # by class
-        self._receivers_by_mask: dict[bytes, Receivers] = {}
+        # How often a shape fits on each row, and in all. Holds until a node goes.
+        self._places: dict[Shape, tuple[Ints, int]] = {}
+        self._in_vain = 0
+
+    def _taken_for(self, class_indexes: list[int]) -> NDArray[np.intp]:
+        """By class: the first of those which no rule tells apart from it."""
+        classes = self.snapshot.classes.classes
+        taken_for = np.arange(len(classes))
+        first: dict[int, int] = {}
+        for index in class_indexes:
+            if self.is_unnoticed(classes[index]):
+                taken_for[index] = first.setdefault(id(self.receivers_for(classes[index])), index)
+        return taken_for
 
     def _filling_order(self) -> NDArray[np.float64]:
         """Nodes that stay come first, the fullest of them first; then candidates, the last of the list first."""
@@ -144,8 +101,10 @@ class _Removals:
         for name, reason in reasons.items():
             plan = None
             if reason is None:
-                groups = self.leaving.groups(self.snapshot.rows[name])
-                plan = {uids[slot]: names[destination[slot]] for group in groups for slot in group.slots}
+                slots = self.leaving.slots(self.snapshot.rows[name])
+                plan = {uids[slot]: names[destination[slot]] for slot in slots}
+                passed_on = self.passed_on.get(self.row_of[name], {})
+                plan.update((uids[slot], names[row]) for slot, row in passed_on.items())
             answer.append(Removal(name, plan, reason))
         return answer
 
@@ -157,19 +116,62 @@ class _Removals:
         if len(lacking):
             return self._too_little(row, int(lacking[0]), elsewhere)
         groups = self.leaving.groups(self.snapshot.rows[name]) + self.arrived.get(row, [])
-        refusal = None
-        for _ in range(_TRIES):
-            attempt = _Attempt(self, row, groups)
-            stuck = attempt.carry_out()
-            if stuck is None:
-                self.free_in_all = elsewhere - wanted
-                self.free.pop(row, None)
-                return None
-            refusal = attempt.refusal
-            if groups[0] is stuck:
-                break
-            groups = [stuck, *(group for group in groups if group is not stuck)]
-        return refusal
+        if self._places:  # nothing has changed since these were counted
+            for group in groups:
+                if group.shape in self._places and self.lacks_places(row, group):
+                    return self.too_few_places(row, group)
+        attempt = _Attempt(self, row, groups)
+        stuck = attempt.carry_out(quickly=True)
+        if stuck is None or (not self.lacks_places(row, stuck) and self._removed_after_all(row, groups, stuck)):
+            self._done(row, elsewhere - wanted)
+            return None
+        return attempt.refusal
+
+    def _removed_after_all(self, row: int, groups: list[Movers], stuck: Movers) -> bool:
+        """Whether the node can go if those that found no place come first, or in some other order."""
+        if self._in_vain < _TRIES_IN_VAIN:
+            for _ in range(_TRIES):
+                if groups[0] is not stuck:
+                    groups = [stuck, *(group for group in groups if group is not stuck)]
+                before, again = stuck, _Attempt(self, row, groups).carry_out(quickly=False)
+                if again is None:
+                    self._in_vain = 0
+                    return True
+                stuck = again
+                self._in_vain += 1
+                if stuck is before:
+                    break
+        few = sum(len(group.slots) for group in groups) <= _PODS_TO_SEARCH_FOR
+        return few and _Attempt(self, row, groups).search()
+
+    def lacks_places(self, row: int, group: Movers) -> bool:
+        """Whether all other nodes together have too few places for the group, whatever its rules."""
+        board, shape = self.board, group.shape
+        if shape not in self._places:
+            places = np.full(board.size, PLENTY)
+            for resource, amount in shape:
+                np.minimum(places, board.free[resource, : board.size] // amount, out=places)
+            places = np.where(board.alive[: board.size], np.maximum(places, 0), 0)
+            self._places[shape] = (places, int(places.sum()))
+        places, total = self._places[shape]
+        return total - int(places[row]) < len(group.slots)
+
+    def too_few_places(self, row: int, group: Movers) -> Refusal:
+        places, total = self._places[group.shape]
+        pod, number = self.snapshot.described(group.slots[0]), len(group.slots)
+        others = f" and {number - 1} more like it" if number > 1 else ""
+        words = f"pod {pod}{others} of node {self.board.names[row]} would need {number} places of"
+        size = ", ".join(
+            f"{written(name, amount)} {name}"
+            for resource, amount in group.shape
+            if (name := self.snapshot.classes.resources[resource]) != PODS
+        )
+        return Refusal(Rule.RESOURCES, f"{words} {size}; all other nodes together have {total - int(places[row])}")
+
+    def _done(self, row: int, free_in_all: Ints) -> None:
+        self.free_in_all = free_in_all
+        self.free.pop(row, None)
+        self._places.clear()
 
     def _too_little(self, row: int, resource: int, elsewhere: Ints) -> Refusal:
         name = self.board.names[row]
@@ -188,6 +190,9 @@ class _Removals:
         if pod_class.index not in self._receivers:
             self._receivers[pod_class.index] = self._make_receivers(pod_class)
         return self._receivers[pod_class.index]
+
+    def is_unnoticed(self, pod_class: PodClass) -> bool:
+        return self.receivers_for(pod_class) is not None and not self.board.census.bumps(pod_class)
 
     def _make_receivers(self, pod_class: PodClass) -> Receivers | None:
         view = self.placer.view(pod_class)
@@ -212,15 +217,19 @@ class _Attempt:
         self.plain: list[tuple[Movers, list[tuple[int, int]]]] = []  # rows and how many pods each
         self.ruled: list[tuple[Movers, list[tuple[int, int]]]] = []
         self.refusal: Refusal | None = None
+        self._steps_left = 0
 
-    def carry_out(self) -> Movers | None:
-        """None if all went well; else the pods that found no place, with the reason in `refusal`."""
+    def carry_out(self, *, quickly: bool) -> Movers | None:
+        """None if all went well; else the pods that found no place, with the reason in `refusal`.
+
+        Quickly: pods without rules of their own come last and go where the last ones went.
+        """
         self._leave(-1)
-        receivers_for = self._receivers_for()
-        stuck = self._place_ruled([group for group in self.groups if receivers_for(group.pod_class) is None])
+        ways = {id(group): self.removals.receivers_for(group.pod_class) if quickly else None for group in self.groups}
+        stuck = self._place_ruled([group for group in self.groups if ways[id(group)] is None])
         if stuck is None:
             for group in self.groups:
-                receivers = receivers_for(group.pod_class)
+                receivers = ways[id(group)]
                 if receivers is None:
                     continue
                 taken = receivers.take(group.shape, len(group.slots), self.saved)
@@ -231,37 +240,66 @@ class _Attempt:
         if stuck is None:
             self._commit()
         else:
-            self.refusal = self._why(stuck)
+            # The arrays know of pods that were placed by rules only: without such, they are as they were before.
+            by_counting = not self.ruled and self.removals.lacks_places(self.row, stuck)
+            self.refusal = self.removals.too_few_places(self.row, stuck) if by_counting else self._why(stuck)
             self._undo()
         return stuck
 
-    def _receivers_for(self) -> Callable[[PodClass], Receivers | None]:
-        """Who may be placed by plain numbers: nobody whom another of these pods wants to follow, for it must be seen there."""
-        removals = self.removals
-        if all(removals.placer.view(group.pod_class).together is None for group in self.groups):
-            return removals.receivers_for
-        return lambda pod_class: None if self.board.bumps(pod_class) else removals.receivers_for(pod_class)
+    def search(self) -> bool:
+        """Try the pods in every order on every node that takes them, within reason."""
+        self._leave(-1)
+        pods = [Movers(group.pod_class, group.shape, [slot]) for group in self.groups for slot in group.slots]
+        self._steps_left = _STEPS_OF_A_SEARCH
+        found = self._search(pods)
+        if found:
+            self._commit()
+        else:
+            self._undo()
+        return found
+
+    def _search(self, pods: list[Movers]) -> bool:
+        if not pods:
+            return True
+        placer = self.removals.placer
+        tried: set[tuple[int, Shape]] = set()
+        for position, pod in enumerate(pods):
+            if (pod.pod_class.index, pod.shape) in tried:
+                continue
+            tried.add((pod.pod_class.index, pod.shape))
+            for row in placer.view(pod.pod_class).mask().nonzero()[0].tolist():
+                self._steps_left -= 1
+                if self._steps_left < 0:
+                    return False
+                if placer.put(pod.pod_class, pod.shape, row):
+                    self.ruled.append((pod, [(row, 1)]))
+                    self.removals.free.pop(row, None)
+                    if self._search(pods[:position] + pods[position + 1 :]):
+                        return True
+                    self.ruled.pop()
+                    self.board.place_one(pod.pod_class, pod.shape, row, -1)
+        return False
 
     def _leave(self, sign: int) -> None:
         """The node and all that is on it disappear (or, with 1, come back)."""
         board = self.board
         board.alive[self.row] = sign > 0
         board.structure += 1
-        if not board.has_counters:
+        if not board.census:
             return
         if sign > 0:
-            board.count_node(self.row, there=True)
+            board.census.count_node(self.row, there=True)
         for group in self.groups:
-            for counter in board.bumps(group.pod_class):
+            for counter in board.census.bumps(group.pod_class):
                 counter.add_one(self.row, sign * len(group.slots))
         snapshot = self.removals.snapshot
         for slot in snapshot.pods_on[snapshot.rows[board.names[self.row]]]:
             pod_class = snapshot.classes.classes[snapshot.pod_classes[slot]]
             if pod_class.stays or pod_class.leaving:
-                for counter in board.bumps(pod_class):
+                for counter in board.census.bumps(pod_class):
                     counter.add_one(self.row, sign)
         if sign < 0:
-            board.count_node(self.row, there=False)
+            board.census.count_node(self.row, there=False)
 
     def _place_ruled(self, groups: list[Movers]) -> Movers | None:
         """Round after round, for one group may wait for the company of another; the first that is left over, if any is."""
@@ -293,18 +331,24 @@ class _Attempt:
             for row, count in taken:
                 for resource, amount in group.shape:
                     removals.wanted[resource, row] += amount * count
-        destination = removals.destination
+        arrivals = {slot for group in removals.arrived.get(self.row, ()) for slot in group.slots}
         for group, taken in (*self.ruled, *self.plain):
+            # A pod that no rule knows of is sent to its last place at once. Others take every step of the way: whether the last
+            # place was lawful before this node went is not known.
+            steps = arrivals and not removals.is_unnoticed(group.pod_class)
             position = 0
             for row, count in taken:
                 slots = group.slots[position : position + count]
                 position += count
                 for slot in slots:
-                    destination[slot] = row
+                    if steps and slot in arrivals:
+                        removals.passed_on.setdefault(self.row, {})[slot] = row
+                    else:
+                        removals.destination[slot] = row
                 removals.arrived.setdefault(row, []).append(Movers(group.pod_class, group.shape, slots))
-        if board.has_counters:
+        if board.census:
             for group, taken in self.plain:
-                for counter in board.bumps(group.pod_class):
+                for counter in board.census.bumps(group.pod_class):
                     for row, count in taken:
                         counter.add_one(row, count)
 

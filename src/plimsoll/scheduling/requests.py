@@ -17,7 +17,7 @@ LARGEST_REQUEST = 2**52
 def amounts(resources: Resources) -> dict[str, int]:
     """Quantities as kube-scheduler rounds them: CPU to milli, the rest up to whole units."""
     return {
-        name: min(quantity if name == CPU else -(-quantity // 1000), LARGEST_REQUEST)
+        name: min(int(quantity) if name == CPU else -(-quantity // 1000), LARGEST_REQUEST)
         for name, quantity in resources.items()
     }
 
@@ -47,7 +47,7 @@ def effective_requests(spec: PodSpec) -> dict[str, int]:
     for name, quantity in spec.overhead.items():
         total[name] = total.get(name, 0) + quantity
     wanted = {
-        name: min(milli if name == CPU else -(-milli // 1000), LARGEST_REQUEST)
+        name: min(int(milli) if name == CPU else -(-milli // 1000), LARGEST_REQUEST)
         for name, milli in total.items()
         if milli > 0
     }

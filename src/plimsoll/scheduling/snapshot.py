@@ -7,32 +7,35 @@ few arrays and short tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from plimsoll.kube.types import (
-    KubeObject,
-    Labels,
-    Namespace,
-    Node,
-    NodeSelector,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-    Taint,
-)
+from plimsoll.kube.types import KubeObject, Labels, Namespace, Node, Pod
+from plimsoll.kube.volumes import PersistentVolume, PersistentVolumeClaim
 from plimsoll.scheduling.classes import Classes
-from plimsoll.scheduling.requests import allocatable
+from plimsoll.scheduling.facts import ClaimFacts, NodeFacts, VolumeFacts
 
 Ints = NDArray[np.int64]
 Rows = NDArray[np.int32]
 
-_SELECTED_NODE = "volume.kubernetes.io/selected-node"
+_HANDED_OVER = (
+    "classes",
+    "capacity",
+    "used",
+    "pod_rows",
+    "pod_classes",
+    "pod_shapes",
+    "namespaces",
+    "claims",
+    "volumes",
+)
+_MADE_LATER = ("uids", "pod_names", "slots", "pods_on", "_free_slots")
 
 
 class Change(Struct, frozen=True):
@@ -40,33 +43,6 @@ class Change(Struct, frozen=True):
 
     before: KubeObject | None
     after: KubeObject | None
-
-
-class NodeFacts(Struct, frozen=True):
-    """What rules look at on a node."""
-
-    name: str
-    labels: Labels
-    taints: tuple[Taint, ...]
-    unschedulable: bool
-    allocatable: Mapping[str, int]
-
-    @classmethod
-    def of(cls, node: Node) -> NodeFacts:
-        return cls(
-            node.name, node.labels, node.spec.taints, node.spec.unschedulable, allocatable(node.status.allocatable)
-        )
-
-
-class ClaimFacts(Struct, frozen=True):
-    volume: str  # "" while unbound
-    selected_node: str  # where an unbound claim's volume is about to be made
-    leaving: bool
-
-
-class VolumeFacts(Struct, frozen=True):
-    affinity: NodeSelector | None
-    labels: Labels
 
 
 class _Place(NamedTuple):
@@ -128,8 +104,10 @@ class Snapshot:
                 self._write_capacity(row, facts)
         self._write_used()
         self.namespaces = {namespace.name: namespace.labels for namespace in namespaces}
-        self.claims = None if claims is None else {(claim.namespace, claim.name): _claim(claim) for claim in claims}
-        self.volumes = None if volumes is None else {volume.name: _volume(volume) for volume in volumes}
+        self.claims = (
+            None if claims is None else {(claim.namespace, claim.name): ClaimFacts.of(claim) for claim in claims}
+        )
+        self.volumes = None if volumes is None else {volume.name: VolumeFacts.of(volume) for volume in volumes}
         return self
 
     def _enter_all(self, pods: Iterable[Pod]) -> None:
@@ -156,6 +134,44 @@ class Snapshot:
         self.pod_classes = np.array(pod_classes, np.int32)
         self.pod_shapes = np.array(pod_shapes, np.int32)
 
+    # ── handing over ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: arrays as they are, nodes as msgspec writes them (ten times as fast as pickle does), names
+        as two long strings, and nothing that can be made anew.
+        """
+        state = {name: getattr(self, name) for name in _HANDED_OVER}
+        state["nodes"] = msgspec.msgpack.encode(self.nodes)
+        state["names"] = ("\n".join(self.uids), "\n".join(self.pod_names))
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        names = state.pop("names")
+        state["nodes"] = msgspec.msgpack.decode(state["nodes"], type=list[NodeFacts | None])
+        self.__init__()  # type: ignore[misc]
+        self.__dict__.update(state)
+        self.rows = {facts.name: row for row, facts in enumerate(self.nodes) if facts is not None}
+        self._free_rows = [row for row, facts in enumerate(self.nodes) if facts is None]
+        # What only some questions ask for is made when the first one does.
+        for name in _MADE_LATER:
+            del self.__dict__[name]
+        self.__dict__["_names"] = names
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _MADE_LATER or "_names" not in self.__dict__:
+            raise AttributeError(name)
+        uids, pod_names = self.__dict__.pop("_names")
+        self.uids = uids.split("\n") if uids else []
+        self.pod_names = pod_names.split("\n") if uids else []
+        rows = self.pod_rows[: len(self.uids)].tolist()
+        self.slots = {uid: slot for slot, uid in enumerate(self.uids) if uid}
+        self._free_slots = [slot for slot, uid in enumerate(self.uids) if not uid]
+        self.pods_on = [{} for _ in self.nodes]
+        for slot, row in enumerate(rows):
+            if row >= 0:
+                self.pods_on[row][slot] = None
+        return self.__dict__[name]
+
     # ── following the store ──────────────────────────────────────────────────────────────────────────────────────────
 
     def apply(self, changes: Iterable[Change]) -> None:
@@ -180,13 +196,13 @@ class Snapshot:
                     if after is None:
                         self.claims.pop((claim.namespace, claim.name), None)
                     else:
-                        self.claims[claim.namespace, claim.name] = _claim(claim)
+                        self.claims[claim.namespace, claim.name] = ClaimFacts.of(claim)
                 case PersistentVolume() as volume:
                     self.volumes = {} if self.volumes is None else self.volumes
                     if after is None:
                         self.volumes.pop(volume.name, None)
                     else:
-                        self.volumes[volume.name] = _volume(volume)
+                        self.volumes[volume.name] = VolumeFacts.of(volume)
             self.version += 1
 
     def _follow_node(self, before: KubeObject | None, after: KubeObject | None) -> None:
@@ -368,12 +384,3 @@ class Snapshot:
             for resource, amount in shape:
                 table[resource, index] = amount
         return table
-
-
-def _claim(claim: PersistentVolumeClaim) -> ClaimFacts:
-    return ClaimFacts(claim.spec.volume_name, claim.annotations.get(_SELECTED_NODE, ""), claim.terminating)
-
-
-def _volume(volume: PersistentVolume) -> VolumeFacts:
-    affinity = volume.spec.node_affinity
-    return VolumeFacts(affinity.required if affinity else None, volume.labels)

@@ -16,6 +16,7 @@ Mask = NDArray[np.bool_]
 Counts = NDArray[np.int64]
 Domains = NDArray[np.int32]
 
+NODES = ""  # in place of a key: every node a domain of its own, whatever its labels; what host ports look at
 NOWHERE = -1  # the domain of a node that lacks the label
 
 
@@ -24,7 +25,7 @@ class Topology:
 
     def __init__(self, key: str, capacity: int) -> None:
         self.key = key
-        self.of_hosts = key == HOSTNAME
+        self.of_hosts = key in (HOSTNAME, NODES)
         self.values: list[str] = []
         self.domain: Domains = np.full(capacity, NOWHERE, np.int32)  # by row
         self.private_rows = 0  # so many rows, from the first, are a domain of their own under the row's number
@@ -81,64 +82,76 @@ class Topology:
         self.domain = np.concatenate((self.domain, np.full(more, NOWHERE, np.int32)))
 
 
+class Watched:
+    """The nodes that spreads of one kind look at: only pods on those count for them, and only their domains exist."""
+
+    def __init__(self, topology: Topology, eligible: Mask, offerings: Mask) -> None:
+        self.topology = topology
+        self.eligible = eligible  # by row
+        self.offerings = offerings  # whether a new node of each offering is eligible
+        self.there: Mask = np.zeros(0, np.bool_)  # by domain: whether it has an eligible node
+        self.there_count = 0
+        self.version = 0
+        self.all_eligible = True  # of the rows so far
+        self._at_first = eligible.copy()
+        self.changed()
+
+    def changed(self) -> None:
+        """Find the domains that are there anew, after eligible nodes appeared or went."""
+        self.there = np.zeros(len(self.topology.values) + 1, np.bool_)
+        self.there[self.topology.domain[self.eligible]] = True  # NOWHERE is -1: the last, which is cut off
+        self.there = self.there[:-1]
+        self.there_count = int(self.there.sum())
+        self.version += 1
+
+    def appeared(self, rows: slice, offering: int) -> None:
+        """New nodes, without pods that count so far."""
+        if not self.offerings[offering]:
+            self.all_eligible = False
+            return
+        self.eligible[rows] = True
+        self.fit()
+        domains = self.topology.domain[rows if self.topology.of_hosts else slice(rows.start, rows.start + 1)]
+        added = domains[~self.there[domains]]  # all hosts, or the one zone; a lane without the label is not eligible
+        if len(added):
+            self.there[added] = True
+            self.there_count += len(added)
+            self.version += 1
+
+    def vanished(self, first: int) -> None:
+        """The last new nodes, from row `first` on, are gone again."""
+        self.eligible[first:] = False
+        self.changed()
+
+    def count_node(self, row: int, *, there: bool) -> None:
+        self.eligible[row] = there and self._at_first[row]
+        self.changed()
+
+    def fit(self) -> None:
+        """Know of every domain that has come up by now."""
+        known = len(self.topology.values)
+        if known > len(self.there):
+            self.there = np.concatenate((self.there, np.zeros(known - len(self.there), np.bool_)))
+
+    def reserve(self, rows: int) -> None:
+        self.eligible = np.concatenate((self.eligible, np.zeros(rows - len(self.eligible), np.bool_)))
+
+
 class Counter:
-    """How many pods of a kind are in each domain of a key.
+    """How many pods of a kind are in each domain of a key; with `watched`, as topology spread sees the cluster."""
 
-    With `eligible`, only pods on those nodes count and only their domains exist: how topology spread sees the cluster.
-    """
-
-    def __init__(self, topology: Topology, key: tuple[object, ...] = (), eligible: Mask | None = None) -> None:
+    def __init__(self, topology: Topology, key: tuple[object, ...] = (), watched: Watched | None = None) -> None:
         self.topology = topology
         self.key = key  # what is counted
-        self.eligible = eligible
-        self.eligible_at_first = np.zeros(0, np.bool_) if eligible is None else eligible.copy()
+        self.watched = watched
         self.count: Counts = np.zeros(max(8, len(topology.values)), np.int64)
         self.total = 0
-        self.counted_offerings: Mask | None = None  # spread only: whether a new node of each offering is eligible
-        self.there: Mask = np.zeros(0, np.bool_)  # spread only, by domain: whether it has an eligible node
-        self.there_count = 0
-        self.nodes_version = 0
         self.version = 0
         # The same counts as plain integers, where domains are few: small sums are faster without arrays.
         self.tally: list[int] = []
         self._low = -1  # the fewest in any domain that is there, and how many domains have so few; -1: not known
         self._at_low = 0
-        if eligible is not None:
-            self.nodes_changed()
-
-    def nodes_changed(self) -> None:
-        """Find the domains that are there anew, after eligible nodes appeared or went."""
-        if self.eligible is not None:
-            self.there = np.zeros(len(self.topology.values) + 1, np.bool_)
-            self.there[self.topology.domain[self.eligible]] = True  # NOWHERE is -1: the last, which is cut off
-            self.there = self.there[:-1]
-            self.there_count = int(self.there.sum())
-            self._fit()
-            self._low = -1
-            self.nodes_version += 1
-            self.version += 1
-
-    def nodes_appeared(self, rows: slice, *, eligible: bool) -> None:
-        """New nodes, without pods that count so far."""
-        if self.eligible is None:
-            return
-        self.eligible[rows] = eligible
-        self._fit()
-        if eligible:
-            domains = (
-                self.topology.domain[rows]
-                if self.topology.of_hosts
-                else self.topology.domain[rows.start : rows.start + 1]
-            )
-            added = domains[
-                ~self.there[domains]
-            ]  # all hosts, or the one zone; a lane without the label is not eligible
-            if len(added):
-                self.there[added] = True
-                self.there_count += len(added)
-                self._low = -1
-                self.nodes_version += 1
-        self.version += 1
+        self._low_version = -1  # of the nodes watched at the time
 
     def _fit(self) -> None:
         """Have a count for every domain that is known by now."""
@@ -148,13 +161,11 @@ class Counter:
             self.count = np.concatenate((self.count, np.zeros(more, np.int64)))
         if not self.topology.of_hosts and known > len(self.tally):
             self.tally = self.count[:known].tolist()
-        if self.eligible is not None and known > len(self.there):
-            self.there = np.concatenate((self.there, np.zeros(known - len(self.there), np.bool_)))
 
     def add(self, rows: NDArray[np.intp], amounts: Counts | int) -> None:
         """Pods of the counted kind arrive on (or, negative, leave) rows; a row may occur twice."""
-        if self.eligible is not None:
-            keep = self.eligible[rows]
+        if self.watched is not None:
+            keep = self.watched.eligible[rows]
             if not keep.all():
                 rows = rows[keep]
                 amounts = amounts if isinstance(amounts, int) else amounts[keep]
@@ -175,7 +186,7 @@ class Counter:
 
     def add_one(self, row: int, amount: int = 1) -> None:
         domain = int(self.topology.domain[row])
-        if domain < 0 or (self.eligible is not None and not self.eligible[row]):
+        if domain < 0 or (self.watched is not None and not self.watched.eligible[row]):
             return
         if domain >= len(self.count):
             self._fit()
@@ -201,6 +212,14 @@ class Counter:
         self._low = -1
         self.version += 1
 
+    def replace(self, counts: list[int]) -> None:
+        """Counts of the first domains, which were changed elsewhere."""
+        self._fit()
+        self.count[: len(counts)] = counts
+        self.total = int(self.count.sum())
+        self._low = -1
+        self.version += 1
+
     def by_domain(self) -> Counts:
         known = len(self.topology.values)
         if known > len(self.count):
@@ -215,12 +234,13 @@ class Counter:
 
     def minimum(self, min_domains: int, expected: int = 0) -> int:
         """The fewest in any domain: zero while there are too few of them, or while `expected` more are to come, empty."""
-        if expected or self.there_count < max(1, min_domains):
+        watched = self.watched
+        if expected or watched is None or watched.there_count < max(1, min_domains):
             return 0
-        if self._low < 0:
-            if len(self.there) < len(self.topology.values):
-                self._fit()
-            counts = self.by_domain()[self.there]
+        if self._low < 0 or self._low_version != watched.version:
+            watched.fit()
+            counts = self.by_domain()[watched.there]
             self._low = int(counts.min())
             self._at_low = int((counts == self._low).sum())
+            self._low_version = watched.version
         return self._low

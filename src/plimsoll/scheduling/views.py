@@ -11,20 +11,22 @@ from numpy.typing import NDArray
 
 from plimsoll.scheduling.board import Board
 from plimsoll.scheduling.classes import PodClass, Shape
-from plimsoll.scheduling.kinds import Kinds
+from plimsoll.scheduling.grounds import Grounds
 from plimsoll.scheduling.neighbours import EvenlySpread, KeepsOthersSpread, NoneThere, Rule, Together
 from plimsoll.scheduling.rules import ports_conflict
 from plimsoll.scheduling.topology import Counter, Mask
 
 
 class View:
-    def __init__(self, board: Board, pod_class: PodClass) -> None:
+    def __init__(self, board: Board, pod_class: PodClass, grounds: Grounds) -> None:
         self.board = board
         self.pod_class = pod_class
         self.volumes = board.volume_rules[pod_class.index]
-        self._set_up_static(board.kinds, board.offering_kinds)
+        self.grounds = grounds
+        self.lane_sets = grounds.lane_sets
+        self.uniform = grounds.uniform
 
-        self.spreads = [EvenlySpread(board.spread_counter(pod_class, s), s) for s in pod_class.spread]
+        self.spreads = [EvenlySpread(board.census.spread_counter(pod_class, s), s) for s in pod_class.spread]
         self._protecting_rules = self._make_protecting_rules()
         self.rules: list[Rule] = [*self.spreads, *self._make_anti_rules(), *self._protecting_rules]
         self.together = self._make_affinity()
@@ -34,12 +36,12 @@ class View:
         self.counters += self.together.counters if self.together is not None else []
 
         self.host_rules = [rule for rule in self.rules if rule.topology.of_hosts]
-        self.bumps = board.bumps(pod_class)
+        self.bumps = board.census.bumps(pod_class)
         self.host_bumps = [counter for counter in self.bumps if counter.topology.of_hosts]
 
         # Weight and counter of preferred terms; weight 0 marks a spread that is only preferred.
-        self._soft = [(weight, board.term_counter(term)) for weight, term in pod_class.preferences]
-        self._soft += [(0, board.spread_counter(pod_class, s)) for s in pod_class.soft_spread if s.counts_pods]
+        self._soft = [(weight, board.census.term_counter(term)) for weight, term in pod_class.preferences]
+        self._soft += [(0, board.census.spread_counter(pod_class, s)) for s in pod_class.soft_spread if s.counts_pods]
         self._rows_liked = board.kinds.preferred(pod_class)
         self.offerings_liked = board.offering_kinds.preferred(pod_class)
         self.has_preferences = bool(self._rows_liked is not None or self.offerings_liked is not None or self._soft)
@@ -52,66 +54,34 @@ class View:
         self._mask_at: tuple[object, ...] = ()
         looks_at = {id(counter) for counter in self.counters}
         # Whether daemons that come with new nodes count in a rule of the class.
-        self.minds_daemons = any(id(counter) in looks_at for counter in board.any_daemon_bumps())
-
-    # ── what never changes ───────────────────────────────────────────────────────────────────────────────────────────
-
-    def _set_up_static(self, kinds: Kinds, offering_kinds: Kinds) -> None:
-        board = self.board
-        self._static = np.zeros(board.capacity_rows, np.bool_)
-        self._static[: board.first_new] = self._never_changes(kinds)
-        self._static_rows = board.first_new
-        self._static_structure = -1
-        self.sold_to = self._never_changes(offering_kinds)  # by offering
-        if board.has_daemons:
-            self.sold_to &= board.free_of_daemons_against(self.pod_class)
-        self.lane_sets: list[int] = []  # by lane: the members that admit the class
-        for lane in board.offerings.lanes:
-            admitted = self.sold_to[lane.members]
-            everything = bool(admitted.all())
-            members = lane.everything if everything else sum(1 << int(i) for i in np.flatnonzero(admitted))
-            self.lane_sets.append(members)
-        lanes = zip(self.lane_sets, board.offerings.lanes, strict=True)
-        self.uniform = all(members in (0, lane.everything) for members, lane in lanes)
-
-    def _never_changes(self, kinds: Kinds) -> Mask:
-        allowed = kinds.schedulable(self.pod_class.tolerations) & kinds.selected(self.pod_class)
-        return allowed & kinds.allowed_by_volumes(self.volumes) if self.pod_class.claims else allowed
+        self.minds_daemons = any(id(counter) in looks_at for counter in board.daemons.any_bumps())
 
     def static(self) -> Mask:
         """By row: whether the class may ever go there, as long as a new node stays the offering it is taken for."""
-        board = self.board
-        if self._static_rows != board.size or (self._static_structure != board.structure and not self.uniform):
-            if len(self._static) < board.capacity_rows:
-                more = np.zeros(board.capacity_rows - len(self._static), np.bool_)
-                self._static = np.concatenate((self._static, more))
-            start = min(self._static_rows, board.size) if self.uniform else board.first_new
-            self._static[start : board.size] = self.sold_to[board.offering[start : board.size]]
-            self._static_rows, self._static_structure = board.size, board.structure
-        return self._static[: board.size]
+        return self.grounds.rows()
 
     # ── the rules ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _make_anti_rules(self) -> list[Rule]:
         board, me = self.board, self.pod_class
         found: list[Rule] = [
-            NoneThere(board.term_counter(term), crowding=board.covers(term, me.identity))
+            NoneThere(board.census.term_counter(term), crowding=board.census.covers(term, me.identity))
             for term in dict.fromkeys(me.anti_affinity)
         ]
-        for term, who in board.holders.items():
-            if board.covers(term, me.identity) and not (term in me.anti_affinity and who == [me.index]):
-                found.append(NoneThere(board.holder_counter(term), crowding=term in me.anti_affinity))
+        for term, who in board.census.holders.items():
+            if board.census.covers(term, me.identity) and not (term in me.anti_affinity and who == [me.index]):
+                found.append(NoneThere(board.census.holder_counter(term), crowding=term in me.anti_affinity))
         if me.ports:
-            found.append(NoneThere(board.port_counter(me), crowding=ports_conflict(me.ports, me.ports)))
+            found.append(NoneThere(board.census.port_counter(me), crowding=ports_conflict(me.ports, me.ports)))
         return found
 
     def _make_protecting_rules(self) -> list[KeepsOthersSpread]:
-        if not self.board.kept_spreads:
+        if not self.board.census.kept_spreads:
             return []
-        bumped = {id(counter) for counter in self.board.bumps(self.pod_class)}
+        bumped = {id(counter) for counter in self.board.census.bumps(self.pod_class)}
         return [
             KeepsOthersSpread(counter, kept, max_skew, min_domains)
-            for counter, kept, max_skew, min_domains in self.board.kept_spreads
+            for counter, kept, max_skew, min_domains in self.board.census.kept_spreads
             if id(counter) in bumped and not self._guarded_by_own_spread(counter, max_skew, min_domains)
         ]
 
@@ -124,8 +94,8 @@ class View:
     def _make_affinity(self) -> Together | None:
         if not self.pod_class.affinity:
             return None
-        mine = all(self.board.covers(term, self.pod_class.identity) for term in self.pod_class.affinity)
-        return Together(self.board.affinity_counters(self.pod_class), wants_itself=mine)
+        mine = all(self.board.census.covers(term, self.pod_class.identity) for term in self.pod_class.affinity)
+        return Together(self.board.census.affinity_counters(self.pod_class), wants_itself=mine)
 
     @property
     def protects_others(self) -> bool:
@@ -168,10 +138,10 @@ class View:
         ]
         for rule in self._zonal_spreads:
             openable = np.zeros(len(rule.topology.values), np.bool_)
-            counted = rule.counter.counted_offerings
+            counted = rule.watched.offerings
             for lane in usable:
                 value = lane.domains.get(rule.topology.key)
-                if value is not None and counted is not None and counted[lane.members[0]]:
+                if value is not None and counted[lane.members[0]]:
                     openable[rule.topology.enter(value)] = True
             if rule.openable is None or (openable != rule.openable).any():
                 rule.openable = openable
@@ -224,7 +194,7 @@ class View:
             and (
                 self.together is None
                 or self.together.allows_new(lane.domains)
-                or board.has_daemons_for(self.pod_class, lane)
+                or board.daemons.keep_company(self.pod_class, lane)
             )
         )
 
@@ -236,12 +206,12 @@ class View:
         )
 
     def _may_gain_domains(self, rule: EvenlySpread) -> bool:
-        counted, there = rule.counter.counted_offerings, rule.counter.there
+        watched = rule.watched
+        watched.fit()
         return any(
             (value := lane.domains.get(rule.topology.key)) is not None
-            and not there[rule.topology.enter(value)]
-            and counted is not None
-            and bool(counted[lane.members[0]])
+            and not watched.there[rule.topology.enter(value)]
+            and bool(watched.offerings[lane.members[0]])
             for lane in self.board.offerings.lanes
         )
 

@@ -29,6 +29,10 @@ class NotLeadingError(Exception):
     """A request that was forwarded to us is not ours to decide."""
 
 
+class AskerLeftError(Exception):
+    """Whoever asked waits no longer, so that no answer would reach it."""
+
+
 class Forwarding(Protocol):
     async def ask(self, body: bytes) -> bytes | None:
         """The leader's answer; None if it cannot be had in time."""
@@ -77,10 +81,13 @@ class Admissions:
         self._nonce = uuid.uuid4().hex[:8]  # tokens of two processes, or of two lives of one, must differ
         self._serial = itertools.count(1)
 
-    async def review(self, body: bytes, *, forwarded: bool = False) -> bytes:
+    async def review(
+        self, body: bytes, *, forwarded: bool = False, asker_left: Callable[[], bool] = lambda: False
+    ) -> bytes:
         """Always an answer that admits the pod; NotLeadingError only to a replica of ours that asked in vain.
 
-        ValueError where the body is no AdmissionReview of a pod.
+        ValueError where the body is no AdmissionReview of a pod. `asker_left` is asked right before the answer is made, and
+        AskerLeftError raised: a pod that starts without us must not be counted as one that we admitted.
         """
         try:
             request = self._decode(body).request
@@ -91,19 +98,22 @@ class Admissions:
         if forwarded and not leading:
             raise NotLeadingError
         if leading or self._admission.decided_alone(request):
-            return await self._decide(request, approximate=False)
+            return await self._decide(request, asker_left, approximate=False)
         answer = await self._forwarding.ask(body) if self._forwarding is not None else None
         if answer is not None:
             self._counted(request.operation, "forwarded")
             return answer
-        return await self._decide(request, approximate=True)
+        return await self._decide(request, asker_left, approximate=True)
 
-    async def _decide(self, request: Request, *, approximate: bool) -> bytes:
+    async def _decide(self, request: Request, asker_left: Callable[[], bool], *, approximate: bool) -> bytes:
         since = self._clock.monotonic()
         deadline = since + self._look_seconds
         looked: set[What] = set()
         token = f"{self._nonce}-{next(self._serial):x}"
         while True:
+            if asker_left():
+                self._counted(request.operation, "too-late")
+                raise AskerLeftError
             answer = self._admission.answer(
                 request, self._clock.now(), self._clock.monotonic(),
                 token=token, looked=looked, approximate=approximate,

@@ -12,8 +12,8 @@ import structlog
 from plimsoll.clock import Clock
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import AlreadyExists, Conflict, NotFound
+from plimsoll.kube.records import Secret
 from plimsoll.kube.resources import SECRETS
-from plimsoll.kube.types import Secret
 from plimsoll.placement.webhook_configuration import SECRET
 from plimsoll.web.certificates import Material, Step, load_certificate, next_step, serving_context, take_step
 

@@ -139,6 +139,7 @@ def certificate_for(config: Config, client: Client, clock: Clock) -> Certificate
 def _registration(config: Config, client: Client, port: int, identity: str) -> Registration:
     if config.webhook.mode == "service":
         return ServiceRegistration(client)
+    labels = namespace_labels(config.placement.namespace_selector)
 
     def described(client_config: Mapping[str, Any]) -> list[dict[str, Any]]:
         return webhooks(
@@ -146,7 +147,7 @@ def _registration(config: Config, client: Client, port: int, identity: str) -> R
             operator_namespace=config.operator.namespace,
             timeout_seconds=int(config.webhook.timeout.total_seconds()),
             watch_namespaces=config.operator.watch_namespaces,
-            namespace_labels=namespace_labels(config.placement.namespace_selector),
+            namespace_labels=labels,
         )
 
     return UrlRegistration(client, identity=identity, webhooks=described, url=url_for(config, client.server, port))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import socket
 import ssl
 from types import TracebackType
@@ -16,13 +17,17 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.web_protocol import RequestHandler
 
 from plimsoll.placement.webhook_configuration import PATH
-from plimsoll.web.admissions import Admissions, NotLeadingError
+from plimsoll.web.admissions import Admissions, AskerLeftError, NotLeadingError
 from plimsoll.web.server import EVERY_ADDRESS, CannotListenError, listen_everywhere
 
 log = structlog.get_logger()
 
 
 FORWARDED = "Plimsoll-Forwarded"  # set by a replica that asks the leader: the answer must be the leader's own
+_CLOSED_BY_THE_OTHER = getattr(select, "POLLRDHUP", select.POLLHUP)  # only Linux tells before what came earlier is read
+# The API server opens a connection for each question of a burst beyond its 25 idle ones. What does not fit into the queue is
+# tried again by its kernel after a second, which is half of its patience.
+_BACKLOG = 4096
 _LARGEST_REVIEW = 8 * 1024 * 1024  # etcd refuses objects above 1.5 MB; a review holds one, and some more
 
 
@@ -37,6 +42,18 @@ def _request(
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=_LARGEST_REVIEW)
 
 
+def _hung_up(transport: asyncio.Transport | None) -> bool:
+    """Whether the other end has closed the connection, as the API server does when its patience ends.
+
+    The kernel is asked: under load the news waits in a queue behind the very questions that nobody waits for any more.
+    """
+    if transport is None or transport.is_closing():
+        return True
+    news = select.poll()
+    news.register(transport.get_extra_info("socket").fileno(), _CLOSED_BY_THE_OTHER)
+    return bool(news.poll(0))
+
+
 class WebhookServer:
     """Serves for as long as its `async with` block lasts. `tls` may be given another certificate meanwhile."""
 
@@ -47,7 +64,13 @@ class WebhookServer:
         self._admissions = admissions
         # Without a router: there is one path, and 500 questions a second.
         self._runner = web.ServerRunner(
-            web.Server(self._answer, request_factory=_request, access_log=None, keepalive_timeout=300),
+            web.Server(
+                self._answer,
+                request_factory=_request,
+                handler_cancellation=True,
+                access_log=None,
+                keepalive_timeout=300,
+            ),
             shutdown_timeout=1.0,
         )
 
@@ -61,10 +84,10 @@ class WebhookServer:
         try:
             if self._host == EVERY_ADDRESS:
                 site: web.BaseSite = web.SockSite(
-                    self._runner, listen_everywhere(self._wanted_port), ssl_context=self._tls
+                    self._runner, listen_everywhere(self._wanted_port), ssl_context=self._tls, backlog=_BACKLOG
                 )
             else:
-                site = web.TCPSite(self._runner, self._host, self._wanted_port, ssl_context=self._tls)
+                site = web.TCPSite(self._runner, self._host, self._wanted_port, ssl_context=self._tls, backlog=_BACKLOG)
             await site.start()
         except OSError as error:
             await self._runner.cleanup()
@@ -87,11 +110,13 @@ class WebhookServer:
             body = await request.read()
         except ConnectionResetError:
             return web.Response(status=499)
-        if request.transport is None or request.transport.is_closing():
-            # The API server waited for too long: its pod starts without us, and must not be counted as one that we admitted.
-            return web.Response(status=499)
+        transport = request.transport
         try:
-            answer = await self._admissions.review(body, forwarded=FORWARDED in request.headers)
+            answer = await self._admissions.review(
+                body, forwarded=FORWARDED in request.headers, asker_left=lambda: _hung_up(transport)
+            )
+        except AskerLeftError:
+            return web.Response(status=499)
         except ValueError as error:
             return web.Response(status=400, text=f"{error}\n")
         except NotLeadingError:

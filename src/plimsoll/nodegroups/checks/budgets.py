@@ -6,9 +6,9 @@ All pods that a budget covers count, also those that are about to leave other no
 from __future__ import annotations
 
 from plimsoll.decision import Blocker
+from plimsoll.kube.budgets import PodDisruptionBudget
 from plimsoll.kube.resources import BUDGETS
 from plimsoll.kube.selectors import selects
-from plimsoll.kube.types import PodDisruptionBudget
 from plimsoll.nodegroups.seen import must_move
 from plimsoll.nodegroups.situation import Candidate, Situation
 from plimsoll.nodegroups.types import VPSIE_NODES

@@ -1,0 +1,1 @@
+"""A1: many containers get their drives and ports."""

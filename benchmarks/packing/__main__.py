@@ -1,0 +1,86 @@
+"""K1, C1, C2, C3: `python -m benchmarks.packing [--json] [--only NAME] [--pods N] [--seed N] [--runs N] [--peers]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from benchmarks.packing import measure, workloads
+from benchmarks.packing.handover import handed_over
+from benchmarks.packing.peers import KARPENTER, KarpenterPlan, build, karpenter
+from benchmarks.packing.results import Results
+from benchmarks.report import progress
+
+_NAMES = ("K1", "C1", "C2", "C3", "handover")
+_SIZES = (500, 1_000, 2_000, 5_000, 10_000, 20_000)
+_SEEDS = (1, 2, 3)
+
+
+def main() -> int:
+    options = _options()
+    wanted = options.only or list(_NAMES)
+    sizes, seeds = tuple(options.pods or _SIZES), tuple(options.seed or _SEEDS)
+    results = Results()
+    if "K1" in wanted:
+        results.k1 = _diverse(sizes, seeds, options.runs)
+    if "K1" in wanted and options.peers:
+        results.karpenter = _beside(tuple(size for size in sizes if size <= options.peers_at_most), seeds[0])
+    if "C1" in wanted:
+        progress("C1")
+        results.c1 = measure.packed(workloads.two_shapes(), workloads.small_nodes(), options.runs)
+    if "C2" in wanted:
+        progress("C2")
+        results.c2 = measure.packed(workloads.alike(), workloads.wide_nodes(), options.runs)
+    if "C3" in wanted:
+        progress("C3")
+        results.c3 = [measure.emptied(workloads.half_empty(n, seeds[0]), n, options.runs) for n in (1, 200)]
+    if "handover" in wanted:
+        progress("handover")
+        results.handover = handed_over(options.runs)
+    report = results.report(options.runs, seeds)
+    if options.json:
+        print(json.dumps({**results.as_json(), **report.as_json()}, ensure_ascii=False))
+    else:
+        report.print(as_json=False)
+    return 0 if report.kept else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.packing", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    parser.add_argument("--only", action="append", choices=_NAMES, help="this one; may be repeated (default: all)")
+    parser.add_argument(
+        "--pods", action="append", type=int, metavar="N", help="how many pods K1 packs; may be repeated"
+    )
+    parser.add_argument("--seed", action="append", type=int, metavar="N", help="of K1's pods; may be repeated")
+    parser.add_argument("--runs", type=int, default=3, metavar="N", help="how often each is measured (default 3)")
+    parser.add_argument(
+        "--peers", action="store_true", help=f"build {KARPENTER} and let it pack K1's pods too; minutes"
+    )
+    parser.add_argument(
+        "--peers-at-most",
+        type=int,
+        default=10_000,
+        metavar="N",
+        help="leave Karpenter out beyond N pods (default 10,000)",
+    )
+    return parser.parse_args()
+
+
+def _diverse(sizes: Sequence[int], seeds: Sequence[int], runs: int) -> list[measure.Packed]:
+    template = workloads.diverse_types()
+    found = []
+    for size in sizes:
+        progress(f"K1, {size:,} pods")
+        found += [measure.packed(workloads.diverse_pods(size, seed), template, runs, seed) for seed in seeds]
+    return found
+
+
+def _beside(sizes: Sequence[int], seed: int) -> dict[int, KarpenterPlan]:
+    return karpenter(build(), {size: workloads.diverse_pods(size, seed) for size in sizes})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+{{/* Labels of every object, and what selects the operator's pods. */}}
+{{- define "plimsoll.labels" -}}
+app.kubernetes.io/name: plimsoll
+{{- end }}
+
+{{/* What the operator's file says: the values, and where it runs. */}}
+{{- define "plimsoll.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- $operator := merge (dict "namespace" .Release.Namespace) (default dict $config.operator) -}}
+{{- set $config "operator" $operator | toJson -}}
+{{- end }}
+
+{{/* Which controllers run, as JSON. */}}
+{{- define "plimsoll.controllers" -}}
+{{- $rights := .Files.Get "files/rights.yaml" | fromYaml -}}
+{{- $config := include "plimsoll.config" . | fromJson -}}
+{{- $enabled := default list (default dict $config.controllers).enabled -}}
+{{- range $enabled -}}
+{{- if not (hasKey $rights.controllers .) -}}
+{{- fail (printf "config.controllers.enabled: there is no controller %q; there are: %s" . (keys $rights.controllers | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- end -}}
+{{- dict "names" (empty $enabled | ternary $rights.default $enabled) | toJson -}}
+{{- end }}
+
+{{/* Whether the API server asks about new pods through a Service: "true" or nothing. */}}
+{{- define "plimsoll.webhook" -}}
+{{- $config := include "plimsoll.config" . | fromJson -}}
+{{- $names := (include "plimsoll.controllers" . | fromJson).names -}}
+{{- if and (has "placement" $names) (eq (default "" (default dict $config.webhook).mode) "service") (not $config.operator.readOnlyMode) -}}
+true
+{{- end -}}
+{{- end }}
+
+{{- define "plimsoll.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{/* A role and who has it. Takes kind, name, namespace (or nothing), rules and home. */}}
+{{- define "plimsoll.grant" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "plimsoll.labels" . | nindent 4 }}
+rules:
+  {{- toYaml .rules | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}Binding
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "plimsoll.labels" . | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ .kind }}
+  name: {{ .name }}
+subjects:
+  - kind: ServiceAccount
+    name: plimsoll
+    namespace: {{ .home }}
+{{- end }}

@@ -1,0 +1,61 @@
+"""`plimsoll snapshot`: what the controllers see of a cluster, in one file."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import yaml
+
+from plimsoll.cli.configuration import BadConfiguration
+from plimsoll.cli.connecting import ask, cluster_options, configuration
+from plimsoll.config.sources import ConfigurationError
+from plimsoll.explain.kinds import Explainer
+from plimsoll.still.views import read_live
+from plimsoll.still.writing import kinds
+from plimsoll.still.writing import snapshot as written
+
+_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  plimsoll snapshot -o cluster.yaml                what explain -f reads
+  plimsoll snapshot --hash-names -o cluster.json   to give away: names replaced, structure kept
+"""
+)
+@click.option("-o", "--output", "path", metavar="FILE", type=click.Path(path_type=Path), default="-", show_default=True,
+              help="Where to; YAML, or JSON for a name that ends in .json. - is standard output.")  # fmt: skip
+@click.option(
+    "--hash-names", is_flag=True, help="Replace names, namespaces and label values, the same one alike everywhere."
+)
+@cluster_options
+def snapshot(*, path: Path, hash_names: bool, kubeconfig: Path | None, context: str | None, **options: Any) -> None:
+    """Write what the controllers see of a cluster to one file. Secrets, environment and commands are not in it."""
+    config = configuration(**options)
+    try:
+        watches = Explainer(config).watches
+    except ConfigurationError as error:
+        raise BadConfiguration(error) from None
+    now = datetime.now(UTC)
+    still = ask(lambda client: read_live(client, watches, now), config, kubeconfig=kubeconfig, context=context)
+    document = written(still, hashed=hash_names)
+    text = (
+        msgspec.json.encode(document).decode() + "\n"
+        if path.suffix == ".json"
+        else yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    )
+    if str(path) == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from None
+    told = ", ".join(f"{count} {kind}" for kind, count in kinds(document).items())
+    click.echo(f"{path}: {told or 'nothing'}", err=True)

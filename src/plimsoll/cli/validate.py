@@ -1,0 +1,116 @@
+"""`plimsoll validate`: check files before they are applied, as a step of someone's CI."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+import msgspec
+
+from plimsoll.assembly import placement_settings
+from plimsoll.cli.configuration import BadConfiguration, config_option, set_option
+from plimsoll.cli.connecting import configuration
+from plimsoll.config.sources import ConfigurationError
+from plimsoll.deletion_cost.algorithms import discover
+from plimsoll.explain.validating import FileFault, Rules, faults_in
+from plimsoll.still.documents import BadFileError, Document, documents_in, parse
+
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  plimsoll validate deploy/                        every YAML and JSON file below a folder
+  plimsoll validate web.yaml --fix                 mend what is beyond doubt ("70" → "70%")
+  kustomize build . | plimsoll validate -
+  plimsoll validate deploy/ -o json
+
+\b
+Exit codes: 0 nothing is wrong, 1 something is, 2 the command cannot be understood.
+"""
+)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--fix", is_flag=True, help="Write what is safe to mend back into the files, and nothing else.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@config_option
+@set_option
+def validate(*, files: tuple[Path, ...], fix: bool, output: Literal["text", "json"], **options: Any) -> None:
+    """Check annotations and custom resources in FILE... by the operator's own rules. No cluster is asked."""
+    config = configuration(**options)
+    try:
+        ports = 60 if config.allocation.reduced_ports else 100
+        rules = Rules(placement_settings(config), discover(config.controllers.deletion_cost.algorithms), ports)
+    except ConfigurationError as error:
+        raise BadConfiguration(error) from None
+    faults: list[FileFault] = []
+    unreadable: list[str] = []
+    looked_at = 0
+    for path in _expanded(files):
+        try:
+            documents = list(documents_in([path], sys.stdin.read() if str(path) == "-" else None))
+            found = [fault for document in documents for fault in faults_in(document, rules)]
+            if fix and str(path) != "-":
+                found = _mend(path, found, rules)
+        except BadFileError as error:
+            unreadable.append(str(error))
+            continue
+        looked_at += len(documents)
+        faults += found
+    _tell(faults, unreadable, looked_at, output)
+    sys.exit(1 if faults or unreadable else 0)
+
+
+def _expanded(files: Sequence[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in files:
+        if path.is_dir():
+            below = sorted(one for one in path.rglob("*") if one.suffix in SUFFIXES and one.is_file())
+            if not below:
+                raise click.BadParameter(f"{path} holds no {', '.join(SUFFIXES)} file", param_hint="FILE...")
+            found += below
+        else:
+            found.append(path)
+    return found
+
+
+def _mend(path: Path, faults: Sequence[FileFault], rules: Rules) -> list[FileFault]:
+    """Write what can be mended, from the end so that places stay true; what remains is returned."""
+    mending = [fault for fault in faults if fault.mend is not None]
+    if not mending:
+        return list(faults)
+    text = path.read_text(encoding="utf-8")
+    for fault in sorted(mending, key=lambda one: -one.place.start):
+        text = f"{text[: fault.place.start]}{fault.mend}{text[fault.place.end :]}"
+        click.echo(f"{fault.place}: {fault.object}: {fault.key}: {fault.value} → {fault.mend}", err=True)
+    documents: list[Document] = list(parse(text, str(path)))
+    path.write_text(text, encoding="utf-8")
+    return [fault for document in documents for fault in faults_in(document, rules)]
+
+
+def _tell(faults: Sequence[FileFault], unreadable: Sequence[str], looked_at: int, output: str) -> None:
+    if output == "json":
+        told = [
+            {
+                "file": one.place.file,
+                "line": one.place.line,
+                "object": one.object,
+                "key": one.key,
+                "value": one.value,
+                "rule": one.rule,
+            }
+            for one in faults
+        ]
+        report = {"objects": looked_at, "faults": told, "unreadable": list(unreadable)}
+        click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+        return
+    for fault in faults:
+        click.echo(str(fault))
+    for message in unreadable:
+        click.echo(message)
+    wrong = len(faults) + len(unreadable)
+    verdict = "nothing is wrong" if not wrong else "1 fault" if wrong == 1 else f"{wrong} faults"
+    click.echo(f"{looked_at} {'object' if looked_at == 1 else 'objects'}, {verdict}", err=True)

@@ -1,0 +1,97 @@
+"""From what a person types (deploy/web, node/n1) to the answer about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from plimsoll.assembly import MAKERS, deletion_cost, placement, placement_settings
+from plimsoll.config import Config
+from plimsoll.decision import Controller
+from plimsoll.explain.answers import Answer, DecisionAnswer, steps
+from plimsoll.explain.nodes import explain_node
+from plimsoll.explain.pods import explain_pod
+from plimsoll.explain.workloads import explain_workload
+from plimsoll.kube.resources import Key, Resource
+from plimsoll.kube.store import View
+
+# As kubectl names them.
+ALIASES: Mapping[str, str] = {
+    "deployment": "Deployment", "deployments": "Deployment", "deploy": "Deployment",
+    "statefulset": "StatefulSet", "statefulsets": "StatefulSet", "sts": "StatefulSet",
+    "node": "Node", "nodes": "Node", "no": "Node",
+    "pod": "Pod", "pods": "Pod", "po": "Pod",
+    "wekacontainer": "WekaContainer", "wekacontainers": "WekaContainer",
+}  # fmt: skip
+
+
+class Explainer:
+    """Every controller there is, asked and not acted upon."""
+
+    def __init__(self, config: Config) -> None:
+        self._settings = placement_settings(config)
+        self._placement, self._deletion_cost = placement(config), deletion_cost(config)
+        others = [make(config) for name, make in MAKERS.items() if name not in ("placement", "deletion-cost")]
+        self._controllers: tuple[Controller, ...] = (self._placement, self._deletion_cost, *others)
+
+    @property
+    def watches(self) -> tuple[Resource[Any], ...]:
+        return tuple(dict.fromkeys(kind for one in self._controllers for kind in one.watches))
+
+    def explain(self, key: Key, view: View, now: datetime) -> Answer:
+        """Raises LookupError if there is no such object."""
+        if key.kind == "Node":
+            return explain_node(key, view, now, self._settings.rules)
+        if key.kind == "Pod":
+            return explain_pod(key, view, now, self._settings.rules)
+        if self._object(key, view) is None:
+            raise LookupError(f"there is no {key.kind} {key.namespace}/{key.name}")
+        if key.kind in ("Deployment", "StatefulSet"):
+            return explain_workload(
+                key, view, now, placement=self._placement, settings=self._settings, deletion_cost=self._deletion_cost
+            )
+        return self._told_by_its_controller(key, view, now)
+
+    def _object(self, key: Key, view: View) -> Any:
+        for resource in self.watches:
+            if resource.kind == key.kind:
+                return view[resource].get(key.namespace if resource.namespaced else "", key.name)
+        return None
+
+    def _told_by_its_controller(self, key: Key, view: View, now: datetime) -> Answer:
+        obj = self._object(key, view)
+        for controller in self._controllers:
+            resource = next((one for one in controller.watches if one.kind == key.kind), None)
+            keys = tuple(controller.keys(resource, obj, view)) if resource is not None else ()
+            if not keys:
+                continue
+            # A container is decided about together with all others of its node.
+            decision = controller.decide(keys[0], view, now)
+            return DecisionAnswer(
+                kind=key.kind, namespace=key.namespace, name=key.name, as_of=now, controller=controller.name,
+                reason=decision.reason, steps=steps(decision), blockers=decision.blockers,
+                errors=tuple(problem.message for problem in decision.problems),
+            )  # fmt: skip
+        raise LookupError(f"no controller decides about {key.kind} {key.namespace}/{key.name} as it is now")
+
+
+def key_of(text: str, namespace: str, view: View) -> Key:
+    """The object that `deploy/web` means. Raises ValueError with what is wrong, and what could be meant."""
+    alias, slash, name = text.partition("/")
+    kind = ALIASES.get(alias.lower())
+    if not slash or not name or kind is None:
+        kinds = ", ".join(sorted({kind.lower() for kind in ALIASES.values()}))
+        raise ValueError(f'"{text}"; write it like deployment/web. Kinds: {kinds}')
+    if kind == "Node":
+        return Key(kind, "", name)
+    if namespace:
+        return Key(kind, namespace, name)
+    found = [
+        obj.namespace for store in view.stores() if store.resource.kind == kind for obj in store if obj.name == name
+    ]
+    if len(found) > 1:
+        raise ValueError(
+            f"there is a {kind} {name} in several namespaces ({', '.join(sorted(found))}); say which: -n NAMESPACE"
+        )
+    return Key(kind, found[0] if found else "default", name)

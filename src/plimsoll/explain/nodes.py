@@ -1,0 +1,72 @@
+"""How full a node is, whether it could go, and where each of its pods would run then."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from plimsoll.decision import Reason
+from plimsoll.explain.answers import Moving, NodeAnswer, Usage
+from plimsoll.kube.resources import BY_NODE, CLAIMS, NAMESPACES, NODES, PODS, VOLUMES, Key
+from plimsoll.kube.store import View
+from plimsoll.kube.types import Node, Pod
+from plimsoll.placement.classes import ClassRules
+from plimsoll.placement.leaving import leaving
+from plimsoll.scheduling.removable import removable
+from plimsoll.scheduling.requests import allocatable, effective_requests, written
+from plimsoll.scheduling.snapshot import Snapshot
+
+ZONE = "topology.kubernetes.io/zone"
+_SHOWN_FIRST = ("cpu", "memory", "pods")
+
+
+def snapshot_of(view: View) -> Snapshot:
+    return Snapshot.build(
+        view[NODES], view[PODS], namespaces=view[NAMESPACES], claims=view[CLAIMS], volumes=view[VOLUMES]
+    )
+
+
+def explain_node(key: Key, view: View, now: datetime, rules: ClassRules) -> NodeAnswer:
+    """Raises LookupError if there is no such node."""
+    node = view[NODES].get("", key.name)
+    if node is None:
+        raise LookupError(f"there is no node {key.name}")
+    pods = {pod.uid: pod for pod in view[PODS].by(BY_NODE, node.name) if not pod.finished}
+    (removal,) = removable(snapshot_of(view), [node.name])
+    plan = removal.plan
+    return NodeAnswer(
+        kind="Node",
+        name=node.name,
+        as_of=now,
+        capacity_class=rules.of_labels(node.labels).value,
+        zone=node.labels.get(ZONE, ""),
+        ready=node.ready,
+        leaving=leaving(node) or "",
+        usage=_usage(node, list(pods.values())),
+        removable=plan is not None,
+        why_not=Reason(removal.reason.rule.value, removal.reason.message) if removal.reason is not None else None,
+        moves=tuple(Moving(_title(pods[uid]), to) for uid, to in (plan or {}).items()),
+        staying=tuple(_title(pod) for uid, pod in pods.items() if plan is not None and uid not in plan),
+    )
+
+
+def _title(pod: Pod) -> str:
+    return f"{pod.namespace}/{pod.name}"
+
+
+def _usage(node: Node, pods: list[Pod]) -> tuple[Usage, ...]:
+    room = allocatable(node.status.allocatable)
+    asked: dict[str, int] = dict.fromkeys(room, 0)
+    for pod in pods:
+        for resource, amount in effective_requests(pod.spec).items():
+            asked[resource] = asked.get(resource, 0) + amount
+    order = sorted(room, key=lambda name: (_SHOWN_FIRST.index(name) if name in _SHOWN_FIRST else 9, name))
+    return tuple(
+        Usage(
+            name,
+            written(name, asked[name]),
+            written(name, room[name]),
+            round(100 * asked[name] / room[name], 1) if room[name] else 0.0,
+        )
+        for name in order
+        if room[name] or asked[name]
+    )

@@ -1,0 +1,72 @@
+"""Why a pod waits, or why it runs where it does."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from plimsoll.decision import Reason
+from plimsoll.explain.answers import NodesSaying, PodAnswer
+from plimsoll.explain.nodes import snapshot_of
+from plimsoll.kube.resources import NODES, PODS, Key
+from plimsoll.kube.store import View
+from plimsoll.kube.types import Pod
+from plimsoll.placement.classes import ClassRules
+from plimsoll.placement.counting import class_of
+from plimsoll.placement.workload import key_of, workload_of
+from plimsoll.scheduling.fits import fits
+from plimsoll.scheduling.model import Refusal
+
+# Each node costs a few milliseconds; of a large cluster, so many are asked.
+MOST_NODES_ASKED = 500
+
+
+def explain_pod(key: Key, view: View, now: datetime, rules: ClassRules) -> PodAnswer:
+    """Raises LookupError if there is no such pod."""
+    pod = view[PODS].get(key.namespace, key.name)
+    if pod is None:
+        raise LookupError(f"there is no pod {key.namespace}/{key.name}")
+    workload = workload_of(pod, view)
+    waiting = not pod.spec.node_name and not pod.finished
+    open_nodes, refusals = _asked(pod, view) if waiting else ((), ())
+    return PodAnswer(
+        kind="Pod",
+        namespace=pod.namespace,
+        name=pod.name,
+        as_of=now,
+        phase=pod.status.phase,
+        node=pod.spec.node_name,
+        workload=str(key_of(workload)) if workload is not None else "",
+        capacity_class=class_of(pod, view, rules).value,
+        reason=_reason(pod, waiting=waiting, fits_on=len(open_nodes), nodes=len(view[NODES])),
+        fits=open_nodes,
+        refusals=refusals,
+    )
+
+
+def _reason(pod: Pod, *, waiting: bool, fits_on: int, nodes: int) -> Reason:
+    if pod.terminating:
+        return Reason("Leaving", "it is being deleted")
+    if not waiting:
+        return Reason("Bound", f"it has a place on node {pod.spec.node_name}")
+    if fits_on:
+        return Reason("Schedulable", f"{fits_on} nodes would take it: kube-scheduler should bind it soon")
+    if not nodes:
+        return Reason("NoNodes", "there are no nodes")
+    return Reason("Unschedulable", f"none of {nodes} nodes takes it")
+
+
+def _asked(pod: Pod, view: View) -> tuple[tuple[str, ...], tuple[NodesSaying, ...]]:
+    snapshot = snapshot_of(view)
+    names = sorted(node.name for node in view[NODES])[:MOST_NODES_ASKED]
+    open_nodes: list[str] = []
+    saying: dict[str, list[tuple[str, Refusal]]] = {}
+    for name in names:
+        refusal = fits(snapshot, pod, name)
+        if refusal is None:
+            open_nodes.append(name)
+        else:
+            saying.setdefault(refusal.rule.value, []).append((name, refusal))
+    groups = sorted(saying.items(), key=lambda item: -len(item[1]))
+    return tuple(open_nodes), tuple(
+        NodesSaying(rule, len(found), found[0][0], found[0][1].message) for rule, found in groups
+    )

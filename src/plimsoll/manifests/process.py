@@ -1,0 +1,93 @@
+"""The operator's own pods, and what reaches them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from plimsoll.config import Config
+from plimsoll.manifests.objects import LABELS, NAME, Manifest, described
+
+CONFIG_FILE = "plimsoll.yaml"
+CONFIG_DIRECTORY = "/etc/plimsoll"
+NOBODY = 65532  # any user but root; the number that images without a shell give to "nonroot"
+
+
+def deployment(config: Config, settings: Mapping[str, Any], image: str, *, webhook: bool) -> Manifest:
+    # As the chart makes it: Helm can write sorted JSON, and no YAML as we do.
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
+    pod = {
+        # A changed file starts new pods: the operator reads it once.
+        "metadata": {"labels": LABELS, "annotations": {"plimsoll.dev/config-digest": digest}},
+        "spec": {
+            "serviceAccountName": NAME,
+            "priorityClassName": NAME,
+            # Variables of Services named plimsoll-… would be taken for settings.
+            "enableServiceLinks": False,
+            "terminationGracePeriodSeconds": 15,  # a stop takes ten at most
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": NOBODY,
+                "runAsGroup": NOBODY,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "topologySpreadConstraints": [
+                {
+                    "maxSkew": 1,
+                    "topologyKey": "kubernetes.io/hostname",
+                    "whenUnsatisfiable": "ScheduleAnyway",
+                    "labelSelector": {"matchLabels": LABELS},
+                }
+            ],
+            "containers": [_container(config, image, webhook=webhook)],
+            "volumes": [{"name": "config", "configMap": {"name": NAME}}],
+        },
+    }
+    spec = {"replicas": 2, "selector": {"matchLabels": LABELS}, "template": pod}
+    return described("apps/v1", "Deployment", config.operator.namespace, spec=spec)
+
+
+def _container(config: Config, image: str, *, webhook: bool) -> Manifest:
+    variables = [_from_pod("POD_NAME", "metadata.name"), _from_pod("POD_NAMESPACE", "metadata.namespace")]
+    ports = [{"name": "web", "containerPort": config.web.port}]
+    if webhook:
+        variables.append(_from_pod("POD_IP", "status.podIP"))  # where the other replicas reach the leader
+        ports.append({"name": "webhook", "containerPort": config.webhook.port})
+    return {
+        "name": NAME,
+        "image": image,
+        "args": ["run", "--config", f"{CONFIG_DIRECTORY}/{CONFIG_FILE}"],
+        "env": variables,
+        "ports": ports,
+        "livenessProbe": _probe("/healthz", period_seconds=10, failures=6),
+        "readinessProbe": _probe("/readyz", period_seconds=5, failures=2),
+        # No CPU limit: a throttled leader cannot renew its lease in time. Memory grows with the pods in the view.
+        "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "config", "mountPath": CONFIG_DIRECTORY, "readOnly": True}],
+    }
+
+
+def metrics_service(config: Config) -> Manifest:
+    ports = [{"name": "metrics", "port": config.web.port, "targetPort": "web"}]
+    metrics = described("v1", "Service", config.operator.namespace, f"{NAME}-metrics")
+    return {**metrics, "spec": {"selector": LABELS, "ports": ports}}
+
+
+def _probe(path: str, *, period_seconds: int, failures: int) -> Manifest:
+    return {
+        "httpGet": {"path": path, "port": "web"},
+        "periodSeconds": period_seconds,
+        "timeoutSeconds": 3,
+        "failureThreshold": failures,
+    }
+
+
+def _from_pod(variable: str, field: str) -> Manifest:
+    return {"name": variable, "valueFrom": {"fieldRef": {"fieldPath": field}}}

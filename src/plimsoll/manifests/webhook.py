@@ -1,0 +1,56 @@
+"""What lets the API server ask about new pods: a Service, the webhook's configuration, and rights to its own objects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from plimsoll.config import Config
+from plimsoll.decision import Controller
+from plimsoll.manifests.objects import LABELS, NAME, Manifest, described
+from plimsoll.manifests.rights import role_and_binding, rule
+from plimsoll.placement.webhook_configuration import (
+    SECRET,
+    SERVICE,
+    SERVICE_CONFIGURATION,
+    URL_CONFIGURATION,
+    namespace_labels,
+    service_client,
+    webhooks,
+)
+
+
+def serves_webhook(config: Config, controllers: Sequence[Controller]) -> bool:
+    """Whether pods are asked about through a Service of the cluster."""
+    placing = any(controller.name == "placement" for controller in controllers)
+    return placing and config.webhook.mode == "service" and not config.operator.read_only_mode
+
+
+def webhook_manifests(config: Config) -> list[Manifest]:
+    """Its Service and configuration, without a CA bundle: the operator writes that, and keeps it."""
+    home = config.operator.namespace
+    hooks = webhooks(
+        service_client(home),
+        operator_namespace=home,
+        timeout_seconds=int(config.webhook.timeout.total_seconds()),
+        watch_namespaces=config.operator.watch_namespaces,
+        namespace_labels=namespace_labels(config.placement.namespace_selector),
+    )
+    group, kind = "admissionregistration.k8s.io", "mutatingwebhookconfigurations"
+    rules = [
+        {**rule(group, [kind], ["get", "patch"]), "resourceNames": [SERVICE_CONFIGURATION]},
+        # What an operator outside of the cluster has left behind when it crashed.
+        {**rule(group, [kind], ["delete", "get"]), "resourceNames": [URL_CONFIGURATION]},
+    ]
+    found = role_and_binding("ClusterRole", f"{NAME}-webhook", "", rules, home)
+    if not config.webhook.certificate_file:
+        own = [
+            rule("", ["secrets"], ["create"]),  # a creation cannot be limited to a name
+            {**rule("", ["secrets"], ["get", "patch"]), "resourceNames": [SECRET]},
+        ]
+        found += role_and_binding("Role", f"{NAME}-webhook", home, own, home)
+    ports = [{"name": "webhook", "port": 443, "targetPort": "webhook"}]
+    return [
+        *found,
+        described("v1", "Service", home, SERVICE, spec={"selector": LABELS, "ports": ports}),
+        described(f"{group}/v1", "MutatingWebhookConfiguration", "", SERVICE_CONFIGURATION, webhooks=hooks),
+    ]

@@ -1,0 +1,53 @@
+"""Everything to apply, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from plimsoll.config import Config
+from plimsoll.decision import Controller
+from plimsoll.kube.resources import Resource
+from plimsoll.manifests.monitoring import monitoring
+from plimsoll.manifests.objects import LABELS, Manifest, as_yaml, described
+from plimsoll.manifests.process import CONFIG_FILE, deployment, metrics_service
+from plimsoll.manifests.protection import disruption_budget, network_policy, priority_class
+from plimsoll.manifests.rights import rights_at_home, rights_everywhere
+from plimsoll.manifests.webhook import serves_webhook, webhook_manifests
+
+
+def manifests(
+    config: Config,
+    controllers: Sequence[Controller],
+    *,
+    seen: Sequence[Resource[Any]],
+    settings: Mapping[str, Any],
+    image: str,
+    monitored: bool = False,
+) -> list[Manifest]:
+    """`seen` are the kinds that are watched, for the controllers and for the runtime; `settings` is what the operator's
+    file in the cluster will say; `monitored` adds objects of the Prometheus operator's kinds.
+    """
+    namespace = config.operator.namespace
+    webhook = serves_webhook(config, controllers)
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {
+                "name": namespace,
+                "labels": {**LABELS, "pod-security.kubernetes.io/enforce": "restricted"},
+            },
+        },
+        described("v1", "ServiceAccount", namespace),
+        priority_class(),
+        *rights_everywhere(config, controllers, seen),
+        *rights_at_home(config, seen),
+        described("v1", "ConfigMap", namespace, data={CONFIG_FILE: as_yaml(settings)}),
+        metrics_service(config),
+        *(webhook_manifests(config) if webhook else []),
+        deployment(config, settings, image, webhook=webhook),
+        disruption_budget(namespace),
+        network_policy(config, webhook=webhook),
+        *(monitoring(namespace) if monitored else []),
+    ]

@@ -1,0 +1,46 @@
+"""A last look at a plan: does the state that it ends in keep the rules?
+
+Pods are placed by the thousand on the word of counters. Should a count ever be wrong, the plan must not leave the house: all amounts
+and every rule that a finished state can be asked about are looked at once more, class by class, which costs next to nothing. Spreads
+are not among them: pods that would otherwise stay unplaced may break those of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from plimsoll.scheduling.board import Board, RowIndex
+from plimsoll.scheduling.neighbours import NoneThere
+from plimsoll.scheduling.topology import NOWHERE, Counter, Counts
+from plimsoll.scheduling.views import View
+
+
+def is_sound(board: Board, placed: Iterable[tuple[View, list[int]]]) -> bool:
+    """`placed` are the rows of the pods of each view; a view may come up several times."""
+    if ((board.held[:, : board.size] > 0) & (board.free[:, : board.size] < 0)).any():
+        return False
+    rows_of: dict[int, tuple[View, list[int]]] = {}
+    for view, rows in placed:
+        rows_of.setdefault(view.pod_class.index, (view, []))[1].extend(rows)
+    return all(_keeps_its_rules(view, np.array(rows, np.intp)) for view, rows in rows_of.values())
+
+
+def _keeps_its_rules(view: View, rows: RowIndex) -> bool:
+    if not view.static()[rows].all():
+        return False
+    counted = {id(counter) for counter in view.bumps}
+    for rule in view.rules:
+        if isinstance(rule, NoneThere) and (_there(rule.counter, rows) > (id(rule.counter) in counted)).any():
+            return False
+    if view.together is None:
+        return True
+    return all((_there(counter, rows) > 0).all() for counter in view.together.counters)
+
+
+def _there(counter: Counter, rows: RowIndex) -> Counts:
+    """How many are in the domain of each row; none where a row has no domain."""
+    domains = counter.topology.domain[rows]
+    there: Counts = np.where(domains == NOWHERE, 0, counter.by_domain()[domains])
+    return there

@@ -1,0 +1,316 @@
+"""Which pods are where: every count that a rule of the pods in play looks at, kept true as pods are placed.
+
+A counter is found by what it counts, so that classes which ask the same question share it. A new one is filled in from the pods of
+the snapshot, class by class: no pod is looked at on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plimsoll.scheduling.classes import Identity, PodClass, Spread, Term
+from plimsoll.scheduling.kinds import Kinds
+from plimsoll.scheduling.model import HOSTNAME
+from plimsoll.scheduling.rules import Expressions, ports_conflict, selects
+from plimsoll.scheduling.snapshot import Snapshot
+from plimsoll.scheduling.topology import NODES, Counter, Mask, Topology, Watched
+
+
+class KeptSpread(NamedTuple):
+    """A spread that pods of this plan rely on."""
+
+    counter: Counter
+    kept: Counter  # where those pods are
+    max_skew: int
+    min_domains: int
+
+
+class Census:
+    def __init__(self, snapshot: Snapshot, in_play: Sequence[PodClass], daemons: Iterable[int]) -> None:
+        self._snapshot = snapshot
+        self._classes = snapshot.classes.classes
+        self._in_play = in_play
+        self._playing = {pod_class.index for pod_class in in_play}
+        self._slots = _slots_by_class(snapshot)
+        present = {*self._slots, *self._playing, *daemons}
+        self._by_label = self._index_labels(present)
+        self.holders = self._holder_terms(
+            sorted(present)
+        )  # anti-affinity terms that speak of a class in play: who has them
+        self.topology_keys = self._topology_keys()
+        self.kept_spreads: list[KeptSpread] = []
+        self._counters: dict[object, Counter] = {}
+        self._watched: dict[object, Watched] = {}  # by the policies of a spread: the nodes it looks at
+        self._bumps: dict[int, list[Counter]] = {}
+        self._seen: dict[object, set[int]] = {}
+
+    def covers(self, term: Term, identity: Identity) -> bool:
+        return term.covers(identity, self._snapshot.namespaces.get(identity.namespace, {}))
+
+    def _holder_terms(self, present: Iterable[int]) -> dict[Term, list[int]]:
+        have: dict[Term, list[int]] = {}
+        for index in present:
+            for term in self._classes[index].anti_affinity:
+                have.setdefault(term, []).append(index)
+        return {term: who for term, who in have.items() if any(self.covers(term, c.identity) for c in self._in_play)}
+
+    def _topology_keys(self) -> set[str]:
+        keys = {term.topology_key for term in self.holders}
+        for me in self._in_play:
+            keys.update(
+                term.topology_key for term in (*me.affinity, *me.anti_affinity, *(t for _, t in me.preferences))
+            )
+            keys.update(spread.topology_key for spread in (*me.spread, *me.soft_spread))
+            keys.update([NODES] if me.ports else [])
+        return keys
+
+    # ── setting up ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def take(
+        self,
+        *,
+        topologies: dict[str, Topology],
+        kinds: Kinds,
+        offering_kinds: Kinds,
+        board_rows: NDArray[np.int64],
+        size: int,
+        more: Iterable[tuple[int, int]],
+    ) -> None:
+        """Count everything once. `board_rows` leads from rows of the snapshot to rows of the board, which has `size` of them
+        so far; `more` are further pods, each a row of the board and a class.
+        """
+        self._topologies = topologies
+        self._kinds = kinds
+        self._offering_kinds = offering_kinds
+        self._board_rows = board_rows
+        self._size = size
+        self._more = tuple(more)
+        for term in self.holders:
+            self.holder_counter(term)
+        for me in self._in_play:
+            if me.affinity:
+                self.affinity_counters(me)
+            for term in (*me.anti_affinity, *(term for _, term in me.preferences)):
+                self.term_counter(term)
+            for spread in (*me.spread, *me.soft_spread):
+                self.spread_counter(me, spread)
+            for spread in me.spread:
+                self._kept_counter(me, spread)
+            if me.ports:
+                self.port_counter(me)
+
+    def affinity_counters(self, pod_class: PodClass) -> list[Counter]:
+        """One a term; a pod counts only if it matches every term of the class."""
+        alike = frozenset((t.namespaces, t.namespace_selector, t.selector) for t in pod_class.affinity)
+        return [self._counter(("matches", term.topology_key, alike), term.topology_key) for term in pod_class.affinity]
+
+    def term_counter(self, term: Term) -> Counter:
+        alike = frozenset([(term.namespaces, term.namespace_selector, term.selector)])
+        return self._counter(("matches", term.topology_key, alike), term.topology_key)
+
+    def holder_counter(self, term: Term) -> Counter:
+        """Pods that have this anti-affinity term."""
+        return self._counter(("holds", term), term.topology_key)
+
+    def port_counter(self, pod_class: PodClass) -> Counter:
+        """Pods whose host ports are in the way of this class, by node."""
+        return self._counter(("ports", pod_class.ports), NODES)
+
+    def spread_counter(self, pod_class: PodClass, spread: Spread) -> Counter:
+        key = self._spread_key(pod_class, spread)
+        counter = self._counters.get(key)
+        if counter is None:
+            counter = self._counter(key, spread.topology_key, self._watched_by(pod_class, spread, key))
+        return counter
+
+    def _watched_by(self, pod_class: PodClass, spread: Spread, key: tuple[object, ...]) -> Watched:
+        policies = (spread.topology_key, *key[4:])
+        watched = self._watched.get(policies)
+        if watched is None:
+            topology = self._topologies[spread.topology_key]
+            eligible = np.zeros(len(topology.domain), np.bool_)
+            eligible[: self._size] = self._counted_nodes(pod_class, spread, self._kinds)
+            offerings = self._counted_nodes(pod_class, spread, self._offering_kinds)
+            watched = self._watched[policies] = Watched(topology, eligible, offerings)
+            watched.all_eligible = bool(eligible[: self._size].all())
+        return watched
+
+    def _kept_counter(self, pod_class: PodClass, spread: Spread) -> Counter:
+        """Pods of this plan whose own spread a later pod could break, by domain."""
+        key = ("keeps", spread.max_skew, spread.min_domains, self._spread_key(pod_class, spread))
+        kept = self._counters.get(key)
+        if kept is None:
+            kept = self._counter(key, spread.topology_key)
+            counter = self.spread_counter(pod_class, spread)
+            self.kept_spreads.append(KeptSpread(counter, kept, spread.max_skew, spread.min_domains))
+        return kept
+
+    @staticmethod
+    def _beside(pod_class: PodClass, spread: Spread) -> tuple[Spread, ...]:
+        """The constraints of the same kind, hard or soft: a node that lacks a key of any of them is not looked at."""
+        return pod_class.spread if spread in pod_class.spread else pod_class.soft_spread
+
+    def _spread_key(self, pod_class: PodClass, spread: Spread) -> tuple[object, ...]:
+        keys = frozenset(other.topology_key for other in self._beside(pod_class, spread))
+        chosen = pod_class.node_selector or pod_class.required is not None
+        who = (tuple(sorted(pod_class.node_selector.items())), pod_class.required) if chosen else None
+        return (
+            "spreads",
+            spread.topology_key,
+            pod_class.namespace,
+            spread.selector,
+            keys,
+            who if spread.honor_affinity else None,
+            pod_class.tolerations if spread.honor_taints else None,
+        )
+
+    def _counted_nodes(self, pod_class: PodClass, spread: Spread, kinds: Kinds) -> Mask:
+        """The nodes that a spread looks at: those with all of its pod's topology keys that its two policies admit."""
+        counted = np.ones(len(kinds.places), np.bool_)
+        for key in {other.topology_key for other in self._beside(pod_class, spread)}:
+            if kinds is self._kinds or key != HOSTNAME:  # a new node always has a host name
+                counted &= kinds.having(key)
+        if spread.honor_affinity:
+            counted &= kinds.selected(pod_class)
+        if spread.honor_taints:
+            counted &= kinds.tolerated(pod_class.tolerations)
+        return counted
+
+    def _counter(self, key: tuple[object, ...], topology_key: str, watched: Watched | None = None) -> Counter:
+        counter = self._counters.get(key)
+        if counter is not None:
+            return counter
+        counter = self._counters[key] = Counter(self._topologies[topology_key], key, watched)
+        for index in self._candidates(key):
+            if index in self._slots and self._counts(key, self._classes[index]):
+                counter.add(self._board_rows[self._snapshot.pod_rows[self._slots[index]]], 1)
+        for row, index in self._more:
+            if self._counts(key, self._classes[index]):
+                counter.add_one(row)
+        return counter
+
+    # ── what counts ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _counts(self, key: tuple[object, ...], pod_class: PodClass) -> bool:
+        """Whether a counter counts pods of a class."""
+        match key:
+            case ("matches", _, frozenset() as alike):
+                labels = self._snapshot.namespaces.get(pod_class.namespace, {})
+                return all(Term("", *one).covers(pod_class.identity, labels) for one in alike)
+            case ("holds", term):
+                return term in pod_class.anti_affinity
+            case ("ports", tuple() as ports):
+                return bool(pod_class.ports) and ports_conflict(pod_class.ports, ports)
+            case ("spreads", _, namespace, tuple() as selector, *_):
+                return (
+                    bool(selector)
+                    and not pod_class.leaving
+                    and pod_class.namespace == namespace
+                    and selects(selector, pod_class.identity.labels)
+                )
+        return False  # "keeps" counts pods of the plan only, by their class
+
+    def _index_labels(self, present: Iterable[int]) -> dict[tuple[str, str], list[int]]:
+        found: dict[tuple[str, str], list[int]] = {}
+        for index in present:
+            for label in self._classes[index].identity.labels.items():
+                found.setdefault(label, []).append(index)
+        return found
+
+    def _candidates(self, key: tuple[object, ...]) -> Iterable[int]:
+        """Classes that a counter may count: where it asks for a label, those that have it, and not thousands of others."""
+        match key:
+            case ("holds", Term() as term):
+                return self.holders.get(term, ())
+            case ("matches", _, frozenset() as alike):
+                selectors = [selector for *_, selector in alike]
+            case ("spreads", _, _, selector, *_):
+                selectors = [selector]
+            case ("ports", *_):
+                return self._slots
+            case _:
+                return ()
+        for selector in selectors:
+            for wanted in _labels_asked_for(selector):
+                return [index for label in wanted for index in self._by_label.get(label, ())]
+        return self._slots
+
+    def bumps(self, pod_class: PodClass) -> list[Counter]:
+        """The counters that one more pod of a class changes."""
+        found = self._bumps.get(pod_class.index)
+        if found is None:
+            plays = pod_class.index in self._playing
+            keeps = {id(self._kept_counter(pod_class, spread)) for spread in pod_class.spread} if plays else set()
+            seen_by = self._seen_by(pod_class)
+            found = self._bumps[pod_class.index] = [
+                counter for counter in self if id(counter) in keeps or id(counter) in seen_by
+            ]
+        return found
+
+    def _seen_by(self, pod_class: PodClass) -> set[int]:
+        """The counters that count a class by what others see of it: the same for many classes."""
+        what = (pod_class.identity_index, pod_class.leaving, pod_class.anti_affinity, pod_class.ports)
+        found = self._seen.get(what)
+        if found is None:
+            found = self._seen[what] = {id(c) for c in self if self._counts(c.key, pod_class)}
+        return found
+
+    def __iter__(self) -> Iterator[Counter]:
+        return iter(tuple(self._counters.values()))
+
+    def __bool__(self) -> bool:
+        return bool(self._counters)
+
+    # ── nodes come and go ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def reserve(self, rows: int) -> None:
+        for topology in self._topologies.values():
+            topology.reserve(rows)
+        for watched in self._watched.values():
+            watched.reserve(rows)
+
+    def open(self, rows: slice, names: list[str], domains: dict[str, str | None], offering: int) -> None:
+        """New nodes are there, without pods so far."""
+        for topology in self._topologies.values():
+            topology.put_new(rows, names, domains.get(topology.key))
+        for watched in self._watched.values():
+            watched.appeared(rows, offering)
+
+    def close(self, first: int, names: list[str]) -> None:
+        """The last new nodes, from row `first` on, are gone again."""
+        for topology in self._topologies.values():
+            topology.forget(first, names)
+        for watched in self._watched.values():
+            watched.vanished(first)
+
+    def count_node(self, row: int, *, there: bool) -> None:
+        """An existing node disappears from, or comes back to, what spreads look at."""
+        for watched in self._watched.values():
+            watched.count_node(row, there=there)
+
+    def make_room(self) -> None:
+        """Let every counter know all domains, so that rows of hosts can be looked up without asking."""
+        for counter in self:
+            counter.by_domain()
+
+
+def _labels_asked_for(selector: Expressions | None) -> Iterator[list[tuple[str, str]]]:
+    """For each expression that a pod can only meet by having one of some labels: those labels."""
+    for key, operator, values in selector or ():
+        if operator == "In":
+            yield [(key, value) for value in values]
+
+
+def _slots_by_class(snapshot: Snapshot) -> dict[int, NDArray[np.intp]]:
+    """The pods of each class, for those classes that have any."""
+    slots = np.flatnonzero(snapshot.pod_rows >= 0)
+    if not len(slots):
+        return {}
+    order = slots[np.argsort(snapshot.pod_classes[slots], kind="stable")]
+    classes = snapshot.pod_classes[order]
+    starts = np.flatnonzero(np.diff(classes, prepend=-1))
+    return dict(zip(classes[starts].tolist(), np.split(order, starts[1:]), strict=True))

@@ -1,0 +1,57 @@
+"""Where pods may ever go, whatever other pods do: selectors, taints, volumes and the daemons of new nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plimsoll.scheduling.board import Board
+from plimsoll.scheduling.classes import PodClass
+from plimsoll.scheduling.kinds import Kinds
+from plimsoll.scheduling.topology import Mask
+
+
+class Grounds:
+    """What is true of all classes that ask the same of nodes, as masks over rows and over offerings."""
+
+    def __init__(self, board: Board, pod_class: PodClass) -> None:
+        self._board = board
+        self._rows: Mask = np.zeros(board.capacity_rows, np.bool_)
+        self._rows[: board.first_new] = self._admitted(board.kinds, pod_class)
+        self._known_rows = board.first_new
+        self._known_structure = -1
+        self.sold_to = self._admitted(board.offering_kinds, pod_class)  # by offering
+        if board.daemons:
+            self.sold_to &= board.daemons.allow(pod_class)
+        self.lane_sets: list[int] = []  # by lane: the members that admit the class
+        for lane in board.offerings.lanes:
+            admitted = self.sold_to[lane.members]
+            everything = bool(admitted.all())
+            members = lane.everything if everything else sum(1 << int(i) for i in np.flatnonzero(admitted))
+            self.lane_sets.append(members)
+        lanes = zip(self.lane_sets, board.offerings.lanes, strict=True)
+        self.uniform = all(members in (0, lane.everything) for members, lane in lanes)  # sizes make no difference
+
+    def _admitted(self, kinds: Kinds, pod_class: PodClass) -> Mask:
+        allowed = kinds.schedulable(pod_class.tolerations) & kinds.selected(pod_class)
+        if pod_class.claims:
+            allowed &= kinds.allowed_by_volumes(self._board.volume_rules[pod_class.index])
+        return allowed
+
+    def rows(self) -> Mask:
+        """By row: whether pods may ever go there, as long as a new node stays the offering it is taken for."""
+        board = self._board
+        if self._known_rows != board.size or (self._known_structure != board.structure and not self.uniform):
+            if len(self._rows) < board.capacity_rows:
+                more = np.zeros(board.capacity_rows - len(self._rows), np.bool_)
+                self._rows = np.concatenate((self._rows, more))
+            start = min(self._known_rows, board.size) if self.uniform else board.first_new
+            self._rows[start : board.size] = self.sold_to[board.offering[start : board.size]]
+            self._known_rows, self._known_structure = board.size, board.structure
+        return self._rows[: board.size]
+
+
+def what_it_asks_of_nodes(board: Board, pod_class: PodClass) -> object:
+    """Equal for classes that have the same grounds."""
+    if board.daemons or pod_class.claims:
+        return pod_class.index
+    return (tuple(sorted(pod_class.node_selector.items())), pod_class.required, pod_class.tolerations)

@@ -1,0 +1,102 @@
+"""Counts and rules about hosts as plain integers, for placing thousands of pods one by one on nodes that stay as they are.
+
+While no node comes or goes, a rule about hosts is a comparison of two small numbers. Asked of an array, each costs more than the
+comparison; so counts are taken out of the arrays first and put back at the end.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from plimsoll.scheduling.neighbours import EvenlySpread, KeepsOthersSpread, Level, Rule
+from plimsoll.scheduling.topology import Counter
+from plimsoll.scheduling.views import View
+
+
+class HostTally:
+    """What one counter of hosts counts, by row: every row has a host of its own, under its own number."""
+
+    __slots__ = ("_at_low", "_counter", "_eligible", "_rows", "count", "low")
+
+    def __init__(self, counter: Counter, size: int) -> None:
+        self._counter = counter
+        self.count: list[int] = counter.by_domain()[:size].tolist()
+        watched = counter.watched
+        self._eligible = None if watched is None or watched.all_eligible else watched.eligible.tolist()
+        self._rows = [] if watched is None else watched.there.nonzero()[0].tolist()
+        self.low = self._at_low = 0  # the fewest on any host that is looked at, and how many have so few
+        self._find_low()
+
+    def _find_low(self) -> None:
+        counts = [self.count[row] for row in self._rows]
+        self.low = min(counts, default=0)
+        self._at_low = counts.count(self.low)
+
+    def add(self, row: int) -> None:
+        if self._eligible is not None and not self._eligible[row]:
+            return
+        before = self.count[row]
+        self.count[row] = before + 1
+        if before == self.low and self._rows:
+            self._at_low -= 1
+            if not self._at_low:
+                self._find_low()
+
+    def put_back(self) -> None:
+        self._counter.replace(self.count)
+
+
+class HostCheck(NamedTuple):
+    """One rule about hosts: a row will do if it has no more than `most`, counted from the lowest host if `from_low`."""
+
+    tally: HostTally
+    most: int
+    from_low: bool
+    kept: HostTally | None  # the rule only matters where there are some of these
+
+
+class HostTallies:
+    """All counters of hosts that some classes look at or change, taken out of their arrays."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._tallies: dict[int, HostTally] = {}
+
+    def checks(self, view: View) -> list[HostCheck]:
+        return [check for rule in view.host_rules if (check := self._check(rule)) is not None]
+
+    def bumped(self, view: View) -> list[HostTally]:
+        return [self._tally(counter) for counter in view.host_bumps]
+
+    def put_back(self) -> None:
+        for tally in self._tallies.values():
+            tally.put_back()
+
+    def _tally(self, counter: Counter) -> HostTally:
+        tally = self._tallies.get(id(counter))
+        if tally is None:
+            tally = self._tallies[id(counter)] = HostTally(counter, self._size)
+        return tally
+
+    def _check(self, rule: Rule) -> HostCheck | None:
+        tally = self._tally(rule.counter)
+        if not isinstance(rule, Level):
+            return HostCheck(tally, 0, from_low=False, kept=None)
+        from_low = rule.watched.there_count >= max(1, rule.min_domains)
+        if isinstance(rule, KeepsOthersSpread):
+            return HostCheck(tally, rule.max_skew - 1, from_low, self._tally(rule.kept))
+        if isinstance(rule, EvenlySpread) and not rule.spread.counts_pods:
+            return None
+        own = isinstance(rule, EvenlySpread) and rule.spread.self_match
+        return HostCheck(tally, rule.max_skew - own, from_low, kept=None)
+
+
+def first_allowed(checks: list[HostCheck], rows: list[int]) -> int:
+    """The position of the first row that every check allows, or -1."""
+    for position, row in enumerate(rows):
+        for tally, most, from_low, kept in checks:
+            if tally.count[row] > (most + tally.low if from_low else most) and (kept is None or kept.count[row]):
+                break
+        else:
+            return position
+    return -1

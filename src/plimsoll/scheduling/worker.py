@@ -1,0 +1,147 @@
+"""Packing in a process of its own: a plan takes a second of computing now and then, and must not hold up a webhook's answer.
+
+The process is started when it is first needed and stays. It knows nothing from one question to the next, so nothing can go stale in
+it: each question brings its snapshot along, in a form that costs little to hand over. A process that dies, takes too long or
+is no longer waited for is ended, and the next question starts another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import multiprocessing
+import pickle
+from collections.abc import Iterable
+from multiprocessing.connection import Connection
+from typing import Any, Self
+
+from plimsoll.kube.types import Pod
+from plimsoll.scheduling.model import ComingNode, Packing, Removal, Template
+from plimsoll.scheduling.pack import Question, answer, asked
+from plimsoll.scheduling.removable import removable
+from plimsoll.scheduling.snapshot import Snapshot
+
+
+class WorkerFailed(Exception):
+    """There is no answer: the process died, took too long, or the computation raised. The message says which."""
+
+
+class Worker:
+    """Use from one event loop. Questions are answered one at a time, in the order in which they were asked."""
+
+    def __init__(self, *, timeout_seconds: float = 60.0) -> None:
+        self.timeout_seconds = timeout_seconds
+        self._turn = asyncio.Lock()
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._connection: Connection | None = None
+
+    async def pack(
+        self,
+        snapshot: Snapshot,
+        pods: Iterable[Pod],
+        templates: Iterable[Template] = (),
+        *,
+        coming: Iterable[ComingNode] = (),
+        headroom: bool = True,
+    ) -> Packing:
+        """As `pack.pack`. The snapshot may change as soon as this has been awaited for the first time."""
+        with asked(snapshot, pods, templates, coming=coming, headroom=headroom) as question:
+            message = handed_over(question)
+        found: Packing = await self._ask(message)
+        return found
+
+    async def removable(self, snapshot: Snapshot, node_names: Iterable[str]) -> list[Removal]:
+        """As `removable.removable`."""
+        found: list[Removal] = await self._ask(handed_over((snapshot, list(node_names))))
+        return found
+
+    async def close(self) -> None:
+        """End the process; a question that is under way fails."""
+        self._stop()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    async def _ask(self, message: bytes) -> Any:
+        async with self._turn:
+            connection = self._connected()
+            exchange = asyncio.ensure_future(asyncio.to_thread(_exchange, connection, message))
+            try:
+                kind, content = pickle.loads(  # noqa: S301 - from our own process
+                    await asyncio.wait_for(asyncio.shield(exchange), self.timeout_seconds)
+                )
+            except TimeoutError:
+                raise WorkerFailed(f"no plan after {self.timeout_seconds:g} s: the worker process was ended") from None
+            except (EOFError, OSError) as error:
+                raise WorkerFailed(f"the worker process died before it answered: {error!r}") from error
+            finally:
+                if not exchange.done() or exchange.exception() is not None:
+                    self._stop()
+                    await asyncio.wait([exchange])  # the thread ends with the connection
+                    exchange.exception()
+            if kind == "failed":
+                raise WorkerFailed(f"the computation failed: {content}")
+            return content
+
+    def _connected(self) -> Connection:
+        if self._process is not None and not self._process.is_alive():
+            self._stop()  # it died between two questions: nothing is lost
+        return self._connection or self._start()
+
+    def _start(self) -> Connection:
+        # Spawned, not forked: a fork would inherit sockets, locks and the event loop of the operator.
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        self._process = context.Process(target=serve, args=(theirs,), name="plimsoll-scheduling", daemon=True)
+        self._process.start()
+        theirs.close()
+        self._connection = ours
+        return ours
+
+    def _stop(self) -> None:
+        process, connection = self._process, self._connection
+        self._process = self._connection = None
+        if process is not None:
+            process.kill()
+            process.join()
+            process.close()
+        if connection is not None:
+            connection.close()
+
+
+def handed_over(question: Question | tuple[Snapshot, list[str]]) -> bytes:
+    return pickle.dumps(question, protocol=5)
+
+
+def _exchange(connection: Connection, message: bytes) -> bytes:
+    connection.send_bytes(message)
+    return connection.recv_bytes()
+
+
+def serve(connection: Connection) -> None:
+    """What the process does until the connection closes."""
+    gc.freeze()  # what is imported stays for good: nothing to look through at every collection
+    gc.disable()  # and what a question leaves behind is collected after the answer
+    while True:
+        try:
+            message = connection.recv_bytes()
+        except EOFError:
+            return
+        try:
+            reply = ("done", _work(pickle.loads(message)))  # noqa: S301 - from the process that started this one
+        except Exception as error:  # noqa: BLE001 - whatever it is, the one who asked must hear of it
+            reply = ("failed", repr(error))  # type: ignore[assignment]
+        connection.send_bytes(pickle.dumps(reply, protocol=5))
+        del message, reply
+        gc.collect()
+
+
+def _work(question: Question | tuple[Snapshot, list[str]]) -> Packing | list[Removal]:
+    return answer(question) if isinstance(question, Question) else removable(*question)

@@ -1,0 +1,139 @@
+"""A conversation's writes pass the door like all others: read-only, the tenure, audit, metrics, events and freshness."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plimsoll.clock import RealClock
+from plimsoll.conversation import Answered, End, Found, Get, ListAll, Listed, Opened, Reply, Request, Together, Unread
+from plimsoll.decision import Blocker, Converse, Create, Note, Patch, Ref
+from plimsoll.kube.client import Client
+from plimsoll.kube.credentials import load_credentials
+from plimsoll.kube.records import ConfigMap
+from plimsoll.kube.resources import CONFIGMAPS, Resource
+from tests.runtime.test_door import KEY, WHY, Stage
+from tools.controlplane.cluster import ControlPlane
+
+
+@pytest.fixture
+async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
+    async with Client(load_credentials(control_plane.kubeconfig, None), clock=RealClock(), qps=500, burst=500) as made:
+        yield made
+
+
+@pytest.fixture
+async def door(client: Client, namespace: str, tmp_path: Path) -> Stage:
+    return Stage(client, namespace, tmp_path / "audit.jsonl")
+
+
+class Script:
+    """Says what it was told to, whatever the replies are, and keeps them."""
+
+    def __init__(self, stage: Stage, *requests: Request) -> None:
+        self.requests = [*requests, End("done", "all was said")]
+        self.replies: list[Reply] = []
+        self.ended: list[Any] = []
+        target = Ref(CONFIGMAPS, stage.namespace, "talk", "")
+        self.action = Converse(target, 0, self.step, WHY, ended=self.ended.append)
+
+    def step(self, state: int, reply: Reply) -> tuple[int, Request]:
+        self.replies.append(reply)
+        return state + 1, self.requests[state]
+
+
+async def test_replies_come_as_they_were_asked_for(door: Stage) -> None:
+    ref = await door.config_map("kept")
+    note = Note(ref, "Changed", "b is 2 now")
+    script = Script(
+        door,
+        Get(CONFIGMAPS, door.namespace, "kept"),
+        Get(CONFIGMAPS, door.namespace, "nowhere"),
+        ListAll(CONFIGMAPS, door.namespace),
+        Together(
+            (Patch(ref, {"data": {"b": "2"}}, WHY, note=note), Create(CONFIGMAPS, door.namespace, "made", {}, WHY))
+        ),
+        Together((Patch(ref, {"data": {"b": "3"}}, WHY),)),
+    )
+    outcome = await door.act(script.action)
+    assert [result.word for result in outcome.results] == ["done"]
+    assert outcome.results[0].detail == "all was said"
+    opened, found, missing, listed, first, second = script.replies
+    assert isinstance(opened, Opened)
+    assert opened.token
+    assert isinstance(found, Found)
+    assert isinstance(found.item, ConfigMap)
+    assert found.item.uid == ref.uid
+    assert isinstance(missing, Found)
+    assert missing.item is None
+    assert isinstance(listed, Listed)
+    assert "kept" in {item.name for item in listed.items}
+    assert isinstance(first, Answered)
+    assert [answer.word for answer in first.answers] == ["done", "done"]
+    assert first.answers[0].item is not None
+    assert first.answers[0].item.metadata.resource_version != ref.resource_version
+    assert isinstance(second, Answered)
+    assert [answer.word for answer in second.answers] == ["conflict"]
+    assert script.ended == [6]
+    audited = [(one["action"], one["result"]) for one in door.audited()]
+    assert sorted(audited) == [("Converse", "done"), ("Create", "done"), ("Patch", "conflict"), ("Patch", "done")]
+    sample = door.metrics.registry.get_sample_value
+    assert sample("plimsoll_actions_total", {"controller": "test", "action": "Patch", "result": "done"}) == 1
+    assert [told.note for told in door.told] == ["b is 2 now"]
+    assert door.own_writes.behind(KEY, door.view) is not None, "the view must show it first"
+
+
+async def test_read_only_says_not_a_word(client: Client, namespace: str, tmp_path: Path) -> None:
+    door = Stage(client, namespace, tmp_path / "audit.jsonl", read_only=True)
+    script = Script(door, Get(CONFIGMAPS, namespace, "kept"))
+    assert [result.word for result in (await door.act(script.action)).results] == ["would"]
+    assert script.replies == []
+
+
+async def test_a_tenure_that_ends_in_mid_conversation_writes_no_more(door: Stage) -> None:
+    ref = await door.config_map("kept")
+    script = Script(door, Together((Patch(ref, {"data": {"b": "2"}}, WHY),)))
+
+    def lose(state: int, reply: Reply) -> tuple[int, Request]:
+        door.leadership.current = "epoch-2"
+        return script.step(state, reply)
+
+    await door.act(Converse(script.action.target, 0, lose, WHY, ended=script.ended.append))
+    answered = script.replies[1]
+    assert isinstance(answered, Answered)
+    assert [answer.word for answer in answered.answers] == ["refused"]
+    assert await door.data("kept") == {"a": "1"}
+
+
+async def test_reads_that_fail_are_replies_too(door: Stage) -> None:
+    unknown: Resource[ConfigMap] = Resource("no.such.group", "v1", "things", "Thing", ConfigMap)
+    script = Script(door, ListAll(unknown, door.namespace))
+    await door.act(script.action)
+    assert isinstance(script.replies[1], Unread)
+
+
+async def test_how_it_ended_is_what_is_told(door: Stage) -> None:
+    ref = await door.config_map("kept")
+    script = Script(door)
+    blocker = Blocker("LeaseHeld", "by another")
+    script.requests = [End("refused", "not now", blocker, (Note(ref, "Short", "too few", "Warning"),))]
+    outcome = await door.act(script.action)
+    assert outcome.blockers == (blocker,)
+    assert [(told.reason, told.type) for told in door.told] == [("Short", "Warning")]
+
+
+async def test_a_conversation_that_fails_is_ended_all_the_same(door: Stage) -> None:
+    ended: list[Any] = []
+
+    def broken(state: int, reply: Reply) -> tuple[int, Request]:
+        if state == 1:
+            raise RuntimeError("a bug in the step function")
+        return state + 1, Get(CONFIGMAPS, door.namespace, "kept")
+
+    target = Ref(CONFIGMAPS, door.namespace, "talk", "")
+    with pytest.raises(RuntimeError, match="a bug"):
+        await door.act(Converse(target, 0, broken, WHY, ended=ended.append))
+    assert ended == [1]

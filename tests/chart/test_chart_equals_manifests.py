@@ -1,0 +1,145 @@
+"""The chart and `plimsoll manifests` install the same."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.command import plimsoll
+
+CHART = Path(__file__).parents[2] / "charts" / "plimsoll"
+
+
+def rendered(helm: Path, *arguments: str, namespace: str = "plimsoll-system") -> list[dict[str, Any]]:
+    command = [str(helm), "template", "plimsoll", str(CHART), "--namespace", namespace, *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stderr
+    return [one for one in yaml.safe_load_all(result.stdout) if one]
+
+
+def printed(*arguments: str) -> list[dict[str, Any]]:
+    result = plimsoll("manifests", *arguments)
+    assert result.exit_code == 0, result.stderr
+    return [one for one in yaml.safe_load_all(result.stdout) if one["kind"] != "Namespace"]  # Helm makes that itself
+
+
+def comparable(found: list[dict[str, Any]]) -> dict[tuple[str, str, str], Any]:
+    """By kind and name. Rules as what they allow: Helm cannot merge those of several controllers."""
+    by_name = {}
+    for one in found:
+        meta = one["metadata"]
+        key = (one["kind"], meta.get("namespace", ""), meta["name"])
+        assert key not in by_name
+        by_name[key] = _parsed(one)
+    return by_name
+
+
+def _parsed(one: dict[str, Any]) -> dict[str, Any]:
+    if one["kind"] in ("Role", "ClusterRole"):
+        return {**one, "rules": _allowed(one["rules"])}
+    if one["kind"] == "ConfigMap":
+        return {**one, "data": {name: yaml.safe_load(text) for name, text in one["data"].items()}}
+    return one
+
+
+def _allowed(rules: list[dict[str, Any]]) -> set[tuple[str, str, str, tuple[str, ...]]]:
+    return {
+        (group, kind, verb, tuple(rule.get("resourceNames", ())))
+        for rule in rules
+        for group in rule["apiGroups"]
+        for kind in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+SAME: list[tuple[str, dict[str, Any], list[str]]] = [
+    ("defaults", {}, []),
+    ("one controller", {"controllers": {"enabled": ["deletion-cost"]}}, ["--controllers", "deletion-cost"]),
+    ("all controllers", {"controllers": {"enabled": ["placement", "deletion-cost", "allocation"]}},
+     ["--controllers", "placement,deletion-cost,allocation"]),
+    ("read-only", {"operator": {"readOnlyMode": True}}, ["--read-only"]),
+    ("no webhook", {"webhook": {"mode": "off"}}, ["--set", "webhook.mode=off"]),
+    ("watched namespaces", {"operator": {"watchNamespaces": ["shop", "office"]}},
+     ["--set", "operator.watchNamespaces=shop,office"]),
+    ("opted-in namespaces", {"placement": {"namespaceSelector": ["placement=managed"]}},
+     ["--set", "placement.namespaceSelector=placement=managed"]),
+    ("ports", {"web": {"port": 9090}, "webhook": {"port": 9444, "timeout": "5s"}},
+     ["--set", "web.port=9090", "--set", "webhook.port=9444", "--set", "webhook.timeout=5s"]),
+    ("another lease", {"operator": {"leaderElection": {"leaseName": "other"}}},
+     ["--set", "operator.leaderElection.leaseName=other"]),
+    ("alone", {"operator": {"leaderElection": {"enabled": False}}}, ["--set", "operator.leaderElection.enabled=false"]),
+    ("certificates of others", {"webhook": {"certificateFile": "/tls/tls.crt", "keyFile": "/tls/tls.key"}},
+     ["--set", "webhook.certificateFile=/tls/tls.crt", "--set", "webhook.keyFile=/tls/tls.key"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "arguments"), [case[1:] for case in SAME], ids=[case[0] for case in SAME])
+def test_the_same_objects(helm: Path, tmp_path: Path, config: dict[str, Any], arguments: list[str]):
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump({"config": config}))
+    ours = comparable(printed("--namespace", "capacity", *arguments))
+    theirs = comparable(rendered(helm, "-f", str(values), namespace="capacity"))
+    assert theirs.keys() == ours.keys()
+    for key, one in ours.items():
+        assert theirs[key] == one, key
+
+
+def test_monitoring_behind_switches(helm: Path):
+    ours = comparable(printed("--namespace", "plimsoll-system", "--monitoring"))
+    theirs = comparable(rendered(helm, "--set", "serviceMonitor.enabled=true", "--set", "prometheusRule.enabled=true"))
+    assert theirs == ours
+
+
+def test_kinds_of_our_own_are_kept_on_uninstall(helm: Path):
+    kinds = {one["metadata"]["name"]: one for one in yaml.safe_load_all(plimsoll("manifests", "crds").stdout)}
+    found = {
+        one["metadata"]["name"]: one
+        for one in rendered(helm, "--set", "crds.install=true")
+        if one["kind"] == "CustomResourceDefinition"
+    }
+    assert found.keys() == kinds.keys()
+    for name, one in found.items():
+        assert one["metadata"].pop("annotations")["helm.sh/resource-policy"] == "keep"
+        kinds[name]["metadata"].pop("annotations", None)
+        assert one == kinds[name]
+    assert not [one for one in rendered(helm) if one["kind"] == "CustomResourceDefinition"]
+
+
+def test_nothing_is_granted_that_would_surprise(helm: Path):
+    """No deletion of pods, no Secret but one by name, no exec, no wildcard."""
+    for one in rendered(helm, "--set", "config.controllers.enabled={placement,deletion-cost,allocation}"):
+        if not one["kind"].endswith("Role"):
+            continue
+        for group, kind, verb, names in _allowed(one["rules"]):
+            assert "*" not in (group, kind, verb)
+            assert (kind, verb) not in {("pods", "delete"), ("pods", "deletecollection")}
+            assert not kind.startswith("pods/exec")
+            assert kind != "secrets" or verb == "create" or names == ("plimsoll-webhook-tls",)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--set", "config.placment.rounding=up"], "placment"),
+        (["--set", "config.placement.rounding=sideways"], "rounding"),
+        (["--set", "replicas=0"], "replicas"),
+        (["--set", "image.digest=abc"], "digest"),
+        (["--set", "config.controllers.enabled={sorting}"], "/config/controllers/enabled/0"),
+    ],
+)
+def test_wrong_values_are_refused_before_anything_is_applied(helm: Path, arguments: list[str], told: str):
+    command = [str(helm), "template", "plimsoll", str(CHART), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode != 0
+    assert told in result.stderr
+
+
+def test_it_lints_and_packs(helm: Path, tmp_path: Path):
+    for command in (["lint", "--strict", str(CHART)], ["package", str(CHART), "--destination", str(tmp_path)]):
+        result = subprocess.run([str(helm), *command], capture_output=True, text=True, timeout=120, check=False)
+        assert result.returncode == 0, result.stdout + result.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["plimsoll-0.1.0.tgz"]

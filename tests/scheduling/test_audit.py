@@ -1,0 +1,60 @@
+"""The last look at a plan notices each kind of mistake that counting could make."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from plimsoll.kube.types import Pod
+from plimsoll.scheduling.audit import is_sound
+from plimsoll.scheduling.board import Board
+from plimsoll.scheduling.pack import grouped
+from plimsoll.scheduling.placing import Placer
+from tests.scheduling import menus
+from tests.scheduling.cases import Case, node, pod
+from tests.scheduling.menus import HOSTNAME, ZONE, apart, together
+
+APP = {"metadata": {"labels": {"app": "a"}}}
+OF_APP = {"labelSelector": {"matchLabels": {"app": "a"}}}
+NODES = (
+    node("n0", menus.CAPACITIES[0], zone="z1"),
+    node("n1", menus.CAPACITIES[0], zone="z2"),
+    node("tainted", menus.CAPACITIES[0], zone="z1", taints=[{"key": "k", "effect": "NoSchedule"}]),
+)
+
+
+def sound(rows: list[int], *pods: Pod) -> bool:
+    """Put one pod on each of the rows, whatever the rules say, and ask."""
+    snapshot = Case(nodes=NODES).snapshot()
+    groups = grouped(snapshot.classes, pods)
+    board = Board(snapshot, {group.pod_class.index: group.pod_class for group in groups}.values())
+    placer = Placer(board)
+    row = iter(rows)
+    placed = []
+    for group in groups:
+        here = [next(row) for _ in group.pods]
+        for at in here:
+            board.place(group.pod_class, group.shape, np.array([at]), np.array([1]))
+        placed.append((placer.view(group.pod_class), here))
+    return is_sound(board, placed)
+
+
+@pytest.mark.parametrize(
+    ("rules", "lawful", "unlawful"),
+    [
+        pytest.param(menus.SIZES[1], [0, 1], [0, 0, 0], id="amounts"),
+        pytest.param(apart({"topologyKey": HOSTNAME, **OF_APP}), [0, 1], [1, 1], id="anti-affinity"),
+        pytest.param(apart({"topologyKey": ZONE, **OF_APP}), [0, 1], [0, 0], id="anti-affinity by zone"),
+        pytest.param(menus.HOST_PORTS[0], [0, 1], [0, 0], id="host port"),
+        pytest.param({}, [0, 1], [0, 2], id="taint"),
+        pytest.param(
+            together({"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "b"}}}), [], [0], id="company"
+        ),
+    ],
+)
+def test_mistakes_are_noticed(rules: menus.Fragment, lawful: list[int], unlawful: list[int]) -> None:
+    def pods(rows: list[int]) -> list[Pod]:
+        return [pod(f"p{number}", APP, rules) for number in range(len(rows))]
+
+    assert sound(lawful, *pods(lawful))
+    assert not sound(unlawful, *pods(unlawful))

@@ -1,0 +1,64 @@
+"""What the chart takes from the code: which rights each controller needs, and what Prometheus should wake someone for.
+
+Helm can choose among the controllers that are switched on; what each of them may do is known to the code alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from plimsoll.allocation.crd import crd as weka_container_crd
+from plimsoll.assembly import MAKERS, controllers
+from plimsoll.config import Config
+from plimsoll.decision import Permission
+from plimsoll.kube.resources import Resource
+from plimsoll.manifests.monitoring import alert_rules
+from plimsoll.manifests.objects import as_yaml
+from plimsoll.manifests.rights import EVENTS, is_cluster_wide, rules_for, sights
+from plimsoll.operator import watched_by
+from plimsoll.placement.webhook_configuration import service_client, webhooks
+
+_HEADER = "# Generated from the code by `make docs`: do not edit.\n"
+
+
+def rights_file() -> str:
+    config = Config()
+    by_name = {}
+    for name, make in MAKERS.items():
+        controller = make(config)
+        seen = watched_by([controller])
+        by_name[name] = {
+            "see": _split(sights(seen), seen),
+            "do": _split(controller.permissions, seen),
+            "remembers": any(resource.watched_in for resource in seen),
+        }
+    found: dict[str, Any] = {
+        "default": [controller.name for controller in controllers(config)],
+        "events": rules_for(EVENTS),
+        "controllers": by_name,
+    }
+    return _HEADER + as_yaml(found)
+
+
+def _split(permissions: Sequence[Permission], seen: Sequence[Resource[Any]]) -> dict[str, Any]:
+    return {
+        "clusterWide": rules_for(one for one in permissions if is_cluster_wide(one, seen)),
+        "namespaced": rules_for(one for one in permissions if not is_cluster_wide(one, seen)),
+    }
+
+
+def alerts_file() -> str:
+    return _HEADER + as_yaml(alert_rules())
+
+
+def webhook_file() -> str:
+    """The webhook without what an installation chooses: its namespaces and its time limit."""
+    (hook,) = webhooks(service_client("NAMESPACE"), operator_namespace="NAMESPACE", timeout_seconds=2)
+    for chosen in ("clientConfig", "namespaceSelector", "timeoutSeconds"):
+        del hook[chosen]
+    return _HEADER + as_yaml(hook)
+
+
+def crds_file() -> str:
+    return _HEADER + "---\n".join(as_yaml(one) for one in (weka_container_crd(),))
