@@ -16,6 +16,7 @@ from plimsoll.kube.resources import Resource
 from plimsoll.manifests.monitoring import alert_rules
 from plimsoll.manifests.objects import as_yaml
 from plimsoll.manifests.rights import EVENTS, is_cluster_wide, rules_for, sights
+from plimsoll.nodegroups.crds import crds as node_group_crds
 from plimsoll.operator import watched_by
 from plimsoll.placement.webhook_configuration import service_client, webhooks
 
@@ -61,4 +62,4 @@ def webhook_file() -> str:
 
 
 def crds_file() -> str:
-    return _HEADER + "---\n".join(as_yaml(one) for one in (weka_container_crd(),))
+    return _HEADER + "---\n".join(as_yaml(one) for one in (*node_group_crds(), weka_container_crd()))
