@@ -16,7 +16,7 @@ READY := $(VENV)/.ready
 KUBERNETES ?=
 export KUBERNETES
 
-.PHONY: help setup demo test check unit test-e2e soak manifests controlplane bench bench-peers docs format clean
+.PHONY: help setup demo demo-real test check unit test-e2e soak manifests controlplane bench bench-peers docs format clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -33,7 +33,10 @@ $(READY): pyproject.toml uv.lock | $(if $(filter $(BIN)/uv,$(UV)),$(BIN)/uv,$(BI
 	UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --quiet --locked --inexact
 	@touch $@
 
-demo: $(READY) controlplane ## Run the operator on a real control plane with sample workloads, and show what it does
+demo: $(READY) ## Watch the operator on an embedded cluster, in a story of a few minutes; to its end at once where nobody watches
+	$(BIN)/plimsoll demo
+
+demo-real: $(READY) controlplane ## The same operator on a real control plane: a scale-down that stays balanced
 	$(BIN)/python -m tools.demo
 
 check: $(READY) ## ruff, mypy --strict, import-linter

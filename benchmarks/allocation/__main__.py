@@ -23,6 +23,7 @@ from benchmarks.allocation.cluster import (
 from benchmarks.operator_process import Operator, operator
 from benchmarks.report import Figure, Report, progress
 from plimsoll.kube.client import Client
+from plimsoll.logs import set_up_logging
 from tools.controlplane.cluster import ControlPlane
 
 # As the specification has it: each waits two to five seconds for the one before it; not measured here.
@@ -149,6 +150,7 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3, help="how often each is measured")
     parser.add_argument("--nodes", type=int, default=50, help=f"of {EACH} containers each; 0 leaves it out")
     options = parser.parse_args()
+    set_up_logging("warning", "console")
     parts = {"scheduler": False, "controller-manager": False, "kwok": False}
     with ControlPlane.start(components=parts) as cluster, tempfile.TemporaryDirectory() as directory:
         install(cluster)

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from benchmarks.packing import measure, workloads
 from benchmarks.packing.handover import handed_over
 from benchmarks.packing.peers import KARPENTER, KarpenterPlan, build, karpenter
-from benchmarks.packing.results import Results
+from benchmarks.packing.results import OWNERS, Results
 from benchmarks.report import progress
 
 _NAMES = ("K1", "C1", "C2", "C3", "handover")
 _SIZES = (500, 1_000, 2_000, 5_000, 10_000, 20_000)
 _SEEDS = (1, 2, 3)
+_OWNED_AT_MOST = 5_000  # pods
+_PEER_PACKS_EVERY_SEED = 2_000  # pods; beyond, where it takes half a minute and more, the first alone
 
 
 def main() -> int:
@@ -25,8 +27,11 @@ def main() -> int:
     results = Results()
     if "K1" in wanted:
         results.k1 = _diverse(sizes, seeds, options.runs)
+        progress(f"K1, {OWNERS} owners")
+        owned = workloads.diverse_pods(min(max(sizes), _OWNED_AT_MOST), seeds[0], owners=OWNERS)
+        results.owned = measure.packed(owned, workloads.diverse_types(), options.runs, seeds[0])
     if "K1" in wanted and options.peers:
-        results.karpenter = _beside(tuple(size for size in sizes if size <= options.peers_at_most), seeds[0])
+        results.karpenter = _beside(tuple(size for size in sizes if size <= options.peers_at_most), seeds)
     if "C1" in wanted:
         progress("C1")
         results.c1 = measure.packed(workloads.two_shapes(), workloads.small_nodes(), options.runs)
@@ -78,8 +83,14 @@ def _diverse(sizes: Sequence[int], seeds: Sequence[int], runs: int) -> list[meas
     return found
 
 
-def _beside(sizes: Sequence[int], seed: int) -> dict[int, KarpenterPlan]:
-    return karpenter(build(), {size: workloads.diverse_pods(size, seed) for size in sizes})
+def _beside(sizes: Sequence[int], seeds: Sequence[int]) -> dict[tuple[int, int], KarpenterPlan]:
+    program = build()
+    found = {}
+    for size in sizes:
+        for seed in seeds if size <= _PEER_PACKS_EVERY_SEED else seeds[:1]:
+            progress(f"{KARPENTER}: {size:,} pods, seed {seed}")
+            found[size, seed] = karpenter(program, workloads.diverse_pods(size, seed))
+    return found
 
 
 if __name__ == "__main__":

@@ -44,6 +44,20 @@ class _Kind:
 Places = Iterator[tuple[_Kind, str]]  # a kind, and the name of a node on which pods of that kind break a rule
 
 
+def _labels_asked_for(pod: Pod) -> set[str]:
+    """Of other pods, or of itself."""
+    terms: list[PodAffinityTerm | TopologySpreadConstraint] = [*required_affinity(pod), *required_anti_affinity(pod)]
+    terms += hard_spread(pod)
+    keys: set[str] = set()
+    for term in terms:
+        keys.update(term.match_label_keys)
+        keys.update(term.mismatch_label_keys if isinstance(term, PodAffinityTerm) else ())
+        if term.label_selector is not None:
+            keys.update(term.label_selector.match_labels)
+            keys.update(requirement.key for requirement in term.label_selector.match_expressions)
+    return keys
+
+
 def broken_rules(nodes: Iterable[Node], placements: Sequence[Placement]) -> Counter[str]:
     """How many pods break each rule, once all of them are where they are placed."""
     return _Audit(nodes, placements).run()
@@ -54,10 +68,12 @@ class _Audit:
         self.nodes = {node.name: node for node in nodes}
         self.placements = placements
         kinds: dict[bytes, _Kind] = {}
+        seen = {key for pod, _ in placements for key in _labels_asked_for(pod)}
         for pod, name in placements:
             spec = pod.spec
             rules = (spec.affinity, spec.topology_spread_constraints, spec.node_selector, spec.tolerations)
-            looks = encode((pod.namespace, pod.labels, *rules))
+            labels = {key: value for key, value in pod.labels.items() if key in seen}
+            looks = encode((pod.namespace, labels, *rules))
             if looks not in kinds:
                 kinds[looks] = _Kind(pod)
             kinds[looks].on[name] += 1

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.report import progress
 from tools.controlplane.gobuild import GoBuildError, build_once, cache_directory, go_command, run_go
 
 KARPENTER = "Karpenter 1.14.1"
@@ -80,13 +79,9 @@ def _module_directory() -> Path:
     return Path(json.loads(done.stdout)["Dir"])
 
 
-def karpenter(program: Path, manifests: Mapping[int, Sequence[bytes]]) -> dict[int, KarpenterPlan]:
-    """Pack these pods (JSON, by how many there are), and run the benchmark of the same size where Karpenter has one."""
-    return {pods: _measure(program, pods, bodies) for pods, bodies in sorted(manifests.items())}
-
-
-def _measure(program: Path, pods: int, bodies: Sequence[bytes]) -> KarpenterPlan:
-    progress(f"{KARPENTER}: {pods:,} pods")
+def karpenter(program: Path, bodies: Sequence[bytes]) -> KarpenterPlan:
+    """Pack these pods (JSON), and run the benchmark of the same size where Karpenter has one."""
+    pods = len(bodies)
     own = None
     if pods in SIZES:
         bench = ["-test.run", "^$", "-test.bench", f"^BenchmarkScheduling{pods}$", "-test.benchtime", "1x"]

@@ -62,9 +62,13 @@ def _node(name: str, allocatable: dict[str, str], labels: dict[str, str]) -> byt
 # ── K1 ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def diverse_pods(count: int, seed: int) -> list[bytes]:
-    """Five equal shares, as Karpenter's own benchmark draws them; what five does not divide is generic."""
+def diverse_pods(count: int, seed: int, *, owners: int = 0) -> list[bytes]:
+    """Five equal shares, as Karpenter's own benchmark draws them; what five does not divide is generic.
+
+    With `owners`, pods also carry the label by which a Deployment knows its own, and which no rule asks for.
+    """
     draw = random.Random(seed)
+    hashes = random.Random(seed)
     share = count // 5
 
     def requests() -> dict[str, str]:
@@ -73,18 +77,21 @@ def diverse_pods(count: int, seed: int) -> list[bytes]:
     def label() -> dict[str, str]:
         return {"my-label": draw.choice(_LETTERS)}
 
-    pods = [_pod(f"generic-{i}", requests(), label()) for i in range(count - 4 * share)]
+    def owned(labels: dict[str, str]) -> dict[str, str]:
+        return {**labels, "pod-template-hash": f"{hashes.randrange(owners):08x}"} if owners else labels
+
+    pods = [_pod(f"generic-{i}", requests(), owned(label())) for i in range(count - 4 * share)]
     for key, word in ((ZONE, "zone"), (HOSTNAME, "host")):
         for i in range(share):
             constraint = {"maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule"}
             spread = [{**constraint, "labelSelector": {"matchLabels": label()}}]
-            pods.append(_pod(f"{word}-spread-{i}", requests(), label(), topologySpreadConstraints=spread))
+            pods.append(_pod(f"{word}-spread-{i}", requests(), owned(label()), topologySpreadConstraints=spread))
     for i in range(share):
         own = {"my-affinity": draw.choice(_LETTERS)}
-        pods.append(_pod(f"together-{i}", requests(), own, affinity=_affinity("podAffinity", ZONE, own)))
+        pods.append(_pod(f"together-{i}", requests(), owned(own), affinity=_affinity("podAffinity", ZONE, own)))
     for i in range(share):
         own = {"app": "nginx"}
-        pods.append(_pod(f"apart-{i}", requests(), own, affinity=_affinity("podAntiAffinity", HOSTNAME, own)))
+        pods.append(_pod(f"apart-{i}", requests(), owned(own), affinity=_affinity("podAntiAffinity", HOSTNAME, own)))
     draw.shuffle(pods)
     return pods
 

@@ -112,6 +112,9 @@ def deletion_cost(config: Config) -> DeletionCostController:
 
 def _allocation(config: Config) -> Controller:
     section = config.allocation
+    if config.operator.watch_namespaces:
+        message = "the controller allocation must see all containers of a node, in whatever namespace: leave it empty"
+        raise ConfigurationError([Problem("", "operator.watchNamespaces", message)])
     settings = AllocationSettings(
         namespace=section.namespace,
         ports_per_container=60 if section.reduced_ports else 100,
@@ -120,7 +123,7 @@ def _allocation(config: Config) -> Controller:
     return AllocationController(settings, nonce=uuid.uuid4().hex)
 
 
-def _node_groups(config: Config) -> Controller:
+def node_groups(config: Config) -> NodeGroupController:
     section = config.nodegroups
     settings = NodeGroupSettings(
         expander=section.expander,
@@ -170,7 +173,7 @@ MAKERS: Mapping[str, Callable[[Config], Controller]] = {
     PlacementController.name: placement,
     DeletionCostController.name: deletion_cost,
     AllocationController.name: _allocation,
-    NodeGroupController.name: _node_groups,
+    NodeGroupController.name: node_groups,
 }
 # Two allocators that do not know of each other would give the same drive away, and two autoscalers undo each other's work. Both also
 # need kinds that a cluster has only if someone installed them.

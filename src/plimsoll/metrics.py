@@ -95,6 +95,11 @@ class Metrics:
                 self._counted[one.name] = counter
             (counter.labels(**one.labels) if one.labels else counter).inc()
 
+    def led_by_us(self, controllers: Iterable[str], *, leading: bool) -> None:
+        self.leading.set(leading)
+        for name in controllers:
+            self.leads.labels(name).set(leading)
+
     def _time(self, one: Timing) -> None:
         histogram = self._timed.get(one.name)
         if histogram is None:
@@ -103,16 +108,12 @@ class Metrics:
             self._timed[one.name] = histogram
         (histogram.labels(**one.labels) if one.labels else histogram).observe(one.seconds)
 
-    def led_by_us(self, controllers: Iterable[str], *, leading: bool) -> None:
-        self.leading.set(leading)
-        for name in controllers:
-            self.leads.labels(name).set(leading)
-
     def publish_relists(self, resource: str, total: int) -> None:
         """Count up to what a reflector has counted itself."""
-        counter = self.relists.labels(resource)
-        counter.inc(total - self._relisted.get(resource, 0))
-        self._relisted[resource] = total
+        counted = self._relisted.get(resource, 0)
+        if total > counted:
+            self.relists.labels(resource).inc(total - counted)
+            self._relisted[resource] = total
 
     def publish_blockers(self, controller: str, key: Key, codes: Iterable[str]) -> None:
         now = tuple(sorted(set(codes)))

@@ -8,6 +8,7 @@ import socket
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any, Protocol
 
 import structlog
@@ -82,7 +83,10 @@ class Operator:
         name: str,
         providers: Mapping[str, Provider] | None = None,
         observers: Sequence[Observer] = (),
+        rng: Random | None = None,
     ) -> None:
+        """rng: spreads what must not happen at once; one that is seeded makes a simulation repeatable."""
+        self._rng = rng or Random()  # noqa: S311 - jitter, not a secret
         self._config = config
         self._client = client
         self._clock = clock
@@ -97,6 +101,7 @@ class Operator:
         for resource in watched_by(controllers):
             self._stores[resource] = self._follow(resource)
         self.view = View(self._stores)
+        self._show_views()
 
         self._election = self._campaign(name)
         leadership = self._election or Unled()
@@ -123,7 +128,7 @@ class Operator:
             Reconciler(
                 controller, self.view, self._door, clock, leadership=leadership, own_writes=self._own_writes,
                 metrics=metrics, interval=config.controllers.reconcile_interval,
-                workers=config.controllers.max_concurrent_reconciles,
+                workers=config.controllers.max_concurrent_reconciles, rng=self._rng,
             )
             for controller in controllers
         ]  # fmt: skip
@@ -140,9 +145,26 @@ class Operator:
         for namespace, part in parts.items():
             self._reflectors[resource, namespace] = Reflector(
                 self._client, part, self._clock, namespace=namespace,
-                idle_seconds=self._config.kubernetes.watch_idle_timeout.total_seconds(),
+                idle_seconds=self._config.kubernetes.watch_idle_timeout.total_seconds(), rng=self._rng,
             )  # fmt: skip
         return GatheredStore(resource, parts) if namespaces else parts[resource.watched_in]
+
+    def _by_plural(self) -> dict[str, list[Reflector[Any]]]:
+        found: dict[str, list[Reflector[Any]]] = {}
+        for (resource, _), reflector in self._reflectors.items():
+            found.setdefault(resource.plural, []).append(reflector)
+        return found
+
+    def _show_views(self) -> None:
+        for plural, of_kind in self._by_plural().items():
+            self._show_view(plural, of_kind)
+
+    def _show_view(self, plural: str, of_kind: Sequence[Reflector[Any]]) -> None:
+        """How old, how live and how large the view of a kind is, worked out when someone asks."""
+        metrics = self.metrics
+        metrics.view_age_seconds.labels(plural).set_function(lambda: max(one.age_seconds() for one in of_kind))
+        metrics.view_synced.labels(plural).set_function(lambda: all(one.store.synced for one in of_kind))
+        metrics.view_objects.labels(plural).set_function(lambda: sum(len(one.store) for one in of_kind))
 
     def _campaign(self, name: str) -> LeaderElection | None:
         wanted = self._config.operator.leader_election
@@ -283,12 +305,8 @@ class Operator:
         live_at = dict.fromkeys(self._reflectors, self._clock.monotonic())
         while True:
             now = self._clock.monotonic()
-            for plural in {resource.plural for resource in self._stores}:
-                of_kind = [reflector for (kind, _), reflector in self._reflectors.items() if kind.plural == plural]
-                self.metrics.view_age_seconds.labels(plural).set(max(r.age_seconds() for r in of_kind))
-                self.metrics.view_synced.labels(plural).set(all(r.store.synced for r in of_kind))
-                self.metrics.view_objects.labels(plural).set(sum(len(r.store) for r in of_kind))
-                self.metrics.publish_relists(plural, sum(r.relists.total() for r in of_kind))
+            for plural, of_kind in self._by_plural().items():
+                self.metrics.publish_relists(plural, sum(reflector.relists.total() for reflector in of_kind))
             for followed, reflector in self._reflectors.items():
                 resource, heard = followed[0], reflector.age_seconds()
                 if reflector.store.synced:

@@ -60,7 +60,7 @@ class Reconciler:
         self._metrics = metrics
         self._interval = interval
         self._workers = workers
-        self._on_decision = on_decision
+        self.on_decision = on_decision
         self._rng = rng or Random()  # noqa: S311 - jitter, not a secret
         depth = metrics.queue_depth.labels(controller.name)
         self.queue: Queue[Key] = Queue(rng=self._rng, on_depth=depth.set)
@@ -85,7 +85,8 @@ class Reconciler:
 
     def _keys(self, resource: Resource[Any], obj: KubeObject) -> tuple[Key, ...]:
         try:
-            return tuple(self.controller.keys(resource, obj, self._view))
+            # Sorted: the order of a set differs from one process to the next, and a history should not.
+            return tuple(sorted(self.controller.keys(resource, obj, self._view)))
         except Exception:
             log.exception("keys failed", controller=self.controller.name, object=str(resource.key(obj)))
             self._metrics.errors.labels(self.controller.name, "keys").inc()
@@ -138,7 +139,7 @@ class Reconciler:
         self._metrics.publish(name, key, decision.measures)
         self._metrics.count(decision.counts)
         self._metrics.last_seen.labels(name).set(self._clock.now().timestamp())
-        self._on_decision(name, key, decision)
+        self.on_decision(name, key, decision)
         if self._last_reason.get(key) != decision.reason.code:
             self._last_reason[key] = decision.reason.code
             log.info(

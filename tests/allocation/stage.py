@@ -35,10 +35,15 @@ TIMES = LeaseTimes(retry_period=timedelta(milliseconds=200))
 SHORT_LEASE = LeaseTimes(timedelta(seconds=3), timedelta(seconds=2), timedelta(milliseconds=200))
 
 
-def config(namespace: str, *, read_only: bool = False) -> Config:
+def config(namespace: str, *, read_only: bool = False, alone: bool = False) -> Config:
+    """`alone`: what is in other namespaces is not served, so that several tests may share the cluster at a time."""
     return Config(
         operator=OperatorConfig(
-            namespace=namespace, audit_log="", leader_election=LeaderElection(enabled=False), read_only_mode=read_only
+            namespace=namespace,
+            audit_log="",
+            leader_election=LeaderElection(enabled=False),
+            read_only_mode=read_only,
+            watch_namespaces=(namespace,) if alone else (),
         ),
         controllers=Controllers(max_concurrent_reconciles=8),
         kubernetes=Kubernetes(qps=500, burst=1000, request_timeout=timedelta(seconds=10)),
@@ -117,6 +122,7 @@ class Stage:
         self._judged_from = 0  # revisions before it are the test's own doing
         self.path = f"{CONTAINERS}/namespaces/{namespace}/wekacontainers"
         self.times = TIMES
+        self.alone = False
 
     @asynccontextmanager
     async def operator(
@@ -125,7 +131,7 @@ class Stage:
         link = await self.proxy.link(name)
         one = Allocator(
             link,
-            config(self.namespace, read_only=read_only),
+            config(self.namespace, read_only=read_only, alone=self.alone),
             settings(self.namespace, **{"times": self.times, **changed}),
             clock or RealClock(),
         )

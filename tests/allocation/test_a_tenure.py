@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import structs
+
 from plimsoll.allocation.containers import WekaContainer
 from plimsoll.allocation.inventory import Inventory, SharedDrive
 from plimsoll.allocation.marks import PROPOSED, marker_of, proposal_of
@@ -90,7 +92,9 @@ def test_what_others_wrote_in_lists_goes_back_to_the_letter() -> None:
 
 
 def test_a_lease_that_is_not_as_we_took_it_stops_everything() -> None:
-    for found in (None, lease(), own_lease("501"), lease(holder="default/c", nonce="you/1", version="500")):
+    another = structs.replace(own_lease(), metadata=structs.replace(own_lease().metadata, uid="another"))
+    foreign = lease(holder="default/c", nonce="you/1", version="500")
+    for found in (None, lease(), own_lease("501"), foreign, another):
         talk = Talk()
         talk.serve(container("a", drives=1))
         talk.applied()
@@ -128,7 +132,9 @@ def test_a_write_that_the_server_refuses_is_tried_again_later_and_the_others_are
     talk.applied()
     talk.applied()
     assert talk.end.word == "failed", "a conflict would be tried again at once, and for ever"
-    assert "default/a could not be written" in talk.end.detail
+    (note,) = talk.end.notes
+    assert (note.regarding.name, note.reason, note.type) == ("a", "AllocationFailed", "Warning")
+    assert "the status of default/a could not be written" in note.message
 
 
 def test_a_commit_or_a_clearing_that_the_server_refuses_is_tried_again_later() -> None:
@@ -203,6 +209,14 @@ def test_a_lost_status_stops_the_node() -> None:
     assert talk.end.blocker is not None
     assert talk.end.blocker.code == "AllocationLost"
     assert "default/a" in talk.end.detail
+
+
+def test_one_that_lost_the_name_of_its_node_too_stops_the_node_on_which_it_runs() -> None:
+    talk = Talk(running=frozenset({"a-uid"}))
+    talk.serve(container("a", node="", drives=1, uid="a-uid"), container("b", drives=1))
+    talk.applied()
+    assert talk.end.blocker is not None
+    assert talk.end.blocker.code == "AllocationLost"
 
 
 def test_everyone_who_waits_is_served_in_turn_and_a_shortage_stops_nobody_else() -> None:

@@ -42,6 +42,7 @@ async def _tell_the_story(stage: Stage) -> int:
 async def _strike(new_stage: NewStage, fault: Fault, nth: int, lives: int) -> None:
     async with new_stage() as stage:
         stage.times = SHORT_LEASE  # the successor waits until it has run out
+        stage.alone = True
         rule = stage.rules.add(writes, fault, skip=nth - 1, times=1)
         assert await _tell_the_story(stage) <= lives
         assert rule.struck == 1

@@ -89,6 +89,8 @@ def test_ranges_of_other_clusters_are_respected() -> None:
     theirs = container("a", cluster="one", spec={"portRange": {"basePort": 35000, "portRange": 500}})
     assert choose(theirs, cluster="two") == Ports(35500, 100, 35600)
     assert choose(theirs, cluster="one") == Ports(35000, 100, 35300)
+    elsewhere = container("a", node="n2", cluster="one", spec={"portRange": {"basePort": 35000, "portRange": 500}})
+    assert choose(elsewhere, cluster="two") == Ports(35000, 100, 35300), "ports belong to a node"
 
 
 def test_two_clusters_that_name_the_same_range_share_it_without_overlap() -> None:

@@ -6,28 +6,13 @@ from __future__ import annotations
 import asyncio
 import random
 import signal
-import sys
 from collections.abc import Awaitable, Callable
-from typing import Self
 
 import pytest
 
 from tests.allocation.stage import Stage
 from tests.faults.processes import OperatorProcess
-from tests.faults.proxy import Proxy
 from tests.faults.rules import on
-
-
-class AllocatorProcess(OperatorProcess):
-    @classmethod
-    async def start(cls, proxy: Proxy, name: str, namespace: str) -> Self:
-        link = await proxy.link(name)
-        one = cls(link, namespace, link.kubeconfig.with_suffix(".log"))
-        with one._log.open("wb") as log:
-            one._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "tests.allocation.run_allocator", str(link.kubeconfig), namespace, stderr=log
-            )
-        return one
 
 
 class Fighter:
@@ -42,7 +27,9 @@ class Fighter:
         while not over.is_set():
             self.lives += 1
             name = f"{self._name}{self.lives}"
-            async with await AllocatorProcess.start(self._stage.proxy, name, self._stage.namespace) as one:
+            async with await OperatorProcess.start(
+                self._stage.proxy, name, self._stage.namespace, module="tests.allocation.run_allocator"
+            ) as one:
                 while not over.is_set() and one.check_alive() and not self._works(name):
                     await _pause(over, 0.1)  # it must come up first
                 await _pause(over, self._draw.uniform(0, 2))

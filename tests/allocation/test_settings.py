@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from plimsoll.allocation.controller import AllocationController
 from plimsoll.allocation.tenure import Opening, Task
 from plimsoll.assembly import controllers
-from plimsoll.config import Allocation, Config, Controllers
+from plimsoll.config import Allocation, Config, Controllers, Operator
+from plimsoll.config.sources import ConfigurationError
 from plimsoll.decision import Converse
 from plimsoll.kube.resources import Key
 from tests import build
@@ -33,6 +36,13 @@ def task(controller: AllocationController) -> Task:
 
 def test_it_runs_only_where_it_is_named() -> None:
     assert "allocation" not in {controller.name for controller in controllers(Config())}
+
+
+def test_drives_belong_to_nodes_so_it_must_see_all_namespaces() -> None:
+    config = Config(operator=Operator(watch_namespaces=("storage",)), controllers=Controllers(enabled=("allocation",)))
+    with pytest.raises(ConfigurationError) as found:
+        controllers(config)
+    assert "operator.watchNamespaces" in str(found.value)
 
 
 def test_the_namespace_of_leases() -> None:

@@ -53,6 +53,16 @@ def test_one_that_does_not_change_for_its_duration_is_taken() -> None:
     assert isinstance(talk.writes[0], Patch)
 
 
+def test_the_duration_that_its_holder_wrote_counts() -> None:
+    """Another version may be configured otherwise."""
+    talk = Talk(sighting=Sighting("lease-uid", "77", 985.0))
+    talk.found(lease(duration=60))
+    assert talk.end.word == "refused"
+    talk = Talk(sighting=Sighting("lease-uid", "77", 985.0))
+    talk.found(lease(duration=0))
+    assert isinstance(talk.writes[0], Patch), "one that says nothing lasts as long as ours"
+
+
 def test_a_lease_that_changed_meanwhile_is_respected_anew() -> None:
     talk = Talk(sighting=Sighting("lease-uid", "76", 900.0))
     talk.found(lease())
@@ -86,6 +96,25 @@ def test_another_who_is_faster_is_waited_for() -> None:
     talk.found(None)
     talk.answered("conflict")
     assert talk.end.blocker is not None
+
+
+def test_a_lease_that_was_removed_meanwhile_is_made_the_next_time() -> None:
+    talk = Talk()
+    talk.found(lease(holder=""))
+    talk.answered("gone")
+    assert talk.end.blocker is not None
+    assert talk.end.blocker.code == "LeaseHeld"
+
+
+def test_a_namespace_that_is_not_there_is_named() -> None:
+    talk = Talk()
+    talk.found(None)
+    talk.answered("gone")
+    assert talk.end.word == "failed", "it is tried again, later each time"
+    assert talk.end.blocker is not None
+    assert talk.end.blocker.code == "NoLeaseNamespace"
+    assert "no namespace system" in talk.end.detail
+    assert "allocation.namespace" in talk.end.detail
 
 
 def test_after_a_lost_reply_the_nonce_decides() -> None:

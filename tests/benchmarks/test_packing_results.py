@@ -32,7 +32,7 @@ def figure(report: Report, name: str) -> Figure:
 
 
 def k1(ours: Packed, peer: KarpenterPlan) -> Report:
-    return Results(k1=[ours], karpenter={ours.pods: peer}).report(1, [1])
+    return Results(k1=[ours], karpenter={(ours.pods, 1): peer}).report(1, [1])
 
 
 # ── for programs ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -90,8 +90,15 @@ def test_neither_more_nodes_nor_a_higher_price_than_karpenter(peer: KarpenterPla
 
 def test_the_slowest_seed_counts() -> None:
     runs = [packed(5_000, 0.1), packed(5_000, 0.2, seed=2)]
-    report = Results(k1=runs, karpenter={5_000: of_karpenter(5_000, 30.0)}).report(1, [1, 2])
+    report = Results(k1=runs, karpenter={(5_000, 1): of_karpenter(5_000, 30.0)}).report(1, [1, 2])
     assert figure(report, "K1, 5,000 pods: slowest seed").ours == 25_000
+
+
+def test_the_seed_that_compares_worst_is_shown() -> None:
+    runs = [packed(500, 0.1, price=100.0), packed(500, 0.1, seed=2, price=111.0)]
+    peers = {(500, 1): of_karpenter(500, 2.0, price=105.0), (500, 2): of_karpenter(500, 2.0, price=110.0)}
+    price = figure(Results(k1=runs, karpenter=peers).report(1, [1, 2]), "K1, 500 pods: price")
+    assert (price.ours, price.peer, price.kept) == (111.0, 110.0, False)
 
 
 def test_a_pod_that_breaks_a_rule_or_has_no_place_breaks_a_promise() -> None:

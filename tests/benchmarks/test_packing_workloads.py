@@ -70,3 +70,13 @@ def test_c3_fills_every_node_to_forty_percent(owners: int) -> None:
         used[pod.spec.node_name] += requests_of(pod)["cpu"]
     assert used == {node.name: 4_000 for node in cluster.nodes()}
     assert len(cluster.pods()) == 20 * 40
+
+
+def test_owners_are_told_apart_by_a_label_and_by_nothing_else() -> None:
+    plain = workloads.decoded(workloads.diverse_pods(100, 1), Pod)
+    owned = workloads.decoded(workloads.diverse_pods(100, 1, owners=10), Pod)
+    hashes = [pod.labels["pod-template-hash"] for pod in owned]
+    assert 1 < len(set(hashes)) <= 10
+    assert [pod.spec for pod in owned] == [pod.spec for pod in plain]
+    for with_hash, without in zip(owned, plain, strict=True):
+        assert dict(with_hash.labels) == {**without.labels, "pod-template-hash": with_hash.labels["pod-template-hash"]}

@@ -109,3 +109,13 @@ def test_a_deployment_that_is_gone_needs_nothing() -> None:
     decision = scene.controller.decide(Key("Deployment", "default", "other"), scene.view, scene.now)
     assert decision.reason.code == "Gone"
     assert decision.actions == ()
+
+
+def test_a_deployment_that_is_leaving_needs_nothing() -> None:
+    scene = Scene()
+    scene.add("one", "a")
+    meta = replace(scene.deployment.metadata, deletion_timestamp=scene.now)
+    scene.deployment = replace(scene.deployment, metadata=meta)
+    decision = scene.decide()
+    assert decision.reason.code == "Gone"
+    assert decision.actions == ()

@@ -12,7 +12,7 @@ from benchmarks.scale_down.writers import Plimsoll
 from plimsoll.deletion_cost.rewrites import fewest_rewrites
 from tests.deletion_cost import test_fewest_rewrites as rewrites
 from tests.deletion_cost.live import Live
-from tests.deletion_cost.test_real_scale_down import happen
+from tests.deletion_cost.test_real_scale_down import LOST, MOVED, ROLLED_OUT, SCALED_UP, happen
 
 pytestmark = pytest.mark.soak
 
@@ -40,7 +40,7 @@ async def test_long_histories_on_the_real_control_plane(live: Live, seed: int) -
     life = await live.start()
     await live.deploy(rng.randint(5, 12))
     for _ in range(12):
-        await happen(live, life, rng)
+        await happen(live, life, rng.choice([LOST, MOVED, ROLLED_OUT, SCALED_UP]), rng)
     await live.comes_to_rest(life)
     await life.stop()
     await live.scale_down_through_every_size()

@@ -109,6 +109,13 @@ def test_a_pod_that_was_just_created_is_waited_for_but_not_for_ever() -> None:
     assert len(scene.decide(after=SETTLING).actions) == 3
 
 
+def test_of_several_that_are_starting_the_last_one_is_waited_for() -> None:
+    scene = uneven()
+    for name, age in (("younger", 5), ("older", 20)):
+        scene.add(name, "a", phase="Pending", creationTimestamp=(build.START - age * SECOND).isoformat())
+    assert scene.decide().look_again == SETTLING - 5 * SECOND
+
+
 def test_a_pod_that_is_not_ready_for_a_moment_leaves_values_as_they_are() -> None:
     scene = Scene()
     scene.add_with_values(a=[TOP, TOP - 2], b=[TOP, TOP - 1, TOP - 2])
@@ -129,6 +136,24 @@ def test_what_someone_takes_away_is_restored_at_the_pace_of_rewrites() -> None:
         writes += len(decision.actions)
         scene.carry_out(decision)
     assert writes == 1
+
+
+def test_new_settings_do_not_wait_even_where_someone_took_the_old_value_away() -> None:
+    scene = Scene(settings=DeletionCostSettings(max_rewrites_per_minute=0))
+    scene.add("one", "a", annotations=our_value(TOP, spread_by="rack"))
+    scene.annotate_pod("one", cost=None)
+    assert written(scene.decide()) == {"one": TOP}
+
+
+def test_the_limit_is_the_workloads_whatever_replica_sets_it_has() -> None:
+    scene = uneven(max_rewrites_per_minute=4)
+    scene.add_replica_set("web-2")
+    for zone, depths in (("a", [10, 11, 12]), ("b", [0, 1, 2, 3]), ("c", [0, 1, 2, 3])):
+        for depth in depths:
+            scene.add(f"new-{zone}{depth}", zone, of="web-2", annotations=our_value(TOP - depth))
+    decision = scene.decide()
+    assert len(decision.actions) == 4, "three in one of them, and one in the other"
+    assert [blocker.code for blocker in decision.blockers] == ["RewriteLimit"]
 
 
 def test_a_rollout_in_another_replica_set_holds_nothing_up() -> None:

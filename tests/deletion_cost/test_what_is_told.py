@@ -34,6 +34,13 @@ def test_an_empty_label_is_no_zone() -> None:
     assert decision.problems
 
 
+def test_a_pod_that_no_value_could_keep_makes_no_node_a_problem() -> None:
+    scene = Scene()
+    scene.add_node("bare")
+    scene.add("starting", node="bare", ready=False)
+    assert scene.decide().problems == ()
+
+
 def test_an_unlabelled_node_is_told_once_whatever_comes_and_goes() -> None:
     scene = Scene()
     scene.add_node("bare")
@@ -115,6 +122,14 @@ def test_imbalance_shows_what_someone_elses_values_do() -> None:
         scene.add(f"a{number}", "a", annotations=foreign_value(TOP))
         scene.add(f"b{number}", "b", annotations=foreign_value(number))
     assert measures(scene)["imbalance"] == 2, "3/3 becomes 3/0 where 2/1 could be had"
+
+
+def test_pods_that_go_first_in_any_case_are_no_imbalance() -> None:
+    """The one of zone b that is not ready leaves first, and makes 3/1 of 3/2: nobody could have it otherwise."""
+    scene = Scene()
+    scene.add_with_values(a=[TOP, TOP - 1, TOP - 2], b=[TOP])
+    scene.add("broken", "b", ready=False)
+    assert measures(scene)["imbalance"] == 0
 
 
 def test_the_order_of_deletion_is_told_with_zone_and_node() -> None:

@@ -23,12 +23,12 @@ class OperatorProcess:
         self._process: asyncio.subprocess.Process | None = None
 
     @classmethod
-    async def start(cls, proxy: Proxy, name: str, namespace: str) -> Self:
+    async def start(cls, proxy: Proxy, name: str, namespace: str, *, module: str = "tests.faults.run_example") -> Self:
         link = await proxy.link(name)
         one = cls(link, namespace, link.kubeconfig.with_suffix(".log"))
         with one._log.open("wb") as log:
             one._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "tests.faults.run_example", str(link.kubeconfig), namespace, stderr=log
+                sys.executable, "-m", module, str(link.kubeconfig), namespace, stderr=log
             )
         link.on_crash = lambda: one._send(signal.SIGKILL)
         return one

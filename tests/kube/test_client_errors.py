@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -29,18 +28,6 @@ from tests.kube.stub_server import Reply, SkippingClock, StubServer, configmap, 
 
 ONE = "/api/v1/namespaces/ns/configmaps/a"
 ALL = "/api/v1/namespaces/ns/configmaps"
-
-
-@pytest.fixture
-async def stub() -> AsyncIterator[StubServer]:
-    async with StubServer().serve() as server:
-        yield server
-
-
-@pytest.fixture
-async def client(stub: StubServer) -> AsyncIterator[Client]:
-    async with Client(Credentials(stub.url), clock=SkippingClock()) as client:
-        yield client
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -52,18 +51,6 @@ DOUBTFUL = {
     "a panic": Reply(500, b"This request caused apiserver to panic."),
 }
 doubtful = pytest.mark.parametrize("answer", DOUBTFUL.values(), ids=DOUBTFUL.keys())
-
-
-@pytest.fixture
-async def stub() -> AsyncIterator[StubServer]:
-    async with StubServer().serve() as server:
-        yield server
-
-
-@pytest.fixture
-async def client(stub: StubServer) -> AsyncIterator[Client]:
-    async with Client(Credentials(stub.url), clock=SkippingClock(), rng=random.Random(1)) as client:
-        yield client
 
 
 # ── without a guard: never again ─────────────────────────────────────────────────────────────────────────────────────

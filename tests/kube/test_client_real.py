@@ -38,7 +38,8 @@ THINGS = Resource("test.plimsoll.dev", "v1", "things", "Thing", KubeObject)
 
 @pytest.fixture
 async def client(control_plane: ControlPlane) -> AsyncIterator[Client]:
-    async with Client(load_credentials(control_plane.kubeconfig), clock=RealClock(), qps=1000, burst=1000) as client:
+    credentials = load_credentials(control_plane.kubeconfig)
+    async with Client(credentials, clock=RealClock(), qps=1000, burst=1000, timeout_seconds=240) as client:
         yield client
 
 
@@ -303,7 +304,9 @@ async def test_history_that_is_compacted_is_gone(new_control_plane: StartControl
         components={"scheduler": False, "controller-manager": False, "kwok": False},
         extra_args={"apiserver": ["--etcd-compaction-interval=1s"]},
     )
-    async with Client(load_credentials(cluster.kubeconfig), clock=RealClock(), qps=1000, burst=1000) as client:
+    async with Client(
+        load_credentials(cluster.kubeconfig), clock=RealClock(), qps=1000, burst=1000, timeout_seconds=240
+    ) as client:
         for number in range(4):
             await client.create(CONFIGMAPS, "default", configmap(f"c{number}"))
         path = CONFIGMAPS.path("default")

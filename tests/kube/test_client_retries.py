@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from email.utils import format_datetime
 
@@ -30,23 +29,6 @@ from tests.kube.stub_server import LOST, SILENT, Chunks, Reply, SkippingClock, S
 
 ONE = "/api/v1/namespaces/ns/configmaps/a"
 ALL = "/api/v1/namespaces/ns/configmaps"
-
-
-@pytest.fixture
-async def stub() -> AsyncIterator[StubServer]:
-    async with StubServer().serve() as server:
-        yield server
-
-
-@pytest.fixture
-def clock() -> SkippingClock:
-    return SkippingClock()
-
-
-@pytest.fixture
-async def client(stub: StubServer, clock: SkippingClock) -> AsyncIterator[Client]:
-    async with Client(Credentials(stub.url), clock=clock, rng=random.Random(1)) as client:
-        yield client
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 
@@ -13,18 +13,6 @@ from plimsoll.kube.tls import Certificate
 from tests.kube.stub_server import LOST, SILENT, Chunks, SkippingClock, StubServer, refusal
 
 PODS_PATH = "/api/v1/pods"
-
-
-@pytest.fixture
-async def stub() -> AsyncIterator[StubServer]:
-    async with StubServer().serve() as server:
-        yield server
-
-
-@pytest.fixture
-async def client(stub: StubServer) -> AsyncIterator[Client]:
-    async with Client(Credentials(stub.url), clock=SkippingClock()) as client:
-        yield client
 
 
 async def everything(client: Client, idle_seconds: float = 30) -> bytes:

@@ -17,11 +17,3 @@ def test_everything_that_keeps_a_node() -> None:
     assert answer.controller == "nodegroups"
     codes = {blocker.code for blocker in answer.blockers}
     assert codes == {"NodeGroupMinSizeReached", "LocalStorageRequested", "NoPlaceToMovePods"}
-
-
-def test_a_group() -> None:
-    world = world_with()
-    view = world.view()
-    answer = Explainer(Config()).explain(key_of("ng/workers", "", view), view, world.now)
-    assert isinstance(answer, DecisionAnswer)
-    assert any("nothing recent is known of cloud" in blocker.message for blocker in answer.blockers)

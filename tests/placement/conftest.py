@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,11 @@ import pytest
 from plimsoll.clock import RealClock
 from plimsoll.kube.client import Client
 from plimsoll.kube.credentials import load_credentials
-from tools.controlplane.api import ApiError
+from tests.placement.faulty import NewStory, stories
+from tests.placement.webhook_cluster import empty
 from tools.controlplane.cluster import ControlPlane
 
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-# Whoever makes pods goes before the pods, or they would come again.
-MADE = ("apps/v1/deployments", "apps/v1/statefulsets", "apps/v1/replicasets")
 
 
 @pytest.fixture
@@ -32,18 +30,7 @@ def namespace(control_plane: ControlPlane, namespace: str) -> Iterator[str]:
     """A namespace whose pods, and whoever is asked about them, are gone when the next test begins."""
     yield namespace
     control_plane.request("DELETE", WEBHOOKS)
-    for collection in MADE:
-        group, _, kind = collection.rpartition("/")
-        control_plane.request("DELETE", f"/apis/{group}/namespaces/{namespace}/{kind}?propagationPolicy=Background")
-    pods = f"/api/v1/namespaces/{namespace}/pods"
-
-    def gone() -> bool:
-        with contextlib.suppress(OSError, ApiError):  # a thousand at once can take longer than one request may
-            control_plane.request("DELETE", f"{pods}?gracePeriodSeconds=0")
-            return not control_plane.request("GET", pods)["items"]
-        return False
-
-    control_plane.wait_for(gone, f"the pods of {namespace} to be gone")
+    empty(control_plane, namespace)
 
 
 @pytest.fixture
@@ -52,3 +39,19 @@ def home(control_plane: ControlPlane) -> Iterator[str]:
     name = control_plane.add_namespace("home")
     yield name
     control_plane.remove_namespace(name)
+
+
+@pytest.fixture
+async def new_story(
+    control_plane: ControlPlane,
+    client: Client,
+    namespace: str,
+    home: str,
+    kwok_nodes: Callable[[str], list[str]],
+    tmp_path: Path,
+) -> AsyncIterator[NewStory]:
+    """Rebalances behind a proxy that lets faults strike; any number of them side by side."""
+    kwok_nodes("2 zone=a class=spot")
+    on_demand = set(kwok_nodes("2 zone=a class=on-demand"))
+    async with stories(control_plane, client, home, on_demand, tmp_path) as new:
+        yield new

@@ -249,7 +249,7 @@ class TestRoom:
         assert codes(scene.decide()) == ["NoPlaceToMovePods"]
 
 
-class TestAdmissionAbsent:
+class TestReplacementsObey:
     def test_a_replacement_that_admission_did_not_see_stops_the_moving_for_a_while(self):
         scene = drifted()
         scene.disrupted(scene.now - timedelta(minutes=2))
@@ -264,6 +264,15 @@ class TestAdmissionAbsent:
         scene.disrupted(scene.now - timedelta(minutes=2))
         scene.pod("od-1-0", node="od-1", mark=ON_DEMAND, creationTimestamp=stamp(scene.now - MINUTE))
         assert evicted(scene.decide())
+
+    def test_one_that_someone_sent_elsewhere_stops_it_too(self):
+        scene = drifted()
+        scene.disrupted(scene.now - timedelta(minutes=2))
+        scene.pod("od-1-0", node="od-1", mark=SPOT, creationTimestamp=stamp(scene.now - MINUTE))
+        decision = scene.decide()
+        assert codes(decision) == ["MovesUndone"]
+        assert "od-1-0" in decision.reason.message and "spot" in decision.reason.message
+        assert evicted(scene.decide(after=timedelta(minutes=8)))
 
 
 def test_all_that_stands_in_the_way_is_told_and_the_first_end_is_waited_for():

@@ -145,3 +145,24 @@ def test_a_shortage_that_does_not_end_costs_ever_fewer_tries():
         world.tick()
         world.operate()
     assert world.split().spot == 6, "spot is back, and so is the workload"
+
+
+def test_another_who_undoes_every_move_costs_one_try_each_ten_minutes():
+    world = World(
+        count=10, percentage=0, minimum=2, budget=2, settings=PlacementSettings(migrations=DisruptionLimits(50, 50, HOUR)),
+        limits=DisruptionLimits(100, 100, HOUR),
+    )  # fmt: skip
+    world.tick()
+    world.undone = True
+    world.ask_for(60, 2)
+    until = world.now + 2 * HOUR
+    while world.now < until:
+        world.tick()
+        world.operate()
+    assert 1 <= len(world.evictions) <= 13
+    world.undone = False
+    until = world.now + HOUR
+    while world.now < until:
+        world.tick()
+        world.operate()
+    assert world.split().spot == 6, "nobody undoes them any more"

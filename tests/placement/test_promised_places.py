@@ -113,8 +113,8 @@ def test_a_place_that_came_meanwhile_is_free_for_the_other():
 def test_an_eviction_that_was_not_sent_gives_its_place_back():
     pair = Pair(free=1)
     assert evicted(pair.decide("a"))
-    assert codes(pair.decide("b", after=timedelta(seconds=59))) == ["NoPlaceToMovePods"]
-    assert evicted(pair.decide("b", after=timedelta(seconds=61)))
+    assert codes(pair.decide("b", after=timedelta(seconds=29))) == ["NoPlaceToMovePods"]
+    assert evicted(pair.decide("b", after=timedelta(seconds=31)))
 
 
 def test_a_workload_that_is_decided_anew_does_not_stand_in_its_own_way():
@@ -126,6 +126,8 @@ def test_a_workload_that_is_gone_takes_no_place():
     pair = Pair(free=1)
     assert evicted(pair.decide("a"))
     pair.stores[DEPLOYMENTS].remove("default", "a")
+    for number in range(4):
+        pair.stores[PODS].remove("default", f"a-1-{number}")
     assert evicted(pair.decide("b"))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+import pytest
+
 from plimsoll.deletion_cost.values import MARK
 from plimsoll.kube.client import Client
 from plimsoll.kube.resources import NODES
@@ -53,3 +55,32 @@ async def test_share_minimum_and_zones_are_right_at_each_stop_without_a_migratio
 async def _all_in_order(web: Workload, running: Running) -> bool:
     marked = [MARK in pod.annotations for pod in await web.pods()]
     return all(marked) and running.counted("plimsoll_blocked", controller="deletion-cost", code="ReplicasStarting") == 0
+
+
+@pytest.mark.soak
+async def test_a_rollout_and_a_scale_down_while_values_are_being_written_end_well(
+    control_plane: ControlPlane, client: Client, namespace: str, home: str, kwok_nodes: Callable[[str], list[str]]
+):
+    """Fault 20: neither waits for the other, and all comes to rest at the target."""
+    for zone in "abc":
+        kwok_nodes(f"1 zone={zone} class=spot"), kwok_nodes(f"1 zone={zone} class=on-demand")
+    settings = config(home, namespace, enabled=("placement", "deletion-cost"))
+    annotations = {**asking(60, 3), "pod-deletion-cost.lablabs.io/enabled": "true"}
+    async with operating(control_plane, namespace, settings) as running:
+        web = await Workload(client, namespace, "web").create(20, annotations)
+
+        async def being_written() -> bool:
+            return any(MARK in pod.annotations for pod in await web.pods())
+
+        await eventually(being_written, "a first value")
+        await web.patch({"spec": {"template": {"metadata": {"annotations": {"version": "two"}}}}})
+        await web.scale(9)
+        wanted = target(9, Share(3, 60))
+        await web.settled(wanted.spot, wanted.on_demand)
+        assert {pod.annotations.get("version") for pod in await web.pods()} == {"two"}
+        await eventually(lambda: _all_in_order(web, running), "every pod has its value")
+        before = {pod.uid for pod in await web.pods()}
+        await web.scale(5)
+        fewer = target(5, Share(3, 60))
+        await web.settled(fewer.spot, fewer.on_demand)
+        assert {pod.uid for pod in await web.pods()} < before, "no migration on the way down"

@@ -25,6 +25,7 @@ from tests.placement.live import (
     operating,
     pod_states,
 )
+from tests.placement.webhook_cluster import operating as standing_by
 from tools.controlplane.cluster import ControlPlane
 
 AddNodes = Callable[[str], list[str]]
@@ -37,6 +38,7 @@ EXAMPLES = {  # replicas, percentage, minimum: of both documents
     "ninety": (10, 90, 4),
     "eighty": (3, 80, 2),
     "none": (5, 0, 1),
+    "too-few": (2, 50, 3),
 }
 
 
@@ -44,7 +46,8 @@ async def test_each_example_of_the_documents_from_creation_to_settled_and_scaled
     control_plane: ControlPlane, client: Client, namespace: str, home: str, kwok_nodes: AddNodes
 ):
     kwok_nodes("2 zone=a class=spot"), kwok_nodes("2 zone=a class=on-demand")
-    async with operating(control_plane, namespace, config(home, namespace)) as running:
+    settings = config(home, namespace, when_min_exceeds_replicas="on-demand")
+    async with operating(control_plane, namespace, settings) as running:
         made = {}
         for name, (replicas, percentage, minimum) in EXAMPLES.items():
             made[name] = await Workload(client, namespace, name).create(replicas, asking(percentage, minimum))
@@ -125,6 +128,27 @@ async def test_a_restart_in_the_middle_of_a_cooldown_does_not_shorten_it(
         await web.settled(4, 2)
         await eventually(lambda: blocked(running, "Cooldown"), "the next cooldown")
         assert evictions(running) == 1
+
+
+async def test_a_failover_in_the_middle_of_a_cooldown_does_not_shorten_it(
+    control_plane: ControlPlane, client: Client, namespace: str, home: str, kwok_nodes: AddNodes
+):
+    """Two operators at once: the one that waited takes the cooldown over with the lead."""
+    kwok_nodes("2 zone=a class=spot"), kwok_nodes("2 zone=a class=on-demand")
+    settings = config(home, namespace, cooldown=timedelta(hours=1))
+    async with (
+        operating(control_plane, namespace, settings) as first,
+        standing_by(control_plane, settings, "two") as second,
+    ):
+        web = await Workload(client, namespace, "web").create(6, asking(100))
+        await web.settled(6, 0)
+        await web.annotate({SPOT_PERCENTAGE: "50%"})
+        await web.settled(5, 1)
+        await eventually(lambda: blocked(first, "Cooldown"), "the cooldown")
+        assert not second.operator.leading
+        first.stop.set()
+        await eventually(lambda: blocked(second, "Cooldown"), "the same cooldown after a failover")
+        assert (evictions(first), evictions(second)) == (1, 0)
 
 
 async def test_a_successor_goes_on_where_the_leader_stopped(

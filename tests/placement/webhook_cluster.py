@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -29,6 +30,7 @@ from plimsoll.web.placement_webhook import placement_webhook
 from plimsoll.web.registration import REGISTERED_BY, WEBHOOK_CONFIGURATIONS
 from plimsoll.web.webhook import WebhookServer
 from tests.eventually import eventually
+from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import ControlPlane
 
 # A machine that stands still for half a minute must not cost the lease: who leads is tested elsewhere.
@@ -55,6 +57,26 @@ def config(home: str, namespace: str, *, read_only: bool = False, **webhook: Any
         # Whether answers are right is tested here; whether they come in time on a busy machine is for benchmarks.
         webhook=Webhook(**{"mode": "url", "port": 0, "timeout": timedelta(seconds=30), **webhook}),
     )
+
+
+# Whoever makes pods goes before the pods, or they would come again.
+_MAKERS = ("apps/v1/deployments", "apps/v1/statefulsets", "apps/v1/replicasets")
+
+
+def empty(cluster: ControlPlane, namespace: str) -> None:
+    """Every pod of a namespace goes, and whoever would make another: the next test finds the cluster at rest."""
+    for collection in _MAKERS:
+        group, _, kind = collection.rpartition("/")
+        cluster.request("DELETE", f"/apis/{group}/namespaces/{namespace}/{kind}?propagationPolicy=Background")
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+
+    def gone() -> bool:
+        with contextlib.suppress(OSError, ApiError):  # a thousand at once can take longer than one request may
+            cluster.request("DELETE", f"{pods}?gracePeriodSeconds=0")
+            return not cluster.request("GET", pods)["items"]
+        return False
+
+    cluster.wait_for(gone, f"the pods of {namespace} to be gone")
 
 
 class Running:

@@ -23,8 +23,9 @@ from plimsoll.providers.errors import OfferingUnavailable, ProviderUnreachable, 
 from plimsoll.providers.kwok import KwokProvider
 from plimsoll.providers.plugins import Installed, discover, provider_settings
 from plimsoll.providers.provider import Scope
+from plimsoll.providers.vpsie.cluster_nodes import ClusterNodesProvider
 from plimsoll.providers.vpsie.credentials import secret_in_cluster
-from plimsoll.providers.vpsie.provider import VpsieProvider
+from plimsoll.providers.vpsie.servers import ServersProvider
 from tests.providers import build
 from tools.controlplane.cluster import ControlPlane
 
@@ -95,7 +96,7 @@ class Acme:
 async def test_our_own_are_found_like_any_other(nowhere: Client) -> None:
     found = find(nowhere)
     assert isinstance(found.usable["kwok"], KwokProvider)
-    assert isinstance(found.usable["vpsie"], VpsieProvider)
+    assert isinstance(found.usable["vpsie"], ServersProvider)
     assert found.failures == {}
     await found.close()
 
@@ -193,6 +194,10 @@ async def test_one_that_cannot_be_closed_keeps_no_other_from_it(site: Path, nowh
 async def test_the_configuration_of_ours_reaches_them(nowhere: Client) -> None:
     provider = find(nowhere, kwok=Kwok(offerings=())).usable["kwok"]
     assert await provider.offerings("") == []
+
+
+async def test_what_vpsie_orders_can_be_chosen(nowhere: Client) -> None:
+    assert isinstance(find(nowhere, vpsie=Vpsie(order="cluster-nodes")).usable["vpsie"], ClusterNodesProvider)
 
 
 async def test_vpsie_reads_the_secret_that_the_configuration_names(control_plane: ControlPlane, namespace: str) -> None:

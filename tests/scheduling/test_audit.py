@@ -58,3 +58,8 @@ def test_mistakes_are_noticed(rules: menus.Fragment, lawful: list[int], unlawful
 
     assert sound(lawful, *pods(lawful))
     assert not sound(unlawful, *pods(unlawful))
+
+
+def test_a_node_without_the_label_is_in_nobodys_way() -> None:
+    rules = apart({"topologyKey": "rack", **OF_APP})
+    assert sound([0, 0], pod("p0", APP, rules), pod("p1", APP, rules))

@@ -66,7 +66,7 @@ def test_brute_force_finds_the_one_order_and_the_one_place() -> None:
     assert way_to_place(Situation(THREE_ZONES), [follower, leader], but=["m"]) is None
 
 
-@examples(150)
+@examples(60)
 @given(clusters())
 def test_what_first_fit_places_one_by_one_is_accepted_one_by_one(case: Case) -> None:
     answer = first_fit(case)
@@ -74,7 +74,7 @@ def test_what_first_fit_places_one_by_one_is_accepted_one_by_one(case: Case) -> 
     assert len(answer.placements) + len(answer.unplaced) == len(case.pending)
 
 
-@examples(80)
+@examples(40)
 @given(clusters(max_pending=3))
 def test_a_plan_with_one_pod_moved_to_where_it_is_refused_is_caught(case: Case) -> None:
     answer = first_fit(case)

@@ -42,7 +42,7 @@ def check_every_pair(case: Case) -> None:
                 assert ENGINE[refusal.rule] & set(expected), said
 
 
-@examples(250)
+@examples(90)
 @given(clusters(max_templates=0))
 def test_every_pair_of_generated_clusters(case: Case) -> None:
     check_every_pair(case)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import cycle
 
 import msgspec
 import pytest
 from hypothesis import given
 
-from plimsoll.scheduling.model import NewNode
+from plimsoll.scheduling.model import NewNode, Template
 from plimsoll.scheduling.pack import pack
-from tests.scheduling import k1
+from tests.scheduling import k1, menus
 from tests.scheduling.brute_force import LOWEST_PRIORITY_THAT_SCALES, open_to, with_one_more_node
-from tests.scheduling.cases import Case, Plan, plan_of, read
+from tests.scheduling.cases import Case, Plan, node, offering, plan_of, pod, read
 from tests.scheduling.checker import Placement, Violation, after, illegal_steps, violations
+from tests.scheduling.menus import ZONE, container, evenly, merge, together
 from tests.scheduling.strategies import campaign, clusters, examples
+
+TWO = {"cpu": "2", "memory": "4Gi", "pods": "10"}
 
 
 def check_plan(case: Case, plan: Plan) -> None:
@@ -76,8 +80,8 @@ def check_new_nodes(case: Case, plan: Plan) -> None:
         assert said == held
     for template in case.templates:
         assert template.max_nodes is None or made[template.name] <= template.max_nodes
-        for offering in template.offerings:
-            assert offering.available is None or sold[template.name, offering.name] <= offering.available
+        for one in template.offerings:
+            assert one.available is None or sold[template.name, one.name] <= one.available
     names = [*plan.before.nodes]
     assert len(names) == len(case.nodes) + len(case.coming) + len(plan.packing.new_nodes), "two nodes of one name"
 
@@ -96,7 +100,7 @@ def check_candidates(case: Case, plan: Plan) -> None:
             assert not illegal_steps(swapped.before, swapped.placements), f"{new.name} as {candidate}"
 
 
-@examples(250)
+@examples(90)
 @given(clusters())
 def test_generated_clusters(case: Case) -> None:
     plan = plan_of(case)
@@ -104,7 +108,7 @@ def test_generated_clusters(case: Case) -> None:
     check_candidates(case, plan)
 
 
-@examples(60)
+@examples(30)
 @given(clusters(max_nodes=0, max_pending=10, max_bound=0))
 def test_generated_clusters_of_new_nodes_only(case: Case) -> None:
     plan = plan_of(case)
@@ -132,9 +136,64 @@ def test_the_same_question_has_the_same_answer_and_leaves_the_snapshot_as_it_was
     assert list(first.placements) == list(again.placements) == list(anew.placements)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_diverse_pods_break_nothing_at_all(seed: int) -> None:
-    case = k1.case(250, seed)
+def test_pods_whose_spread_a_later_one_breaks_are_looked_at_again() -> None:
+    """The pod with a GPU can go to z3 only, where it is one too many for those that were there before it."""
+    with_gpu = {"cpu": "4", "memory": "8Gi", "pods": "10", "example.com/gpu": "2"}
+    wants_gpu = {"example.com/gpu": "1", "cpu": "100m"}
+    gpu = {"spec": {"containers": [container("gpu", wants_gpu)]}}
+    spread = evenly({"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "a"}}})
+    a, b = ({"metadata": {"labels": {"app": app}}} for app in "ab")
+    case = Case(
+        nodes=(node("n0", zone="z1"), node("n1", zone="z3"), node("n2", with_gpu, zone="z3")),
+        bound=(pod("there", menus.SIZES[0], a, node="n1"),),
+        pending=(pod("gpu", a, gpu), *(pod(f"p{n}", menus.SIZES[0], b, spread) for n in range(2))),
+    )
+    plan = plan_of(case)
+    assert not plan.unplaced
+    assert not violations(plan.before, plan.placements)
+
+
+def test_the_first_of_a_group_goes_where_the_others_can_follow() -> None:
+    company = together({"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "a"}}})
+    sold = [
+        ("spot", "z1", 2.0),
+        ("on-demand", "z1", 3.0),
+        ("on-demand", "z2", 1.0),
+    ]  # no spot in z2, where it is cheapest
+    template = Template(
+        "t", tuple(offering(f"{kind}-{z}", TWO, price, labels={"kind": kind, ZONE: z}) for kind, z, price in sold)
+    )
+    wanting = tuple(
+        pod(
+            f"{kind}-{n}",
+            menus.SIZES[1],
+            {"metadata": {"labels": {"app": "a"}}, "spec": {"nodeSelector": {"kind": kind}}},
+            company,
+        )
+        for kind in ("on-demand", "spot")
+        for n in range(2)
+    )
+    case = Case(pending=wanting, templates=(template,))
+    plan = plan_of(case)
+    check_plan(case, plan)
+    assert not plan.unplaced
+
+
+def test_diverse_pods_of_two_kinds_of_node_break_nothing() -> None:
+    """Half of them ask for spot and half for on-demand: spreads of the one half do not see the nodes of the other."""
+    halves = ({"spec": {"nodeSelector": {k1.CAPACITY_TYPE: kind}}} for kind in cycle(("spot", "on-demand")))
+    pods = tuple(
+        pod(m["metadata"]["name"], merge(m, half)) for m, half in zip(k1.manifests(600, 1), halves, strict=False)
+    )
+    case = Case(pending=pods, templates=(k1.template(60),))
+    plan = plan_of(case)
+    assert not plan.unplaced
+    assert not illegal_steps(plan.before, plan.placements)
+    assert not violations(plan.before, plan.placements)
+
+
+def test_diverse_pods_break_nothing_at_all() -> None:
+    case = k1.case(250, seed=1)
     plan = plan_of(case)
     assert not plan.unplaced
     assert not illegal_steps(plan.before, plan.placements)

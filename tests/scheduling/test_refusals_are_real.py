@@ -56,7 +56,7 @@ def check_reason_of_template(case: Case, plan: Plan, left_out: Pod, template: Te
         assert ENGINE[reason.rule] & broken, f"{left_out.name} on {template.name}: {reason}, but broken: {broken}"
 
 
-@examples(250)
+@examples(90)
 @given(clusters(max_pending=4))
 def test_generated_clusters(case: Case) -> None:
     check_refusals(case, plan_of(case))

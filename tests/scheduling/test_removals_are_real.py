@@ -45,7 +45,7 @@ def check_removals(case: Case, answer: list[Removal]) -> None:
         now = without
 
 
-@examples(200)
+@examples(80)
 @given(clusters(max_nodes=4, max_pending=1, max_bound=8, max_templates=0))
 def test_generated_clusters(case: Case) -> None:
     names = [node.name for node in case.nodes]
@@ -87,6 +87,29 @@ def test_a_node_that_received_pods_may_pass_them_on() -> None:
     answer = removable(case.snapshot(), ["a", "b"])
     check_removals(case, answer)
     assert all(removal.plan is not None for removal in answer)
+
+
+def test_a_pod_with_rules_is_passed_on_step_by_step() -> None:
+    """To n2 at once it could not go: n1 has none as long as it is there. Once n1 is gone, too, it may."""
+    app = {"metadata": {"labels": {"app": "a"}}}
+    spread = menus.evenly({"topologyKey": menus.HOSTNAME, "labelSelector": {"matchLabels": {"app": "a"}}})
+    case = Case(
+        nodes=tuple(node(name, TWO) for name in ("n0", "n1", "n2")),
+        bound=(pod("spread", HALF, app, spread, node="n0"), pod("there", HALF, app, node="n2")),
+    )
+    answer = removable(case.snapshot(), ["n0", "n1"])
+    check_removals(case, answer)
+    assert [removal.plan for removal in answer] == [{"uid-spread": "n1"}, {"uid-spread": "n2"}]
+
+
+def test_places_on_a_node_that_could_not_go_still_count() -> None:
+    case = Case(
+        nodes=(node("a", TWO), node("b", TWO), node("cordoned", TWO, unschedulable=True)),
+        bound=(pod("p", HALF, node="a"), pod("q", HALF, node="cordoned")),
+    )
+    answer = removable(case.snapshot(), ["a", "b", "cordoned"])
+    check_removals(case, answer)
+    assert [removal.plan is not None for removal in answer] == [True, False, True]
 
 
 @pytest.mark.parametrize("state", [TERMINATING, FINISHED, OF_A_DAEMONSET, MIRROR])

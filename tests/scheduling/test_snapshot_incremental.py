@@ -130,7 +130,7 @@ def check_history(case: Case, spare: tuple[Node, ...], spare_pods: tuple[Pod, ..
 _spare_pods = bound_pods(["node-0", "node-1", "node-2"], max_size=4, born="later")
 
 
-@examples(120)
+@examples(50)
 @given(clusters(max_nodes=3, max_pending=3), _spare_nodes, _spare_pods, _steps)
 def test_following_changes(case: Case, spare: tuple[Node, ...], spare_pods: tuple[Pod, ...], steps: Any) -> None:
     check_history(case, spare, spare_pods, steps)
@@ -143,7 +143,7 @@ def test_following_many_more(case: Case, spare: tuple[Node, ...], spare_pods: tu
     check_history(case, spare, spare_pods, steps)
 
 
-@examples(80)
+@examples(40)
 @given(clusters(max_nodes=3, max_pending=4), st.lists(st.integers(0, 1000), max_size=6))
 def test_a_trial_is_taken_back(case: Case, numbers: list[int]) -> None:
     names = [node.name for node in case.nodes]

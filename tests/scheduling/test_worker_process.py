@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
+import pytest_asyncio
 
 from plimsoll.scheduling.model import Template
 from plimsoll.scheduling.pack import pack
@@ -23,8 +24,12 @@ CASE = Case(nodes=NODES, bound=BOUND, pending=k1.case(60, 1).pending, templates=
 WITHOUT_A_PRICE = Template("t", tuple(offering(name, menus.CAPACITIES[0], 1.0) for name in ("a", "b")))
 
 
-@pytest.fixture
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def worker() -> AsyncIterator[Worker]:
+    """One for all tests: a process takes a second to start, and those that end it have another in its place."""
     async with Worker() as worker:
         yield worker
 

@@ -63,6 +63,14 @@ def test_live_and_from_the_file(
     for same in ("target", "current", "drift", "action", "ready", "errors", "deletionOrder"):
         assert still[same] == live[same]
 
+    # And from the same file the future: the drift is mended, one pod after the other, and nothing else is touched.
+    told = plimsoll("simulate", "--snapshot", str(file), "--for", "30m", "-o", "json")
+    assert told.exit_code == 0, told.stdout + told.stderr
+    report = json.loads(told.stdout)["defaults"]
+    assert report["evictions"] == abs(live["drift"]["spot"])
+    assert report["mostEvictionsOfOnePod"] <= 1
+    assert min(sample["podsReady"] for sample in report["samples"]) >= report["samples"][0]["podsWanted"] - 1
+
 
 def test_a_cluster_that_is_not_there(tmp_path: Path):
     config = {

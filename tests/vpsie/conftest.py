@@ -12,7 +12,7 @@ import pytest
 
 from plimsoll.providers.provider import Machine, MachineRequest, Scope
 from plimsoll.providers.vpsie.api import VpsieApi
-from plimsoll.providers.vpsie.provider import VpsieProvider
+from plimsoll.providers.vpsie.servers import ServersProvider
 from tests.providers import build
 from tests.vpsie.clock import SkippingClock
 from tests.vpsie.emulator import Emulator
@@ -31,16 +31,16 @@ class Desk:
         }  # fmt: skip
         self.secret_reads = 0
         self.restarted = False
-        self._started: list[VpsieProvider] = []
+        self._started: list[ServersProvider] = []
         self.provider = self.start()
 
     async def _read_secret(self) -> Mapping[str, str]:
         self.secret_reads += 1
         return {name: base64.b64encode(value.encode()).decode() for name, value in self.secret.items()}
 
-    def start(self) -> VpsieProvider:
+    def start(self) -> ServersProvider:
         api = VpsieApi(self._read_secret, self.clock, random.Random(1))
-        self.provider = VpsieProvider(api, self.clock)
+        self.provider = ServersProvider(api, self.clock)
         self._started.append(self.provider)
         return self.provider
 

@@ -32,6 +32,26 @@ class Vm:
     deleted_at: float | None = None
 
 
+@dataclass
+class Node:
+    """Of a managed cluster."""
+
+    identifier: str
+    group: int
+    ordered_at: float
+    deleted: bool = False
+
+
+@dataclass
+class Cluster:
+    nodes: list[Node] = field(default_factory=list)
+    groups: dict[int, tuple[str, int]] = field(default_factory=dict)  # number → name and size
+
+    @property
+    def alive(self) -> list[Node]:
+        return [node for node in self.nodes if not node.deleted]
+
+
 @dataclass(frozen=True)
 class Seen:
     method: str
@@ -64,6 +84,8 @@ class Emulator:
     page_shape: Literal["pagination", "total"] = "pagination"
     throttles: bool = True
     machines: list[Vm] = field(default_factory=list)
+    clusters: dict[str, Cluster] = field(default_factory=dict)
+    node_seconds: float = 0.0  # how long an ordered node takes to be in its cluster's list
     requests: list[Seen] = field(default_factory=list)
     url: str = ""
 
@@ -183,6 +205,19 @@ class Emulator:
                 return _no(404, "Resource not found")
             case "GET", ["offerings"]:
                 return self._page(request, self.offerings)
+            case "POST", ["k8s", "offers"]:
+                return _yes([row for row in self.offerings if row["datacenter_id"] == body["dcIdentifier"]])
+            case "POST", ["k8s", "cluster", "add", "group"]:
+                groups = self.clusters[body["clusterIdentifier"]].groups
+                groups[len(groups) + 1] = (body["groupName"], body["KubeSizeID"])
+                return _yes({"groupId": str(len(groups))})
+            case _, ["k8s", "node", "groups", "byClusterId", name] if name in self.clusters:
+                groups = self.clusters[name].groups
+                return _yes([{"id": n, "group_name": g, "boxsize_id": size} for n, (g, size) in groups.items()])
+            case method, ["k8s", "cluster", "byId", name, *rest] if name in self.clusters:
+                return self._cluster(method, self.clusters[name], rest, body)
+            case _, ["k8s", *_]:
+                return _no(404, "Cluster not found")
             case _:
                 return web.Response(status=404, text="<h1>Cannot find that</h1>", content_type="text/html")
 
@@ -219,6 +254,29 @@ class Emulator:
             case _:
                 return _yes(self._row(vm))
 
+    def _cluster(self, method: str, cluster: Cluster, rest: list[str], body: Any) -> web.Response:
+        match method, rest:
+            case "GET", []:
+                now = self.clock.monotonic()
+                shown = [node for node in cluster.alive if node.ordered_at + self.node_seconds <= now]
+                master = {"identifier": "uuid-master", "hostname": "Master-1", "node_type": 1}
+                return _yes({"cluster_name": "c", "nodes": [master, *(_node_row(node) for node in shown)]})
+            case "POST", ["add", "slave", "group", number] if int(number) in cluster.groups:
+                if len(cluster.alive) >= self.quota:
+                    return _no(403, f"You have reached the limit of {self.quota} nodes")
+                self._next_id += 1
+                node = Node(f"uuid-{self._next_id}", int(number), self.clock.monotonic())
+                cluster.nodes.append(node)
+                return _yes(data=True) if self.order_reply == "true" else _yes(_node_row(node))
+            case "DELETE", ["delete", "slave"]:
+                for node in cluster.alive:
+                    if node.identifier == body["identifier"]:
+                        node.deleted = True
+                        return _yes(data=True)
+                return _no(404, "Node not found")
+            case _:
+                return _no(404, "Not found")
+
     def _listed(self) -> list[Vm]:
         then = self.clock.monotonic() - self.lag_seconds
         return [vm for vm in self.machines if vm.made_at <= then and (vm.deleted_at is None or vm.deleted_at > then)]
@@ -254,6 +312,10 @@ class Emulator:
             "total_pages": -(-len(rows) // self.page_size),
         }
         return web.json_response({"error": False, "data": part, "pagination": pages})
+
+
+def _node_row(node: Node) -> dict[str, Any]:
+    return {"identifier": node.identifier, "hostname": f"K8s-Slave-{node.identifier}", "default_ip": "192.0.2.9"}
 
 
 def _yes(data: Any) -> web.Response:

@@ -1,4 +1,4 @@
-"""`make demo`: nine replicas in three zones lose one by accident, and still shrink evenly.
+"""`make demo-real`: nine replicas in three zones lose one by accident, and still shrink evenly.
 
 The same story is played twice: once with Kubernetes alone and once with Plimsoll. It ends by itself, with what was seen, and
 with an exit code that says whether the promise was kept.

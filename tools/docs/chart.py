@@ -62,4 +62,4 @@ def webhook_file() -> str:
 
 
 def crds_file() -> str:
-    return _HEADER + "---\n".join(as_yaml(one) for one in (*node_group_crds(), weka_container_crd()))
+    return _HEADER + "---\n".join(as_yaml(one) for one in (weka_container_crd(), *node_group_crds()))

@@ -7,17 +7,12 @@ updates it would stop him, where a condition that names the field stops nobody.
 
 from __future__ import annotations
 
-import types
-from collections.abc import Mapping
-from typing import Any, Union, get_args, get_origin
-
-import msgspec
+from typing import Any
 
 from plimsoll.allocation.containers import ContainerSpec, ContainerStatus, VirtualDrive
 from plimsoll.allocation.places import WEKA_CONTAINERS
 from plimsoll.kube import schema
 
-_OPEN = {"x-kubernetes-preserve-unknown-fields": True}
 _CONDITION = {name: {"type": "string"} for name in ("type", "status", "reason", "message", "lastTransitionTime")}
 _COLUMNS = (
     schema.Column("Mode", "string", ".spec.mode"),
@@ -29,30 +24,13 @@ _COLUMNS = (
 
 
 def crd() -> dict[str, Any]:
-    return schema.crd(WEKA_CONTAINERS, schema.Shape(_schema(ContainerSpec), _schema(ContainerStatus), _COLUMNS))
-
-
-def _field(name: str, kind: Any) -> Mapping[str, Any]:
-    match name:  # lists whose entries are kept as they were written, so that their type says nothing
-        case "virtualDrives":
-            return _schema(tuple[VirtualDrive, ...])
-        case "conditions":
-            properties = {**_CONDITION, "observedGeneration": {"type": "integer"}}
-            return {"type": "array", "items": {"type": "object", "properties": properties, **_OPEN}}
-        case _:
-            return _schema(kind)
-
-
-def _schema(kind: Any) -> Mapping[str, Any]:
-    """The schema of a Python type: structs open to fields that they do not name."""
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        properties = {
-            field.encode_name: _field(field.encode_name, field.type) for field in msgspec.structs.fields(kind)
-        }
-        return {"type": "object", "properties": properties, **_OPEN}
-    if get_origin(kind) in (Union, types.UnionType):
-        (inner,) = (part for part in get_args(kind) if part is not type(None))
-        return _schema(inner)
-    if get_origin(kind) is tuple:
-        return {"type": "array", "items": _schema(get_args(kind)[0])}
-    return {"type": {str: "string", int: "integer"}[kind]}
+    # Lists whose entries are kept as they were written, so that their type says nothing.
+    conditions = {
+        "type": "object", "properties": {**_CONDITION, "observedGeneration": {"type": "integer"}}, **schema.OPEN
+    }  # fmt: skip
+    as_written = {
+        "virtualDrives": schema.schema_of(tuple[VirtualDrive, ...]),
+        "conditions": {"type": "array", "items": conditions},
+    }
+    parts = schema.schema_of(ContainerSpec), schema.schema_of(ContainerStatus, instead=as_written)
+    return schema.crd(WEKA_CONTAINERS, schema.Shape(*parts, _COLUMNS))

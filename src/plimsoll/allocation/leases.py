@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from plimsoll.kube.codec import micro_time
 from plimsoll.kube.lease import LeaseTimes
 from plimsoll.kube.records import Lease
 
@@ -54,7 +55,7 @@ def may_be_taken(lease: Lease, sighting: Sighting, *, process: str, times: Lease
 
 
 def taking(lease: Lease | None, *, identity: str, nonce: str, times: LeaseTimes, now: datetime) -> dict[str, Any]:
-    stamp = _micro_time(now)
+    stamp = micro_time(now)
     return {
         "metadata": {"annotations": {NONCE: nonce}},
         "spec": {
@@ -68,7 +69,7 @@ def taking(lease: Lease | None, *, identity: str, nonce: str, times: LeaseTimes,
 
 
 def releasing(now: datetime) -> dict[str, Any]:
-    return {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _micro_time(now)}}
+    return {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time(now)}}
 
 
 def orphans(leases: Iterable[Lease], nodes: Iterable[str]) -> tuple[tuple[str, Lease], ...]:
@@ -80,7 +81,3 @@ def orphans(leases: Iterable[Lease], nodes: Iterable[str]) -> tuple[tuple[str, L
         # The name of a node that is too long is not to be had from its lease; what cannot be asked for is left alone.
         if lease.name.startswith(PREFIX) and lease.name not in wanted and len(lease.name) < _LONGEST_NAME - 17
     )
-
-
-def _micro_time(now: datetime) -> str:
-    return now.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -27,6 +27,7 @@ from plimsoll.allocation.leases import NONCE, Sighting, may_be_taken, releasing,
 from plimsoll.allocation.marks import Proposal, proposal_of
 from plimsoll.allocation.places import WEKA_CONTAINERS, nodes_of
 from plimsoll.allocation.plan import Assignment, Plan, lost, make_plan, restore_plan
+from plimsoll.allocation.shortage import LONGEST_NOTE
 from plimsoll.allocation.tenure import (
     BATCH,
     Clearing,
@@ -115,7 +116,7 @@ def _look(state: Looking, lease: Lease | None, moment: Moment) -> Next:
     task = state.task
     body = taking(lease, identity=task.identity, nonce=state.nonce, times=task.times, now=moment.now)
     why = Reason("TakeLease", f"{task.identity} waits on node {task.node}")
-    taken = Taking(task, state.nonce, moment.at)
+    taken = Taking(task, state.nonce, moment.at, first=lease is None)
     if lease is None:
         return taken, Together((Create(LEASES, task.lease_namespace, task.lease_name, body, why),))
     seen = sighted(lease, task.sighting, moment.at)
@@ -131,6 +132,12 @@ def _taken(state: Taking, reply: Answered) -> Next:
         return _begin(task, answer.item, state.nonce, state.since)
     if answer.word == "unknown":
         return FindingOut(task, state.nonce, state.since), Get(LEASES, task.lease_namespace, task.lease_name)
+    if answer.word == "gone" and state.first:
+        message = (
+            f"there is no namespace {task.lease_namespace}, where the leases of nodes are kept: create it, or name another in "
+            "allocation.namespace"
+        )
+        return Ended(task), End("failed", message, Blocker("NoLeaseNamespace", message))
     if answer.word in ("conflict", "gone"):
         return _held(task, "another, who was faster", None)
     return Ended(task), End(answer.word, f"the lease could not be taken: {answer.detail}")
@@ -174,10 +181,9 @@ def _unread(state: State, reply: Unread) -> Next:
 
 
 def _release(tenure: Tenure, end: End, moment: Moment, plan: Plan = NOTHING) -> Next:
-    if tenure.failure:
-        end = End(
-            "failed", tenure.failure, notes=end.notes
-        )  # the others were served; it is tried again, later each time
+    if tenure.failure is not None:
+        # The others were served; this one is tried again, later each time.
+        end = End("failed", tenure.failure.message, notes=(*end.notes, tenure.failure))
     why = Reason("ReleaseLease", f"the tenure on node {tenure.task.node} is over")
     return Releasing(tenure, end, plan), Together((Patch(tenure.lease, releasing(moment.now), why),))
 
@@ -237,8 +243,10 @@ def _cleared(state: Clearing, reply: Answered) -> Next:
 
 def _with_failure(tenure: Tenure, targets: Iterable[WekaContainer], answers: tuple[Answer, ...]) -> Tenure:
     for container, answer in zip(targets, answers, strict=True):
-        if answer.word in ("failed", "refused") and not tenure.failure:
-            return structs.replace(tenure, failure=f"{container.title} could not be written: {answer.detail}")
+        if answer.word in ("failed", "refused") and tenure.failure is None:
+            message = f"the status of {container.title} could not be written: {answer.detail}"[:LONGEST_NOTE]
+            note = Note(Ref.to(WEKA_CONTAINERS, container), "AllocationFailed", message, "Warning")
+            return structs.replace(tenure, failure=note)
     return tenure
 
 

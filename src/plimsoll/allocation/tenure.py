@@ -11,7 +11,7 @@ from plimsoll.allocation.inventory import Inventory
 from plimsoll.allocation.leases import Sighting
 from plimsoll.allocation.plan import Assignment, Given, Plan, Refusal
 from plimsoll.conversation import End
-from plimsoll.decision import Ref
+from plimsoll.decision import Note, Ref
 from plimsoll.kube.lease import LeaseTimes
 
 # So many writes are under way together: after each batch the clock is looked at, and whether the tenure goes on.
@@ -43,7 +43,7 @@ class Tenure(Struct, frozen=True):
     lease: Ref  # uid and resourceVersion as of the acquiring write
     nonce: str
     since: float  # when the lease was asked for, by our own clock
-    failure: str = ""  # a write that the server refused for its content: asked again at once, it would be refused again
+    failure: Note | None = None  # of a write that the server will not take: asked again at once, it would be the same
 
     @property
     def epoch(self) -> str:
@@ -65,6 +65,7 @@ class Taking(Struct, frozen=True):
     task: Task
     nonce: str
     since: float
+    first: bool  # there was no lease, and one is being made
 
 
 class FindingOut(Struct, frozen=True):

@@ -13,10 +13,13 @@ from plimsoll import __version__
 # By name: the module, and what the command is called in it.
 _COMMANDS = {
     "allocation": ("allocation", "allocation"),
+    "cluster": ("cluster", "cluster"),
     "config": ("config_cmd", "config"),
+    "demo": ("demo", "demo"),
     "explain": ("explain", "explain"),
     "manifests": ("manifests", "manifests"),
     "run": ("run", "run"),
+    "simulate": ("simulate", "simulate"),
     "snapshot": ("snapshot", "snapshot"),
     "validate": ("validate", "validate"),
     "version": ("version", "version"),

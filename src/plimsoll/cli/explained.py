@@ -8,7 +8,7 @@ from datetime import datetime
 import click
 
 from plimsoll.decision import Blocker, Reason
-from plimsoll.explain.answers import Answer, DecisionAnswer, NodeAnswer, Order, PodAnswer, WorkloadAnswer
+from plimsoll.explain.answers import Answer, DecisionAnswer, GroupAnswer, NodeAnswer, Order, PodAnswer, WorkloadAnswer
 
 _LABEL_WIDTH = 14
 
@@ -23,6 +23,8 @@ def lines(answer: Answer) -> Iterator[str]:
             yield from _node(answer)
         case PodAnswer():
             yield from _pod(answer)
+        case GroupAnswer():
+            yield from _group(answer)
         case DecisionAnswer():
             yield from _field("controller", answer.controller)
             yield from _reason("now", answer.reason)
@@ -90,6 +92,18 @@ def _node(answer: NodeAnswer) -> Iterator[str]:
     else:
         yield from _field("could go", "none of its pods would have to move")
     yield from _list("goes with it", answer.staying)
+
+
+def _group(answer: GroupAnswer) -> Iterator[str]:
+    if answer.current is not None:
+        yield from _field("nodes", f"{answer.current}, {answer.desired} are wanted")
+        if answer.adding or answer.removing:
+            yield from _field("changing", f"{answer.adding} are added, {answer.removing} are removed")
+    yield from _reason("now", answer.reason)
+    yield from _list("next", answer.steps)
+    yield from _blockers(answer.blockers, answer.as_of)
+    yield from _list("stays", [f"{one.node}: {one.why}" for one in answer.staying])
+    yield from _list("errors", answer.errors, colour="red")
 
 
 def _pod(answer: PodAnswer) -> Iterator[str]:

@@ -313,7 +313,7 @@ class Webhook(Section, frozen=True):
         about(
             "How the API server reaches it. `service`: through a Service in the cluster; the MutatingWebhookConfiguration is "
             "installed beside it (`plimsoll manifests` does both, and sets this). `url`: at an address outside of the cluster; "
-            "the operator registers itself while it runs. `off`: not at all, and replicas are only moved afterwards."
+            "the operator registers itself while it runs. `off`: not at all; replicas are watched, and none is moved."
         ),
     ] = "off"
     host: Annotated[NonEmpty, about("The address to listen on; `*` is every address of the machine.")] = "127.0.0.1"

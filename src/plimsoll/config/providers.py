@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, field
 
@@ -63,6 +63,13 @@ class Vpsie(Section, frozen=True):
             "`https://api.vpsie.com/v2`. Read again when it changes."
         ),
     ] = "vpsie-secret"  # noqa: S105 - a name
+    order: Annotated[
+        Literal["servers", "cluster-nodes"],
+        about(
+            "What a machine is. `servers`: virtual machines, which join the cluster by their own means. `cluster-nodes`: worker "
+            "nodes of VPSie's managed Kubernetes, whose cluster a NodeGroup's `resourceIdentifier` names."
+        ),
+    ] = "servers"
     secret_namespace: Annotated[NamespaceName, about("The namespace of that Secret.")] = "kube-system"  # noqa: S105
 
 

@@ -117,6 +117,25 @@ class PodAnswer(Answer, frozen=True, rename="camel", kw_only=True):
     refusals: tuple[NodesSaying, ...] = ()
 
 
+class Staying(Struct, frozen=True, rename="camel"):
+    """A node that might have gone, and what keeps it."""
+
+    node: str
+    why: str
+
+
+class GroupAnswer(Answer, frozen=True, rename="camel", kw_only=True):
+    reason: Reason
+    current: int | None = None
+    desired: int | None = None
+    adding: int = 0
+    removing: int = 0
+    steps: tuple[str, ...] = ()
+    blockers: tuple[Blocker, ...] = ()
+    errors: tuple[str, ...] = ()
+    staying: tuple[Staying, ...] = ()
+
+
 class DecisionAnswer(Answer, frozen=True, rename="camel", kw_only=True):
     """What a controller says of an object of its own kind."""
 

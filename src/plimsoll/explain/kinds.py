@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from plimsoll.assembly import MAKERS, deletion_cost, placement, placement_settings
+from plimsoll.assembly import MAKERS, deletion_cost, node_groups, placement, placement_settings
 from plimsoll.config import Config
 from plimsoll.decision import Controller
 from plimsoll.explain.answers import Answer, DecisionAnswer, steps
+from plimsoll.explain.groups import explain_group
 from plimsoll.explain.nodes import explain_node
 from plimsoll.explain.pods import explain_pod
 from plimsoll.explain.workloads import explain_workload
@@ -23,8 +24,8 @@ ALIASES: Mapping[str, str] = {
     "statefulset": "StatefulSet", "statefulsets": "StatefulSet", "sts": "StatefulSet",
     "node": "Node", "nodes": "Node", "no": "Node",
     "pod": "Pod", "pods": "Pod", "po": "Pod",
-    "nodegroup": "NodeGroup", "nodegroups": "NodeGroup", "ng": "NodeGroup", "ngs": "NodeGroup",
-    "vpsienode": "VPSieNode", "vpsienodes": "VPSieNode", "vn": "VPSieNode", "vns": "VPSieNode",
+    "nodegroup": "NodeGroup", "nodegroups": "NodeGroup", "ng": "NodeGroup",
+    "vpsienode": "VPSieNode", "vpsienodes": "VPSieNode", "vn": "VPSieNode",
     "wekacontainer": "WekaContainer", "wekacontainers": "WekaContainer",
 }  # fmt: skip
 
@@ -35,8 +36,10 @@ class Explainer:
     def __init__(self, config: Config) -> None:
         self._settings = placement_settings(config)
         self._placement, self._deletion_cost = placement(config), deletion_cost(config)
-        others = [make(config) for name, make in MAKERS.items() if name not in ("placement", "deletion-cost")]
-        self._controllers: tuple[Controller, ...] = (self._placement, self._deletion_cost, *others)
+        self._groups = node_groups(config)
+        known: tuple[Controller, ...] = (self._placement, self._deletion_cost, self._groups)
+        names = {one.name for one in known}
+        self._controllers = (*known, *(make(config) for name, make in MAKERS.items() if name not in names))
 
     @property
     def watches(self) -> tuple[Resource[Any], ...]:
@@ -54,6 +57,8 @@ class Explainer:
             return explain_workload(
                 key, view, now, placement=self._placement, settings=self._settings, deletion_cost=self._deletion_cost
             )
+        if key.kind == "NodeGroup":
+            return explain_group(key, view, now, self._groups)
         return self._told_by_its_controller(key, view, now)
 
     def _object(self, key: Key, view: View) -> Any:

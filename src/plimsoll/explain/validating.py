@@ -16,6 +16,8 @@ from plimsoll.deletion_cost.spec import PREFIX as DELETION_COST
 from plimsoll.deletion_cost.spec import TYPE, InvalidSettingsError, read_settings
 from plimsoll.kube.resources import DEPLOYMENTS, NAMESPACES, STATEFULSETS, Resource
 from plimsoll.kube.types import Deployment, Namespace, StatefulSet
+from plimsoll.nodegroups.spec import invalid
+from plimsoll.nodegroups.types import NODE_GROUPS, NodeGroup
 from plimsoll.placement.settings import PlacementSettings
 from plimsoll.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE, Fault, read_window
 from plimsoll.placement.workload import Unmanaged, judge, reading_of
@@ -23,7 +25,7 @@ from plimsoll.still.documents import BadFileError, Document, Place
 from plimsoll.still.views import typed
 
 PLACEMENT = "spotalis.io/"
-_KINDS: tuple[Resource[Any], ...] = (DEPLOYMENTS, STATEFULSETS, NAMESPACES, WEKA_CONTAINERS)
+_KINDS: tuple[Resource[Any], ...] = (DEPLOYMENTS, STATEFULSETS, NAMESPACES, NODE_GROUPS, WEKA_CONTAINERS)
 _SECTIONS = ("annotations", "labels")
 _SWITCHES = (ENABLED, DELETION_COST + "enabled")
 
@@ -81,6 +83,9 @@ def _meaning(document: Document, resource: Resource[Any], rules: Rules) -> Itera
             found: list[Fault] = []
             read_window(obj.annotations, found)
             yield from (_annotation(document, fault) for fault in found)
+        case NodeGroup():
+            if (wrong := invalid(obj)) is not None:
+                yield FileFault(document.place("spec"), document.title, "", "", wrong)
         case WekaContainer():
             try:
                 read_ask(obj, rules.ports_per_container)

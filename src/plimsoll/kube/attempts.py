@@ -19,7 +19,7 @@ from plimsoll.kube.errors import (
 )
 from plimsoll.kube.rate_limit import RateLimit
 from plimsoll.kube.retry import ATTEMPTS, Repeat, backoff, leaves_doubt, seconds_before_repeat
-from plimsoll.kube.transport import Call, Transport
+from plimsoll.kube.transport import Call, Carrier
 
 # Asked when a repeat was refused: the reply that the first attempt would have had, or None where the refusal stands.
 Settle = Callable[[ApiError], Awaitable[bytes | None]]
@@ -35,7 +35,7 @@ _SHORTEST_ATTEMPT = 0.1  # of the whole time
 class Attempts:
     def __init__(
         self,
-        transport: Transport,
+        transport: Carrier,
         credentials: Credentials,
         limit: RateLimit,
         clock: Clock,

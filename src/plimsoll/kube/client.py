@@ -40,7 +40,7 @@ from plimsoll.kube.outcome import json_patch_holds, merge_holds
 from plimsoll.kube.rate_limit import RateLimit
 from plimsoll.kube.resources import PODS, Resource
 from plimsoll.kube.retry import Repeat
-from plimsoll.kube.transport import Call, Observer, Transport
+from plimsoll.kube.transport import Call, Carrier, Observer, Transport
 from plimsoll.kube.types import KubeObject, Part
 
 T = TypeVar("T", bound=KubeObject)
@@ -81,14 +81,16 @@ class Client:
         timeout_seconds: float = 30,
         observe: Observer | None = None,
         rng: random.Random | None = None,
+        transport: Carrier | None = None,
     ) -> None:
         """
         timeout_seconds: a whole call with its repeats, once the rate limit lets it pass. One attempt gets half of it, so that
         a dead connection leaves time for a second; a write that is never repeated gets all of it.
         observe: told of every attempt: verb, plural, status (0: no reply), seconds.
+        transport: how calls travel, if not over HTTP to the credentials' server.
         """
         self._credentials = credentials
-        self._transport = Transport(credentials, clock, observe)
+        self._transport = transport or Transport(credentials, clock, observe)
         self._limit = RateLimit(qps, burst, clock)
         self._attempts = Attempts(
             self._transport, credentials, self._limit, clock,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar
 
@@ -54,3 +55,8 @@ def encode(value: Any) -> bytes:
 def builtins(value: Any) -> Any:
     """Plain dicts and lists as JSON has them, for YAML or a patch."""
     return msgspec.json.decode(_encoder.encode(value))
+
+
+def micro_time(moment: datetime) -> str:
+    """A moment in UTC as leases and events have it: with exactly six digits after the second."""
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from plimsoll.clock import Clock
 from plimsoll.kube.client import Client
+from plimsoll.kube.codec import micro_time
 from plimsoll.kube.errors import KubeError, NotFound
 from plimsoll.kube.resources import EVENTS
 
@@ -146,7 +147,7 @@ class EventRecorder:
                 del self._series[happening]
 
     async def _tell_count(self, happening: Happening, series: _Series) -> None:
-        body = {"series": {"count": series.count, "lastObservedTime": _micro_time(self._clock)}}
+        body = {"series": {"count": series.count, "lastObservedTime": micro_time(self._clock.now())}}
         series.told_at = self._clock.monotonic()
         try:
             await self._client.patch(EVENTS, happening.namespace or "default", series.event_name, body)
@@ -184,7 +185,7 @@ class EventRecorder:
     def _body(self, happening: Happening, name: str) -> dict[str, Any]:
         return {
             "metadata": {"name": name, "namespace": happening.namespace or "default"},
-            "eventTime": _micro_time(self._clock),
+            "eventTime": micro_time(self._clock.now()),
             "reportingController": self._controller,
             "reportingInstance": self._instance[:128],
             "action": happening.action[:128],
@@ -207,7 +208,3 @@ def shortened(text: str, limit_bytes: int) -> str:
     if len(data) <= limit_bytes:
         return text
     return data[: limit_bytes - 3].decode(errors="ignore") + "…"
-
-
-def _micro_time(clock: Clock) -> str:
-    return clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z")

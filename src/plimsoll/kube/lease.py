@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from plimsoll.clock import Clock
 from plimsoll.kube.client import Client
+from plimsoll.kube.codec import micro_time
 from plimsoll.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
 from plimsoll.kube.records import Lease
 from plimsoll.kube.resources import LEASES
@@ -165,7 +166,7 @@ class LeaderElection:
 
     async def _acquire(self, lease: Lease | None) -> None:
         asked_at = self._clock.monotonic()
-        now = _micro_time(self._clock)
+        now = micro_time(self._clock.now())
         spec = {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": int(self._times.duration.total_seconds()),
@@ -194,7 +195,7 @@ class LeaderElection:
     async def _renew(self, lease: Lease) -> None:
         asked_at = self._clock.monotonic()
         renewed = await self._client.patch(
-            LEASES, self._namespace, self._name, {"spec": {"renewTime": _micro_time(self._clock)}},
+            LEASES, self._namespace, self._name, {"spec": {"renewTime": micro_time(self._clock.now())}},
             uid=lease.metadata.uid, resource_version=lease.metadata.resource_version, urgent=True,
         )  # fmt: skip
         self._see(renewed)
@@ -227,7 +228,7 @@ class LeaderElection:
         if self._epoch is None or self._sighting is None:
             return
         lease, self._epoch = self._sighting.lease, None
-        body = {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _micro_time(self._clock)}}
+        body = {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time(self._clock.now())}}
         try:
             async with asyncio.timeout(2):
                 await self._client.patch(
@@ -237,7 +238,3 @@ class LeaderElection:
             log.info("lease released", lease=self._name)
         except (KubeError, TimeoutError) as error:
             log.warning("lease not released; it runs out by itself", lease=self._name, error=str(error))
-
-
-def _micro_time(clock: Clock) -> str:
-    return clock.now().isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -81,28 +81,31 @@ def crd(kind: Resource[Any], shape: Shape) -> dict[str, Any]:
     }
 
 
-def schema_of(kind: Any, **more: Any) -> dict[str, Any]:
-    """The schema of a Python type; `more` is added to it."""
-    return {**_schema(kind), **more}
+def schema_of(kind: Any, *, instead: Mapping[str, Mapping[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
+    """The schema of a Python type; `more` is added to it. `instead` has, by name, schemas of fields whose type says nothing."""
+    return {**_schema(kind, instead or {}), **more}
 
 
-def _schema(kind: Any) -> dict[str, Any]:
+def _schema(kind: Any, instead: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     if get_origin(kind) is Annotated:
         inner, *metas = get_args(kind)
-        found = _schema(inner)
+        found = _schema(inner, instead)
         for meta in metas:
             if isinstance(meta, msgspec.Meta):
                 found |= {"description": meta.description} if meta.description else {}
                 found |= meta.extra_json_schema or {}
         return found
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        properties = {field.encode_name: _schema(field.type) for field in msgspec.structs.fields(kind)}
+        properties = {
+            field.encode_name: dict(instead.get(field.encode_name) or _schema(field.type, instead))
+            for field in msgspec.structs.fields(kind)
+        }
         return {"type": "object", "properties": properties, **OPEN}
     if get_origin(kind) in (Union, types.UnionType):
         (inner,) = (part for part in get_args(kind) if part is not type(None))
-        return _schema(inner)
+        return _schema(inner, instead)
     if get_origin(kind) is tuple:
-        return {"type": "array", "items": _schema(get_args(kind)[0])}
+        return {"type": "array", "items": _schema(get_args(kind)[0], instead)}
     if isinstance(get_origin(kind), type) and issubclass(get_origin(kind), Mapping):
-        return {"type": "object", "additionalProperties": _schema(get_args(kind)[1])}
+        return {"type": "object", "additionalProperties": _schema(get_args(kind)[1], instead)}
     return dict(_SIMPLE[kind])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from typing import Protocol
 from urllib.parse import quote
 
 import aiohttp
@@ -61,6 +63,16 @@ class Call:
         if parts[:1] == ["namespaces"] and len(parts) > 2:
             parts = parts[2:]
         return "/".join(parts[:1] + parts[2:]) or "discovery"
+
+
+class Carrier(Protocol):
+    """What brings a call to a server and its answer back."""
+
+    async def close(self) -> None: ...
+
+    async def send(self, call: Call, timeout_seconds: float) -> bytes: ...
+
+    def stream(self, call: Call, idle_seconds: float) -> AbstractAsyncContextManager[AsyncIterator[bytes]]: ...
 
 
 class _NoReplyError(aiohttp.ClientError):

@@ -47,7 +47,7 @@ def crds() -> list[dict[str, Any]]:
 
 
 def node_group_crd() -> dict[str, Any]:
-    rules = {"x-kubernetes-validations": [dict(rule) for rule in _RULES]}
+    rules: dict[str, Any] = {"x-kubernetes-validations": [dict(rule) for rule in _RULES]}
     spec = schema_of(NodeGroupSpec, required=list(REQUIRED), **rules)
     columns = (
         Column("Min", "integer", ".spec.minNodes"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
@@ -114,7 +114,7 @@ class PlacementController:
         held_up = (*saving.blockers, *([relief.blocker] if relief.blocker else []), *rebalancing.blockers)
         actions = urgent or tuple(_evict(move, seen) for move in rebalancing.now)
         if not urgent and rebalancing.now and not self._settings.external_autoscaler:
-            self._rooms.promise(seen, rebalancing.now)
+            self._rooms.promise(seen, rebalancing.now, rebalancing.places)
         action = rebalancing.action
         return PlacementDecision(
             reason=_reason(seen, actions, held_up, action),
@@ -148,20 +148,22 @@ class PlacementController:
         if standing:
             return _Rebalancing(action, wanted, blockers=standing)
         together = [move for move in wanted if move.to is first.to][: room_for(seen, first)]
-        if not self._settings.external_autoscaler:
-            missing = self._rooms.missing_for(seen, together)
-            while missing is not None and len(together) > 1:
-                together = together[: len(together) // 2]
-                missing = self._rooms.missing_for(seen, together)
-            if missing is not None:
-                return _Rebalancing(action, wanted, blockers=(missing,))
-        return _Rebalancing(action, wanted, now=together)
+        if self._settings.external_autoscaler:
+            return _Rebalancing(action, wanted, now=together)
+        places = self._rooms.places_for(seen, together)
+        while isinstance(places, Blocker) and len(together) > 1:
+            together = together[: len(together) // 2]
+            places = self._rooms.places_for(seen, together)
+        if isinstance(places, Blocker):
+            return _Rebalancing(action, wanted, blockers=(places,))
+        return _Rebalancing(action, wanted, now=together, places=places)
 
 
 class _Rebalancing(Struct, frozen=True):
     action: NextAction
     wanted: Sequence[Move] = ()
     now: Sequence[Move] = ()
+    places: Mapping[str, str] = {}  # where the replacements of `now` fit: node by the UID of the pod that leaves
     blockers: tuple[Blocker, ...] = ()
 
     @property

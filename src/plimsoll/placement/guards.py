@@ -30,8 +30,8 @@ class Move(Struct, frozen=True):
     to: CapacityClass
 
 
-# How soon after a move whose replacement admission did not see another one may show that it does now.
-ADMISSION_RETRY = timedelta(minutes=10)
+# How soon after a move whose replacement did not go where it was sent another one may show whether they do now.
+RETRY_AFTER = timedelta(minutes=10)
 
 Guard = Callable[[Seen, Move], Blocker | None]
 
@@ -88,18 +88,24 @@ def budget_allows(seen: Seen, move: Move) -> Blocker | None:
     return seen.allowance(move.replica.pod).blocker
 
 
-def admission_answers(seen: Seen, _: Move) -> Blocker | None:
-    """A replacement that admission did not see runs wherever it likes: moving on would be churn without end."""
+def replacements_obey(seen: Seen, _: Move) -> Blocker | None:
+    """A replacement that admission did not see, or that someone sent elsewhere: moving on would be churn without end."""
     last = _last_disruption(seen)
-    if last is None or seen.now >= last + ADMISSION_RETRY:
+    if last is None or seen.now >= last + RETRY_AFTER:
         return None
-    since = [r.pod for r in seen.replicas if (made := r.pod.metadata.creation_timestamp) is not None and made >= last]
-    if not since or any(marked_class(pod) is not None for pod in since):
+    since = [r for r in seen.replicas if (made := r.pod.metadata.creation_timestamp) is not None and made >= last]
+    astray = [replica for replica in since if marked_class(replica.pod) is not replica.capacity_class]
+    if not since or len(astray) < len(since):
         return None
+    name, mark = astray[0].pod.name, marked_class(astray[0].pod)
+    if mark is None:
+        message = f"pod {name}, which replaced one that was moved, was not seen by admission: is the webhook there?"
+        return Blocker("AdmissionAbsent", message, last + RETRY_AFTER)
+    where = astray[0].capacity_class.value
     message = (
-        f"pod {since[0].name}, which replaced one that was moved, was not seen by admission: is the webhook there?"
+        f"pod {name} replaced one that was moved, was given {mark.value} and runs {where}: someone undoes our moves"
     )
-    return Blocker("AdmissionAbsent", message, last + ADMISSION_RETRY)
+    return Blocker("MovesUndone", message, last + RETRY_AFTER)
 
 
 def cooled_down(seen: Seen, _: Move) -> Blocker | None:
@@ -153,7 +159,7 @@ GUARDS: tuple[Guard, ...] = (
     budget_allows,
     window_is_open,
     cooled_down,
-    admission_answers,
+    replacements_obey,
     not_too_many_lately,
 )
 

@@ -6,71 +6,74 @@ count on the same free place. This is all that the controller remembers by itsel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from plimsoll.kube.resources import Key
+from plimsoll.kube.resources import PODS, Key
 from plimsoll.kube.store import View
 from plimsoll.kube.types import Pod
 from plimsoll.placement.counting import active, pods_of
 from plimsoll.placement.workload import workload_at
 
-# An eviction that was neither sent nor refused by then will not be: every call to the API server ends sooner.
-SENT_WITHIN = timedelta(minutes=1)
+# An eviction that was neither sent nor refused by then is late beyond what is worth to hold a place for.
+SENT_WITHIN = timedelta(seconds=30)
 
 
 class _Promise(Struct, frozen=True):
-    leaving: str  # UID of the pod that was asked to leave
-    replacement: Pod
+    leaving: Pod  # that was asked to leave
+    uid: str  # of the stand-in for its replacement
     at: datetime
 
 
 class Promises:
+    """Which stand-ins count, by their UIDs. Whoever asks keeps them where they stand, and takes away those that ended."""
+
     def __init__(self) -> None:
         self._made: dict[Key, tuple[_Promise, ...]] = {}
 
-    def make(self, key: Key, moves: Sequence[tuple[Pod, Pod]], now: datetime) -> None:
-        """Each move is the pod that is asked to leave, and the one that will come."""
-        made = tuple(_Promise(gone.uid, _another(new), now) for gone, new in moves)
+    def make(self, key: Key, stand_ins: Iterable[tuple[Pod, str]], now: datetime) -> None:
+        """Each is the pod that is asked to leave, and the UID of the stand-in for the one that will come."""
+        made = (_Promise(pod, uid, now) for pod, uid in stand_ins)
         self._made[key] = (*self._made.get(key, ()), *made)
 
-    def renew(self, key: Key, view: View) -> None:
-        """The workload is decided about anew: whoever is still there was not asked to leave, and is judged again."""
-        there = {pod.uid for pod in _active_pods(key, view) or ()}
-        self._keep(key, tuple(promise for promise in self._made.get(key, ()) if promise.leaving not in there))
+    def renewed(self, key: Key, view: View) -> list[str]:
+        """What ends as the workload is decided about anew: whoever is still there was not asked to leave, and is judged again."""
+        return self._end(key, [promise for promise in self._made.get(key, ()) if _is_there(promise.leaving, view)])
 
-    def outstanding(self, view: View, now: datetime) -> Iterator[Pod]:
-        """The replacements that have not come yet."""
+    def ended(self, view: View, now: datetime) -> list[str]:
+        """What ends because the replacement has come, or because nothing came of the move."""
+        found: list[str] = []
         for key, promises in list(self._made.items()):
-            pods = _active_pods(key, view)
-            workload = workload_at(key, view)
-            if pods is None or workload is None:
-                self._keep(key, ())
-                continue
-            there = {pod.uid for pod in pods}
-            kept = tuple(p for p in promises if p.leaving not in there or now < p.at + SENT_WITHIN)
-            staying = len(there - {promise.leaving for promise in kept})
-            lacking = max(0, workload.spec.replicas - staying)
-            kept = kept[max(0, len(kept) - lacking) :]  # whoever was asked to leave first is replaced first
-            self._keep(key, kept)
-            yield from (promise.replacement for promise in kept)
+            there = [promise for promise in promises if _is_there(promise.leaving, view)]
+            over = [promise for promise in there if now >= promise.at + SENT_WITHIN]
+            if len(there) < len(promises):
+                over += _replaced(key, [promise for promise in promises if promise not in over], view)
+            found += self._end(key, over)
+        return found
 
-    def _keep(self, key: Key, promises: tuple[_Promise, ...]) -> None:
-        if promises:
-            self._made[key] = promises
-        else:
-            self._made.pop(key, None)
+    def _end(self, key: Key, over: list[_Promise]) -> list[str]:
+        if over:
+            left = tuple(promise for promise in self._made[key] if promise not in over)
+            if left:
+                self._made[key] = left
+            else:
+                del self._made[key]
+        return [promise.uid for promise in over]
 
 
-def _active_pods(key: Key, view: View) -> list[Pod] | None:
+def _is_there(pod: Pod, view: View) -> bool:
+    found = view[PODS].get(pod.metadata.namespace, pod.metadata.name)
+    return found is not None and found.metadata.uid == pod.metadata.uid and active(found)
+
+
+def _replaced(key: Key, promises: list[_Promise], view: View) -> list[_Promise]:
+    """Those whose replacement has come: whoever was asked to leave first is replaced first."""
     workload = workload_at(key, view)
-    return [pod for pod in pods_of(workload, view) if active(pod)] if workload is not None else None
-
-
-def _another(pod: Pod) -> Pod:
-    """Under a name of its own: the pod that it replaces may still be in the picture."""
-    meta = pod.metadata
-    return replace(pod, metadata=replace(meta, name=f"{meta.name}-next", uid=f"{meta.uid}-next"))
+    if workload is None:
+        return promises
+    leaving = {promise.leaving.uid for promise in promises}
+    staying = sum(1 for pod in pods_of(workload, view) if active(pod) and pod.uid not in leaving)
+    lacking = max(0, workload.spec.replicas - staying)
+    return promises[: max(0, len(promises) - lacking)]

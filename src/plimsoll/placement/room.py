@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -39,15 +39,15 @@ class Rooms:
         self._shunned: set[str] = set()  # nodes that nothing should be moved to
         self._promises = Promises()
 
-    def missing_for(self, seen: Seen, moves: Sequence[Move]) -> Blocker | None:
-        """Why not all of these could be moved, or None."""
+    def places_for(self, seen: Seen, moves: Sequence[Move]) -> Mapping[str, str] | Blocker:
+        """The node that each replacement would find, by the UID of the pod that it replaces; or why not all would find one."""
         self._follow(seen.view)
-        self._promises.renew(seen.key, seen.view)
+        for uid in (*self._promises.renewed(seen.key, seen.view), *self._promises.ended(seen.view, seen.now)):
+            self._snapshot.remove(uid)
         with self._snapshot.trial():
             for name in self._shunned:
                 self._snapshot.remove_node(name)
-            coming = (*self._waiting.values(), *self._promises.outstanding(seen.view, seen.now))
-            waiting = {pod.uid: pod for pod in coming}
+            waiting = {pod.uid: pod for pod in self._waiting.values()}
             if waiting:
                 for uid, node in pack(self._snapshot, waiting.values()).placements.items():
                     self._snapshot.add(waiting[uid], node)
@@ -58,11 +58,20 @@ class Rooms:
                 why = f": {refusals[EXISTING].message}" if EXISTING in refusals else ""
                 message = f"the replacement of pod {move.replica.pod.name} fits on no {move.to.value} node{why}"
                 return Blocker("NoPlaceToMovePods", message)
-        return None
+        return packing.placements
 
-    def promise(self, seen: Seen, moves: Sequence[Move]) -> None:
-        """These are about to be moved: the places of their replacements are taken."""
-        self._promises.make(seen.key, [(move.replica.pod, replacement(move, seen)) for move in moves], seen.now)
+    def promise(self, seen: Seen, moves: Sequence[Move], places: Mapping[str, str]) -> None:
+        """These are about to be moved: the places of their replacements are taken from now on."""
+        stand_ins = []
+        for move in moves:
+            coming = replacement(move, seen)
+            # Under a name of its own: the pod that it replaces is still in the picture.
+            name, uid = f"{coming.name}-next", f"{coming.uid}-next"
+            self._snapshot.add(
+                replace(coming, metadata=replace(coming.metadata, name=name, uid=uid)), places[coming.uid]
+            )
+            stand_ins.append((move.replica.pod, uid))
+        self._promises.make(seen.key, stand_ins, seen.now)
 
     def _follow(self, view: View) -> None:
         changes: list[Change] = []

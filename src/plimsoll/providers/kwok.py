@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Coroutine, Sequence
 from datetime import datetime, timedelta
 from weakref import WeakValueDictionary
 
@@ -21,29 +20,12 @@ from plimsoll.clock import Clock
 from plimsoll.config.providers import Kwok, KwokOffering
 from plimsoll.kube.backoff import Backoff
 from plimsoll.kube.client import Client
-from plimsoll.kube.errors import (
-    AlreadyExists,
-    Ambiguous,
-    Conflict,
-    Forbidden,
-    Invalid,
-    KubeError,
-    NotFound,
-    TooManyRequests,
-    Unauthorized,
-    Unreachable,
-)
+from plimsoll.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
 from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import CONFIGMAPS, NODES
 from plimsoll.kube.types import Node
-from plimsoll.providers.errors import (
-    AmbiguousOutcome,
-    OfferingUnavailable,
-    ProviderError,
-    ProviderUnreachable,
-    Throttled,
-    Unauthorised,
-)
+from plimsoll.providers.errors import OfferingUnavailable, ProviderError
+from plimsoll.providers.kube_errors import told_as_provider_errors
 from plimsoll.providers.kwok_nodes import (
     DELETING_SINCE,
     KEY_LABEL,
@@ -89,7 +71,7 @@ class KwokProvider:
         return [sold(offering) for offering in self._config.offerings]
 
     async def list(self, scope: Scope) -> Sequence[Machine]:
-        with _provider_errors():
+        with told_as_provider_errors():
             # Orders first: one that becomes a node in between is then seen twice, never overlooked.
             records = (await self._client.list(CONFIGMAPS, self._namespace, label_selector=SELECTOR)).items
             nodes = (await self._client.list(NODES, label_selector=SELECTOR)).items
@@ -117,7 +99,7 @@ class KwokProvider:
                 f'kwok has no offering "{request.offering}"; providers.kwok.offerings has: {known}'
             )
         async with self._turn(request.key):
-            with _provider_errors():
+            with told_as_provider_errors():
                 if node := await self._node_named(request.name):
                     if node.labels.get(KEY_LABEL) != request.key:
                         raise ProviderError(f"a node named {request.name} is there already, and not of this request")
@@ -136,7 +118,7 @@ class KwokProvider:
     async def delete(self, machine_id: str) -> None:
         node: Node | None = None
         async with self._turn(machine_id):
-            with _provider_errors():
+            with told_as_provider_errors():
                 if record := await self._record(machine_id):
                     await self._drop(record)
                 if node := await self._node_of(machine_id):
@@ -287,20 +269,3 @@ class KwokProvider:
 
 def _backoff() -> Backoff:
     return Backoff(1, 60, random.Random())  # noqa: S311 (spreads load, hides nothing)
-
-
-@contextmanager
-def _provider_errors() -> Iterator[None]:
-    """What the API server says, in the words that askers of a provider know."""
-    try:
-        yield
-    except Ambiguous as error:
-        raise AmbiguousOutcome(str(error)) from error
-    except Unreachable as error:
-        raise ProviderUnreachable(str(error)) from error
-    except (Unauthorized, Forbidden) as error:
-        raise Unauthorised(str(error)) from error
-    except TooManyRequests as error:
-        raise Throttled(str(error), error.retry_after or 1.0) from error
-    except KubeError as error:
-        raise ProviderError(str(error)) from error

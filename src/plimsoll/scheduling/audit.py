@@ -13,7 +13,7 @@ import numpy as np
 
 from plimsoll.scheduling.board import Board, RowIndex
 from plimsoll.scheduling.neighbours import NoneThere
-from plimsoll.scheduling.topology import NOWHERE, Counter, Counts
+from plimsoll.scheduling.topology import Counter, Counts
 from plimsoll.scheduling.views import View
 
 
@@ -41,6 +41,5 @@ def _keeps_its_rules(view: View, rows: RowIndex) -> bool:
 
 def _there(counter: Counter, rows: RowIndex) -> Counts:
     """How many are in the domain of each row; none where a row has no domain."""
-    domains = counter.topology.domain[rows]
-    there: Counts = np.where(domains == NOWHERE, 0, counter.by_domain()[domains])
+    there: Counts = np.append(counter.by_domain(), 0)[counter.topology.domain[rows]]  # NOWHERE is -1: the last
     return there

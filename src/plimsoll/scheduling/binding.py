@@ -33,10 +33,15 @@ Indexes = NDArray[np.intp]
 class Arrival(NamedTuple):
     """A pod that is planned for a new node."""
 
-    number: int  # its place in the order in which kube-scheduler meets the pods
+    number: int  # its place in the order in which the pods were made
     row: int
     view: View
     shape: Shape
+
+
+def _turn(arrival: Arrival) -> tuple[int, int]:
+    """When kube-scheduler comes to the pod: the more important first, then the older."""
+    return -arrival.view.pod_class.priority, arrival.number
 
 
 def dealt(rows: list[int]) -> list[list[int]]:
@@ -57,7 +62,7 @@ class BindingModel:
         templates = [lane.template for lane in board.offerings.lanes]
         sample_of = {row: s for s, sample in enumerate(samples) for row in sample}
         lane_of = {row: lanes[s][i] for s, sample in enumerate(samples) for i, row in enumerate(sample)}
-        self._read(sorted(arrivals), sample_of, lane_of, templates)
+        self._read(sorted(arrivals, key=_turn), sample_of, lane_of, templates)
         # By sample and place (a lane, or behind those a template): nought where a node is there, else minus infinity.
         places = len(templates) + max(templates) + 1
         self._closed: Floats = np.full((len(samples), places, self.width), -np.inf, np.float32)

@@ -23,6 +23,8 @@ from plimsoll.scheduling.snapshot import Snapshot
 from plimsoll.scheduling.topology import NODES, Mask, Topology
 from plimsoll.scheduling.volumes import VolumeRules, volume_rules
 
+_MOST_LANES_FOR_SELECTORS = 8
+
 Ints = NDArray[np.int64]
 RowIndex = NDArray[np.intp]
 
@@ -61,6 +63,7 @@ class Board:
                 lane_keys |= keys - {HOSTNAME}  # whether the spread counts a new node must be known when it is opened
         self.kinds = Kinds(self.places, rule_keys)
 
+        lane_keys |= _with_few_values(rule_keys - lane_keys - {HOSTNAME}, templates)
         self.offerings = Offerings(templates, sorted(lane_keys), self.classes.resource)
         self.daemons.take_off(self.offerings)
         self.offerings.make_lanes()
@@ -295,3 +298,17 @@ class Board:
 
     def lane_at(self, row: int) -> Lane:
         return self.offerings.lanes[self.sets[int(self.set_of[row])][0]]
+
+
+def _with_few_values(keys: set[str], templates: Sequence[Template]) -> set[str]:
+    """Labels that selectors ask for and offerings have few values of, such as a capacity type or an architecture.
+
+    With a lane for each value, all offerings of a lane suit a pod or none does, and pods that ask for one can be placed in bulk.
+    """
+    lanes, found = 1, set()
+    for key in sorted(keys):
+        values = {o.labels.get(key, t.labels.get(key)) for t in templates for o in t.offerings}
+        if len(values) * lanes <= _MOST_LANES_FOR_SELECTORS:
+            lanes *= max(1, len(values))
+            found.add(key)
+    return found

@@ -59,8 +59,8 @@ class Bulk:
     def __init__(self, placer: Placer, items: Sequence[Item]) -> None:
         self.placer = placer
         self.board = placer.board
-        zone = self._zone_topology(items)
-        self.zone: Topology | None = zone
+        self.zone = self._zone_topology(items)
+        self._counted: dict[tuple[int, int], bool | None] = {}
         views = {id(item.view): item.view for item in items}
         suited = {key for key, view in views.items() if self._suits(view)}
         # All must agree on which nodes will do; those that agree with the first are one lot, the rest goes the general way.
@@ -78,13 +78,16 @@ class Bulk:
     @staticmethod
     def _zone_topology(items: Sequence[Item]) -> Topology | None:
         """The one key, other than hosts, over which most of these pods are spread or held together."""
+        pods: dict[View, int] = {}
+        for item in items:
+            pods[item.view] = pods.get(item.view, 0) + len(item.positions)
         votes: dict[str, int] = {}
         topologies: dict[str, Topology] = {}
-        for item in items:
-            for counter in item.view.counters:
+        for view, number in pods.items():
+            for counter in view.counters:
                 if not counter.topology.of_hosts:
                     topologies[counter.topology.key] = counter.topology
-                    votes[counter.topology.key] = votes.get(counter.topology.key, 0) + len(item.positions)
+                    votes[counter.topology.key] = votes.get(counter.topology.key, 0) + number
         return topologies[max(votes, key=votes.__getitem__)] if votes else None
 
     def _suits(self, view: View) -> bool:
@@ -100,7 +103,18 @@ class Bulk:
                 return False
             crowding += rule.crowding
         zonal = [c for c in self.board.census.bumps(view.pod_class) if c.topology is self.zone]
-        return crowding <= 1 and all(c.watched is None or c.watched.all_eligible for c in zonal)
+        return crowding <= 1 and all(self._counts(c, view) is not None for c in zonal)
+
+    def _counts(self, counter: Counter, view: View) -> bool | None:
+        """Whether a counter counts pods on the nodes that the class may go to; None if it counts those on some of them."""
+        watched = counter.watched
+        if watched is None or watched.all_eligible:
+            return True
+        key = (id(watched), id(view.grounds))
+        if key not in self._counted:
+            eligible = watched.eligible[: self.board.size][view.static()]
+            self._counted[key] = True if eligible.all() else None if eligible.any() else False
+        return self._counted[key]
 
     def _on_hosts(self, rule: Rule) -> bool:
         return rule.topology.of_hosts and rule.topology.private_rows >= self.board.size
@@ -169,7 +183,9 @@ class Bulk:
         if view.together is None:
             return allowed
         if view.together.first:  # the first decides for all: where least is planned so far
-            open_zones = [zone for zone, ok in enumerate(allowed) if ok]
+            common = self.placer.common_domains(view)
+            open_zones = [zone for zone, ok in enumerate(allowed) if ok and zone in common]
+            open_zones = open_zones or [zone for zone, ok in enumerate(allowed) if ok]
             chosen = min(open_zones, key=lambda zone: (self.load[zone], zone), default=-1)
             return [zone == chosen for zone in range(len(allowed))]
         for counter in view.together.counters:
@@ -200,7 +216,8 @@ class Bulk:
                 counter.add_in_domain(zone, pods)
 
     def _zonal_bumps(self, view: View) -> list[Counter]:
-        return [c for c in self.board.census.bumps(view.pod_class) if c.topology is self.zone]
+        bumps = self.board.census.bumps(view.pod_class)
+        return [c for c in bumps if c.topology is self.zone and self._counts(c, view)]
 
     # ── rows, shape by shape ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -7,7 +7,7 @@ import numpy as np
 from plimsoll.scheduling.board import Board
 from plimsoll.scheduling.classes import PodClass
 from plimsoll.scheduling.kinds import Kinds
-from plimsoll.scheduling.topology import Mask
+from plimsoll.scheduling.topology import Mask, Watched
 
 
 class Grounds:
@@ -19,6 +19,7 @@ class Grounds:
         self._rows[: board.first_new] = self._admitted(board.kinds, pod_class)
         self._known_rows = board.first_new
         self._known_structure = -1
+        self._seen_by: dict[int, bool] = {}
         self.sold_to = self._admitted(board.offering_kinds, pod_class)  # by offering
         if board.daemons:
             self.sold_to &= board.daemons.allow(pod_class)
@@ -48,6 +49,15 @@ class Grounds:
             self._rows[start : board.size] = self.sold_to[board.offering[start : board.size]]
             self._known_rows, self._known_structure = board.size, board.structure
         return self._rows[: board.size]
+
+    def are_watched(self, watched: Watched) -> bool:
+        """Whether spreads that look at these nodes could ever count a pod here."""
+        seen = self._seen_by.get(id(watched))
+        if seen is None:
+            first_new = self._board.first_new
+            at_hand = bool((watched.eligible[:first_new] & self._rows[:first_new]).any())
+            seen = self._seen_by[id(watched)] = at_hand or bool((watched.offerings & self.sold_to).any())
+        return seen
 
 
 def what_it_asks_of_nodes(board: Board, pod_class: PodClass) -> object:

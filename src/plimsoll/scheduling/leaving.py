@@ -40,9 +40,9 @@ class Leaving:
         classes = taken_for[snapshot.pod_classes[slots]]
         amounts = snapshot.shape_amounts()
         share = amounts[: len(snapshot.capacity)] / np.maximum(1, snapshot.capacity.max(axis=1, initial=1))[:, None]
-        largest_first = np.argsort(-share.max(axis=0, initial=0.0), kind="stable")
-        rank = np.argsort(largest_first)  # by shape
-        keys = (rows, rank[shapes], classes)
+        cpu, memory = amounts[0], amounts[1]
+        rank = np.argsort(np.lexsort((-memory, -cpu, -share.max(axis=0, initial=0.0))))  # by shape, largest first
+        keys = (rows, rank[shapes], _ranks(snapshot, classes)[classes])
         order = np.lexsort(keys[::-1])
         changes = np.zeros(len(slots), np.bool_)
         for key in keys:
@@ -74,3 +74,16 @@ class Leaving:
             )
             for group in range(first, last)
         ]
+
+
+def _ranks(snapshot: Snapshot, classes: Indexes) -> Indexes:
+    """By class: its place in an order that does not depend on which of them was met first."""
+    known = snapshot.classes.classes
+    present = np.flatnonzero(np.bincount(classes, minlength=len(known))).tolist()
+    ranks = np.zeros(len(known), np.intp)
+    ranks[sorted(present, key=lambda index: _name(known[index]))] = np.arange(len(present))
+    return ranks
+
+
+def _name(pod_class: PodClass) -> tuple[object, ...]:
+    return (pod_class.namespace, sorted(pod_class.identity.labels.items()), pod_class.priority, pod_class.index)

@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from plimsoll.kube.types import Pod
+from plimsoll.scheduling.alike import merged
 from plimsoll.scheduling.classes import Classes
+from plimsoll.scheduling.collecting import collector_paused
 from plimsoll.scheduling.model import ComingNode, Packing, Template
 from plimsoll.scheduling.plan import Group, Plan
 from plimsoll.scheduling.snapshot import Snapshot
 
-FEW_GROUPS = 400
+FEW_GROUPS = 200
 
 
 class Question(NamedTuple):
@@ -37,9 +39,9 @@ def pack(
 
     A pod that already runs in the snapshot is taken for one that has to move. Without `headroom`, new nodes are the cheapest that
     hold their pods; with it they are as much larger as kube-scheduler needs to bind the pods its own way, where it is not told
-    where to put them.
+    where to put them. For that, `pods` should be in the order in which they were made.
     """
-    with asked(snapshot, pods, templates, coming=coming, headroom=headroom) as question:
+    with collector_paused(), asked(snapshot, pods, templates, coming=coming, headroom=headroom) as question:
         return answer(question)
 
 
@@ -58,7 +60,12 @@ def asked(
         for pod in pods:
             if pod.metadata.uid in snapshot.slots:
                 snapshot.remove(pod.metadata.uid)
-        yield Question(snapshot, grouped(snapshot.classes, pods), tuple(templates), tuple(coming), headroom)
+        templates, coming = tuple(templates), tuple(coming)
+        groups = grouped(snapshot.classes, pods)
+        for daemons in (*(template.daemons for template in templates), *(node.daemons for node in coming)):
+            for daemon in daemons:
+                snapshot.classes.of(daemon)  # their selectors may tell pods apart, too
+        yield Question(snapshot, merged(snapshot.classes, groups), templates, coming, headroom)
 
 
 def answer(question: Question) -> Packing:

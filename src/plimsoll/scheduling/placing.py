@@ -15,6 +15,7 @@ from plimsoll.scheduling.grounds import Grounds, what_it_asks_of_nodes
 from plimsoll.scheduling.growing import Grower
 from plimsoll.scheduling.levels import levelled
 from plimsoll.scheduling.neighbours import PLENTY, Level, Rule
+from plimsoll.scheduling.offerings import Lane
 from plimsoll.scheduling.topology import Domains, Mask
 from plimsoll.scheduling.views import View
 
@@ -180,8 +181,38 @@ class Placer:
             liking = view.liking()[rows]
             rows = rows[liking == liking.max()]
         if view.together is not None and view.together.first:
-            rows = self._roomiest_domain(view.together.counters[0].topology.domain[rows], rows)
+            topology = view.together.counters[0].topology
+            common = self.common_domains(view)
+            suited = rows[np.isin(topology.domain[rows], list(common))]
+            rows = suited if len(suited) else rows
+            rows = self._roomiest_domain(topology.domain[rows], rows)
         return int(rows[0] if self.first_fit else rows[self.board.slack[rows].argmin()])
+
+    def common_domains(self, view: View) -> set[int]:
+        """Where all pods in play with the same affinity could go: the first of them decides for the others, too."""
+        if view.together is None:
+            return set()
+        topology, lanes = view.together.counters[0].topology, self.board.offerings.lanes
+        common: set[int] | None = None
+        for other in self.board.in_play:
+            if other.affinity != view.pod_class.affinity:
+                continue
+            theirs = self.view(other)
+            reached = set(topology.domain[: self.board.size][theirs.static()].tolist())
+            for lane, members in zip(lanes, theirs.lane_sets, strict=True):
+                value = lane.domains.get(topology.key)
+                if members and value is not None and self.board.offerings.can_open(lane):
+                    reached.add(topology.enter(value))
+            common = reached if common is None else common & reached
+        return common or set()
+
+    def _others_follow(self, view: View, lane: Lane) -> bool:
+        """Whether pods that want the company of this one could come to a new node's domain."""
+        if view.together is None:
+            return True
+        topology = view.together.counters[0].topology
+        value = lane.domains.get(topology.key)
+        return topology.of_hosts or value is None or topology.enter(value) in self.common_domains(view)
 
     def _roomiest_domain(self, domains: Domains, rows: RowIndex) -> RowIndex:
         """The first of a group that stays together decides for all: let it be where most room is."""
@@ -273,13 +304,14 @@ class Placer:
         for index, lane in enumerate(lanes):
             if index in closed or not view.allows_lane(index):
                 continue
+            lonely = view.together is not None and view.together.first and not self._others_follow(view, lane)
             choice = self.grower.opening(view, index, shape, min(left, a_node))
             if choice is None:
                 continue
             member, holds = choice
             liked = 0 if view.offerings_liked is None else int(view.offerings_liked[lane.members[member]])
             priority = board.offerings.templates[lane.template].priority
-            rank = (-priority, -liked, 0 if self.first_fit else -holds, float(lane.prices[member]))
+            rank = (lonely, -priority, -liked, 0 if self.first_fit else -holds, float(lane.prices[member]))
             if best is None or rank < best:
                 best, ties = rank, []
             if rank == best:

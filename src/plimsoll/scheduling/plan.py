@@ -148,11 +148,25 @@ class Plan:
         for index in waiting:
             group = self.groups[index]
             items.append(Item(index, self.placer.view(group.pod_class), group.shape, self.left[index], group.size))
-        for item in Bulk(self.placer, items).place():
-            placed = [position for position, row in zip(item.positions, item.rows, strict=True) if row >= 0]
-            if placed:
-                self.placed.append((self.groups[item.group], placed, [row for row in item.rows if row >= 0]))
-                self.left[item.group] = [p for p, row in zip(item.positions, item.rows, strict=True) if row < 0]
+        while len(items) >= MANY_GROUPS:
+            bulk = Bulk(self.placer, items)
+            if not bulk.lot:
+                return
+            for item in bulk.place():
+                self._note_placed(item)
+            done = {item.group for item in bulk.lot}
+            items = [item for item in items if item.group not in done]
+
+    def _note_placed(self, item: Item) -> None:
+        group = self.groups[item.group]
+        if -1 not in item.rows:
+            self.placed.append((group, item.positions, item.rows))
+            self.left[item.group] = []
+            return
+        placed = [position for position, row in zip(item.positions, item.rows, strict=True) if row >= 0]
+        if placed:
+            self.placed.append((group, placed, [row for row in item.rows if row >= 0]))
+            self.left[item.group] = [p for p, row in zip(item.positions, item.rows, strict=True) if row < 0]
 
     def _hardest_first(self, group: Group) -> tuple[float, ...]:
         """Pods that need nodes of their own open them; those with rules of their own follow; what fits anywhere fills up."""
@@ -211,13 +225,13 @@ class Plan:
         if not rows:
             return
         headroom = Headroom(board, rows)
-        sampled = headroom.sampled_rows
-        arrivals = [
-            Arrival(group.arrived[position], row, self.placer.view(group.pod_class), group.shape)
-            for group, positions, rows in self.placed
-            for position, row in zip(positions, rows, strict=True)
-            if row in sampled
-        ]
+        arrivals = []
+        for group, positions, on in self.placed:
+            if not headroom.sampled_rows.isdisjoint(on):
+                view = self.placer.view(group.pod_class)
+                for position, row in zip(positions, on, strict=True):
+                    if row in headroom.sampled_rows:
+                        arrivals.append(Arrival(group.arrived[position], row, view, group.shape))
         self.sizes = headroom.choose(arrivals)
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────

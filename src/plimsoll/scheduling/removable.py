@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from plimsoll.scheduling.board import Board, Ints
 from plimsoll.scheduling.classes import PodClass, Shape
+from plimsoll.scheduling.collecting import collector_paused
 from plimsoll.scheduling.leaving import Leaving, Movers, slots_that_move
 from plimsoll.scheduling.model import Refusal, Removal, Rule
 from plimsoll.scheduling.neighbours import PLENTY
@@ -39,7 +40,8 @@ def removable(snapshot: Snapshot, node_names: Iterable[str]) -> list[Removal]:
     DaemonSets, mirror pods and terminating ones need no place. A node is judged as if it were gone: no spread counts its
     domain. The snapshot stays as it is.
     """
-    return _Removals(snapshot, list(dict.fromkeys(node_names))).answer()
+    with collector_paused():
+        return _Removals(snapshot, list(dict.fromkeys(node_names))).answer()
 
 
 class _Removals:
@@ -151,14 +153,16 @@ class _Removals:
             places = np.full(board.size, PLENTY)
             for resource, amount in shape:
                 np.minimum(places, board.free[resource, : board.size] // amount, out=places)
-            places = np.where(board.alive[: board.size], np.maximum(places, 0), 0)
+            alive = board.alive[: board.size].copy()
+            alive[row] = True  # it is not while it is being emptied; its own places are taken off below
+            places = np.where(alive, np.maximum(places, 0), 0)
             self._places[shape] = (places, int(places.sum()))
         places, total = self._places[shape]
         return total - int(places[row]) < len(group.slots)
 
     def too_few_places(self, row: int, group: Movers) -> Refusal:
         places, total = self._places[group.shape]
-        pod, number = self.snapshot.described(group.slots[0]), len(group.slots)
+        pod, number = self.snapshot.first_named(group.slots), len(group.slots)
         others = f" and {number - 1} more like it" if number > 1 else ""
         words = f"pod {pod}{others} of node {self.board.names[row]} would need {number} places of"
         size = ", ".join(
@@ -180,7 +184,7 @@ class _Removals:
         slots = self.leaving.slots(self.snapshot.rows[name])
         others = f" and {len(slots) - 1} more pods" if len(slots) > 1 else ""
         pods = (
-            f"pod {self.snapshot.described(slots[0])}{others} of node {name}" if slots else f"what node {name} took in"
+            f"pod {self.snapshot.first_named(slots)}{others} of node {name}" if slots else f"what node {name} took in"
         )
         words = f"{pods} would need {asked} of {what}, all other nodes together have {free} free"
         return Refusal(Rule.RESOURCES, words)
@@ -368,5 +372,5 @@ class _Attempt:
         refusal = refused_by_existing(removals.placer.view(group.pod_class), group.shape)
         for row, amounts in self.saved.items():
             self.board.free[:, row] = amounts
-        pod = removals.snapshot.described(group.slots[0])
+        pod = removals.snapshot.first_named(group.slots)
         return Refusal(refusal.rule, f"pod {pod} has no other place: {refusal.message}")

@@ -377,6 +377,10 @@ class Snapshot:
         """A pod as people know it: namespace/name."""
         return f"{self.classes.classes[int(self.pod_classes[slot])].namespace}/{self.pod_names[slot]}"
 
+    def first_named(self, slots: Iterable[int]) -> str:
+        """One of several pods, whatever the order in which they came to be here."""
+        return min(self.described(slot) for slot in slots)
+
     def shape_amounts(self) -> Ints:
         """Resource × shape: how much each shape asks of each resource."""
         table = np.zeros((len(self.classes.resources), max(1, len(self.classes.shapes))), np.int64)

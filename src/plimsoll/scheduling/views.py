@@ -82,7 +82,9 @@ class View:
         return [
             KeepsOthersSpread(counter, kept, max_skew, min_domains)
             for counter, kept, max_skew, min_domains in self.board.census.kept_spreads
-            if id(counter) in bumped and not self._guarded_by_own_spread(counter, max_skew, min_domains)
+            if id(counter) in bumped
+            and (counter.watched is None or self.grounds.are_watched(counter.watched))
+            and not self._guarded_by_own_spread(counter, max_skew, min_domains)
         ]
 
     def _guarded_by_own_spread(self, counter: Counter, max_skew: int, min_domains: int) -> bool:

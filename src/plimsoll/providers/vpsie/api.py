@@ -49,13 +49,19 @@ class VpsieApi:
 
     async def read(self, path: str, params: Mapping[str, str] | None = None) -> Any:
         """The reply to a GET. ProviderUnreachable where there is none."""
-        call = Call("GET", path, params)
+        return await self._asked(Call("GET", path, params))
+
+    async def ask(self, path: str, body: Mapping[str, Any]) -> Any:
+        """The reply to a POST that changes nothing, or nothing that matters if it is done twice."""
+        return await self._asked(Call("POST", path, body=body))
+
+    async def _asked(self, call: Call) -> Any:
         try:
             return await self._repeated(lambda: self._perform(call), NotSent, NoReply)
         except (NotSent, NoReply) as error:
             raise ProviderUnreachable(str(error)) from error
 
-    async def order(self, path: str, body: Mapping[str, Any]) -> Any:
+    async def order(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """The reply to a POST that makes something: sent once. AmbiguousOutcome where nobody knows whether it was made."""
         call = Call("POST", path, body=body)
         try:
@@ -65,9 +71,9 @@ class VpsieApi:
         except NoReply as error:
             raise AmbiguousOutcome(f"{error}; it may have been carried out") from error
 
-    async def delete(self, path: str) -> Any:
+    async def delete(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """The reply to a DELETE, which may be sent again and again. MachineNotFound where VPSie knows of no such thing."""
-        call = Call("DELETE", path)
+        call = Call("DELETE", path, body=body)
         try:
             return await self._repeated(lambda: self._perform(call), NotSent, NoReply)
         except NotSent as error:

@@ -40,6 +40,26 @@ class Vm(Struct, frozen=True):
         return tuple(str(name) for name in names)
 
 
+class ClusterNode(Struct, frozen=True):
+    identifier: str
+    hostname: str | None = None
+    default_ip: str | None = None
+    private_ip: str | None = None
+
+
+class Cluster(Struct, frozen=True):
+    nodes: tuple[ClusterNode, ...]  # those that rule it among them, which are there before any order of ours
+
+
+class NodeGroupRow(Struct, frozen=True):
+    """A node group of VPSie's: all of its nodes have one size."""
+
+    id: int
+    group_name: str | None = None
+    boxsize_id: Id = None
+    is_deleted: int | bool | None = None
+
+
 class OfferingRow(Struct, frozen=True):
     id: Id
     name: str | None = None

@@ -1,0 +1,1 @@
+"""How much the embedded cluster holds, and how fast its time can pass."""

@@ -1,0 +1,154 @@
+"""`plimsoll cluster`: an embedded cluster, to try things on."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from plimsoll.cli.stopping import stop_on_signals
+from plimsoll.clock import Clock, RealClock
+from plimsoll.durations import parse_duration
+from plimsoll.exit_codes import ExitCode
+from plimsoll.logs import set_up_logging
+from plimsoll.sim.api.status import Refused
+from plimsoll.sim.clocks import ScaledClock
+from plimsoll.sim.cluster import Cluster
+from plimsoll.sim.controllers.context import Times
+from plimsoll.sim.http import HttpServer, ask_webhook
+from plimsoll.sim.node_lines import NodeLineError, parse_node_line
+
+_NODES = tuple(f"1 zone={zone} class={kind}" for zone in "abc" for kind in ("spot", "on-demand"))
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  plimsoll cluster
+  plimsoll cluster --nodes "3 zone=a class=spot cpu=8" --nodes "2 zone=b class=on-demand"
+  plimsoll cluster --kubeconfig ./kubeconfig --speed 60 --file web.yaml
+
+\b
+Words of a line of nodes: zone= region= class=spot|on-demand|reserved type= cpu= memory= pods= prefix= label:KEY=
+In another terminal: export KUBECONFIG=…, then kubectl, or `plimsoll run --kubeconfig …`.
+"""
+)
+@click.option(
+    "--nodes",
+    "lines",
+    metavar="LINE",
+    multiple=True,
+    help="Nodes, such as '3 zone=a class=spot cpu=8 memory=32Gi'; may be repeated. [default: a spot and an on-demand node in "
+    "each of three zones]",
+)
+@click.option(
+    "--file",
+    "files",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Objects to create at the start, as YAML; may be repeated.",
+)
+@click.option("--kubeconfig", metavar="FILE", type=click.Path(path_type=Path), help="Where to write the kubeconfig.")
+@click.option(
+    "--port", metavar="NUMBER", type=click.IntRange(0, 65535), default=0, help="The port. [default: any that is free]"
+)
+@click.option(
+    "--speed", metavar="FACTOR", type=click.FloatRange(min=0.01), default=1.0, help="How fast time passes. [default: 1]"
+)
+@click.option(
+    "--seed", metavar="NUMBER", type=int, default=0, help="Decides names and every choice left to chance. [default: 0]"
+)
+@click.option("--pod-start", metavar="DURATION", default="1s", help="From being bound to being ready. [default: 1s]")
+@click.option("--pod-stop", metavar="DURATION", default="1s", help="From the request to stop to the end. [default: 1s]")
+def cluster(**options: Any) -> None:
+    """Run a Kubernetes cluster in this process, without a container, until it is told to stop.
+
+    It has an API server on loopback, the controllers of workloads, a scheduler, and nodes whose pods only pretend to run.
+    """
+    set_up_logging("warning", "console")
+    for line in options["lines"]:
+        try:
+            parse_node_line(line)
+        except NodeLineError as error:
+            raise click.BadParameter(str(error), param_hint="--nodes") from None
+    times = Times(
+        pod_start=_seconds(options["pod_start"], "--pod-start"), pod_stop=_seconds(options["pod_stop"], "--pod-stop")
+    )
+    documents = [(file, _documents(file)) for file in options["files"]]
+    stop = asyncio.Event()
+    runner = asyncio.Runner()
+    with stop_on_signals(runner.get_loop(), stop), runner:
+        passed_on = {name: options[name] for name in ("lines", "kubeconfig", "port", "speed", "seed")}
+        code = runner.run(_run(stop, times, documents=documents, **passed_on))
+    sys.exit(code)
+
+
+def _seconds(text: str, option: str) -> float:
+    try:
+        return parse_duration(text).total_seconds()
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=option) from None
+
+
+async def _run(
+    stop: asyncio.Event,
+    times: Times,
+    *,
+    lines: Sequence[str],
+    documents: Sequence[tuple[Path, Sequence[Any]]],
+    kubeconfig: Path | None,
+    port: int,
+    speed: float,
+    seed: int,
+) -> ExitCode:
+    clock: Clock = RealClock() if speed == 1 else ScaledClock(speed)
+    with tempfile.TemporaryDirectory(prefix="plimsoll-cluster-") as directory:
+        path = kubeconfig or Path(directory) / "kubeconfig"
+        async with Cluster(clock, seed=seed, times=times, ask=ask_webhook) as made:
+            try:
+                async with HttpServer(made.api, port=port) as server:
+                    for line in lines or _NODES:
+                        await made.add_nodes(line)
+                    for file, objects in documents:
+                        await _create_all(made, file, objects)
+                    server.write_kubeconfig(path)
+                    click.echo(f"The cluster is at {server.url}. Press Ctrl-C to end it.")
+                    click.echo(f"export KUBECONFIG={path.resolve()}")
+                    await stop.wait()
+            except (OSError, _FaultyFileError) as error:
+                click.echo(f"plimsoll cluster: {error}", err=True)
+                return ExitCode.BAD_CONFIGURATION
+    return ExitCode.STOPPED
+
+
+class _FaultyFileError(Exception):
+    """A file whose objects the cluster does not take; the message names file, object and reason."""
+
+
+def _documents(file: Path) -> list[Any]:
+    try:
+        return [one for one in yaml.safe_load_all(file.read_text()) if one is not None]
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{file}: this is no YAML: {error}", param_hint="--file") from None
+
+
+async def _create_all(made: Cluster, file: Path, documents: Sequence[Any]) -> None:
+    for document in documents:
+        if not isinstance(document, dict):
+            raise _FaultyFileError(f"{file}: a document is no object; expected apiVersion, kind and metadata")
+        metadata = document.get("metadata") or {}
+        named = f"{document.get('kind')} {metadata.get('name')}"
+        kind = made.api.objects.catalogue.of_kind(str(document.get("apiVersion")), str(document.get("kind")))
+        if kind is None:
+            raise _FaultyFileError(f"{file}: {named}: the cluster has no such kind in {document.get('apiVersion')!r}")
+        try:
+            await made.create(kind, document, metadata.get("namespace", "default"))
+        except Refused as refusal:
+            raise _FaultyFileError(f"{file}: {named}: {refusal.message}") from None

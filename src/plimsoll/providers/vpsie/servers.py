@@ -1,0 +1,136 @@
+"""Virtual machines of VPSie, behind the five verbs.
+
+VPSie knows no idempotency key, its lists lag, and its reply to an order may be lost or just `true`. So a machine carries its key
+(`marks`); before an order we look for it; an order is sent once; and where the answer is lost we look again, and again when asked
+again, and do not order anew until a machine would surely have turned up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Sequence
+from weakref import WeakValueDictionary
+
+from plimsoll.clock import Clock
+from plimsoll.providers.errors import AmbiguousOutcome, MachineNotFound, ProviderError
+from plimsoll.providers.provider import Capabilities, Machine, MachineRequest, Offering, Scope
+from plimsoll.providers.vpsie.api import VpsieApi
+from plimsoll.providers.vpsie.lag import Lag
+from plimsoll.providers.vpsie.listing import whole_list
+from plimsoll.providers.vpsie.marks import machine_of, mark_for, mark_of, order_body
+from plimsoll.providers.vpsie.offerings import merged
+from plimsoll.providers.vpsie.wire import Garbled, OfferingRow, Vm, as_type, data_of
+
+OFFERINGS_SECONDS = 300.0
+_LOOK_AGAIN_SECONDS = (1.0, 2.0, 4.0)
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
+
+
+class ServersProvider:
+    name = "vpsie"
+
+    def __init__(self, api: VpsieApi, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._lag = Lag(clock)
+        self._offerings: tuple[float, tuple[Offering, ...]] | None = None
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def close(self) -> None:
+        await self._api.close()
+
+    async def capabilities(self) -> Capabilities:
+        return Capabilities(idempotent_create=False, lists_by_group=True, makes_nodes=False)
+
+    async def offerings(self, datacenter: str) -> Sequence[Offering]:
+        now = self._clock.monotonic()
+        if self._offerings is None or now >= self._offerings[0] + OFFERINGS_SECONDS:
+            rows = await whole_list(self._api, "/offerings", OfferingRow)
+            self._offerings = (now, merged(rows))
+        return [offering for offering in self._offerings[1] if not datacenter or offering.sold_in(datacenter)]
+
+    async def list(self, scope: Scope) -> Sequence[Machine]:
+        return [machine for machine in await self._machines() if machine.within(scope)]
+
+    async def create(self, request: MachineRequest) -> Machine:
+        async with self._turns.setdefault(request.key, asyncio.Lock()):
+            if machine := await self._find(request.key):
+                return machine
+            self._wait_for_an_answer(request)
+            try:
+                reply = await self._api.order("/vm", order_body(request))
+            except AmbiguousOutcome:
+                self._lag.unanswered(request.key)
+                if machine := await self._find_soon(request.key):
+                    return machine
+                raise
+            except ProviderError:
+                self._lag.refused(request.key)
+                raise
+            machine = await self._ordered(request, reply)
+            self._lag.ordered(machine)
+            return machine
+
+    async def delete(self, machine_id: str) -> None:
+        if not _ID.fullmatch(machine_id):
+            raise ProviderError(f'"{machine_id}" is not the id of a machine of VPSie')
+        with contextlib.suppress(MachineNotFound):  # gone already
+            await self._api.delete(f"/vm/{machine_id}")
+        self._lag.deleted(machine_id)
+
+    async def _machines(self) -> Sequence[Machine]:
+        rows = await whole_list(self._api, "/vm", Vm)
+        marked = [(vm, mark) for vm in rows if not vm.is_deleted and (mark := mark_of(vm))]
+        return self._lag.applied_to(machine_of(vm, mark) for vm, mark in marked)
+
+    async def _find(self, key: str) -> Machine | None:
+        """Of two under one key, which only lists that lag for very long could bring about, always the same one."""
+        machines = [machine for machine in await self._machines() if machine.key == key and machine.state != "deleting"]
+        if not machines:
+            return None
+        self._lag.answered(key)
+        return min(machines, key=lambda machine: (len(machine.id), machine.id))
+
+    async def _find_soon(self, key: str) -> Machine | None:
+        """A few looks: most machines are listed within seconds."""
+        for seconds in _LOOK_AGAIN_SECONDS:
+            try:
+                if machine := await self._find(key):
+                    return machine
+            except ProviderError:
+                return None  # whoever asks again looks again
+            await self._clock.sleep(seconds)
+        return None
+
+    def _wait_for_an_answer(self, request: MachineRequest) -> None:
+        """AmbiguousOutcome while a machine of an earlier order may still turn up."""
+        if request.last_asked_at is not None:
+            self._lag.asked_before(request.key, request.last_asked_at)
+        left = self._lag.unanswered_seconds_left(request.key)
+        if left > 0:
+            raise AmbiguousOutcome(
+                f"machine {request.name} was ordered before, without an answer, and VPSie does not list it; "
+                f"it can be ordered anew if it is not there in {left:.0f} s"
+            )
+        self._lag.answered(request.key)
+
+    async def _ordered(self, request: MachineRequest, reply: object) -> Machine:
+        """The machine that VPSie says it makes: as the reply shows it, or as a list does, or without an id."""
+        try:
+            vm = as_type(data_of(reply), Vm, "the reply to an order")
+        except Garbled:
+            vm = Vm()  # `true`, or something else that is no refusal
+        if vm.id is not None:
+            # The reply shows what is made, not what we wrote on it.
+            machine = machine_of(vm, mark_for(request))
+            return machine if machine.name else _without_details(request, machine.id)
+        return await self._find_soon(request.key) or _without_details(request, "")
+
+
+def _without_details(request: MachineRequest, machine_id: str) -> Machine:
+    return Machine(
+        machine_id, request.name, request.key, request.offering, request.datacenter, request.group,
+        message="ordered; VPSie has not shown it yet", resource_identifier=request.resource_identifier,
+    )  # fmt: skip

@@ -1,0 +1,85 @@
+"""Clocks on which a cluster can run, beside the real one: faster by a factor, or as fast as the work allows."""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+from collections.abc import Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+# A day on which nothing happened, so that histories of different runs can be compared.
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class ScaledClock:
+    """Real time, `speed` times as fast."""
+
+    def __init__(self, speed: float) -> None:
+        if speed <= 0:
+            raise ValueError(f"the speed is {speed:g}; expected a number above 0, such as 60 for an hour in a minute")
+        self.speed = speed
+        self._loop = asyncio.get_running_loop()
+        self._origin = self._loop.time()
+        self._began = datetime.now(UTC)
+
+    def now(self) -> datetime:
+        return self._began + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return (self._loop.time() - self._origin) * self.speed
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / self.speed)
+
+
+class VirtualClock:
+    """The time of a virtual event loop: it stands still while there is work, and jumps to the next thing that is due."""
+
+    def __init__(self, start: datetime = EPOCH) -> None:
+        self._start = start
+
+    def now(self) -> datetime:
+        return self._start + timedelta(seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class _JumpingSelector(selectors.DefaultSelector):
+    """Instead of waiting for a timer, moves the time of its loop there. Only what another thread does is waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elapsed = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        ready = super().select(0)
+        if ready or timeout == 0:
+            return ready
+        if timeout is None:
+            return super().select(None)
+        self.elapsed += max(0.0, timeout)
+        return ready
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """An event loop in virtual time: for work that does no I/O but through in-process calls."""
+
+    def __init__(self) -> None:
+        self._jumping = _JumpingSelector()
+        super().__init__(self._jumping)
+
+    def time(self) -> float:
+        return self._jumping.elapsed
+
+
+def run_virtually(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine, and whatever it starts, in virtual time."""
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        return runner.run(work)

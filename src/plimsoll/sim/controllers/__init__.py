@@ -1,0 +1,1 @@
+"""What kube-controller-manager, kube-scheduler and the kubelets do, as far as the operator can see it."""

@@ -1,0 +1,71 @@
+"""From a cluster and a list of changes to a report, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from plimsoll.config import Config
+from plimsoll.sim.clocks import EPOCH, VirtualClock, run_virtually
+from plimsoll.sim.cluster import Cluster
+from plimsoll.simulation.changes import Change, carry_out
+from plimsoll.simulation.populating import create, populate
+from plimsoll.simulation.report import Ledger, Prices, Report
+from plimsoll.simulation.world import World
+from plimsoll.still.views import Still
+
+# The figures are looked at so often, and at every change. A replica that is missing for less may be overlooked.
+LOOK_SECONDS = 15.0
+# Before the clock of the simulation starts: nodes are ready, pods run, the operator has looked at everything.
+_WARM_UP_SECONDS = 60.0
+
+
+class Scenario(Struct, frozen=True):
+    """What is simulated."""
+
+    seconds: float
+    changes: Sequence[Change] = ()
+    still: Still | None = None  # what is there at the start
+    node_lines: Sequence[str] = ()  # nodes beside those of the still
+    documents: Sequence[dict[str, Any]] = ()  # objects that someone creates at the start
+    seed: int = 0
+    prices: Prices = Prices()
+
+
+def simulate(config: Config, scenario: Scenario, *, seen: Callable[[World, float], None] = lambda *_: None) -> Report:
+    """Runs the real operator; `seen` is called at every look."""
+    return run_virtually(_simulate(config, scenario, seen))
+
+
+async def _simulate(config: Config, scenario: Scenario, seen: Callable[[World, float], None]) -> Report:
+    start = scenario.still.at if scenario.still is not None else EPOCH
+    clock = VirtualClock(start)
+    async with World(config, clock, seed=scenario.seed) as world:
+        await populate(world.cluster, scenario.still, scenario.node_lines)
+        await world.start_operator()
+        await world.pass_time(_WARM_UP_SECONDS)
+        began = clock.now()
+        last_change = began
+        ledger = Ledger(world.cluster, world.witness, scenario.prices)
+        for document in scenario.documents:
+            await create(world.cluster, document)
+        due = sorted(scenario.changes, key=lambda change: change.at)
+        elapsed = 0.0
+        ledger.look(elapsed)
+        while elapsed < scenario.seconds:
+            upcoming = due[0].at if due else scenario.seconds
+            step = min(LOOK_SECONDS, scenario.seconds - elapsed, max(0.0, upcoming - elapsed))
+            await world.pass_time(step)
+            elapsed += step
+            while due and due[0].at <= elapsed:
+                await _happen(due.pop(0), world.cluster)
+                last_change = clock.now()
+            ledger.look(elapsed)
+            seen(world, elapsed)
+        return ledger.report(elapsed, last_change, clock.now())
+
+
+async def _happen(change: Change, cluster: Cluster) -> None:
+    await carry_out(change, cluster)

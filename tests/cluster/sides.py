@@ -1,0 +1,217 @@
+"""Two clusters that are asked the same: the embedded one, and the real control plane, which is right wherever they differ.
+
+A scenario talks to a `Side` and writes down what matters of each answer. Names, UIDs, revisions and moments differ between any two
+clusters, so they are replaced by words before the two accounts are compared.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from plimsoll.clock import RealClock
+from plimsoll.sim.api.kinds import NAMESPACES as _NAMESPACE
+from plimsoll.sim.cluster import Cluster
+from plimsoll.sim.http import HttpServer, ask_webhook
+from tests.eventually import eventually
+from tests.faults.upstream import Upstream
+from tools.controlplane.cluster import ControlPlane
+
+Json = dict[str, Any]
+POOL = "plimsoll.test/pool"
+MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
+STRATEGIC, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
+
+_UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_REVISION = re.compile(r"(ResourceVersion in [a-z ]+[:( ]+|resource version: )\d+( \(\d+\))?")
+
+
+class Side:
+    def __init__(
+        self,
+        name: str,
+        kubeconfig: Path,
+        upstream: Upstream,
+        namespace: str,
+        add_nodes: Callable[[str], Awaitable[list[str]]],
+    ) -> None:
+        self.name = name
+        self.kubeconfig = kubeconfig
+        self.upstream = upstream
+        self.namespace = namespace
+        self.account: list[Any] = []
+        self._words: dict[str, str] = {}
+        self._add_nodes = add_nodes
+        self._session = aiohttp.ClientSession(
+            headers={**upstream.headers(), "User-Agent": "conformance/1"},
+            connector=aiohttp.TCPConnector(ssl=upstream.tls if upstream.tls is not None else True, limit=0),
+            timeout=aiohttp.ClientTimeout(total=60),
+        )
+
+    async def close(self) -> None:
+        await self._session.close()
+
+    def path(self, plural: str, name: str = "", part: str = "", *, group: str = "") -> str:
+        """In this side's namespace; `group` with its version."""
+        parts = ["apis", group] if group else ["api", "v1"]
+        parts += ["namespaces", self.namespace, plural, name, part]
+        return "/" + "/".join(one for one in parts if one)
+
+    async def add_nodes(self, line: str) -> list[str]:
+        """Nodes of this scenario alone: pods reach them by `pool()`."""
+        return await self._add_nodes(f"{line} label:{POOL}={self.namespace}")
+
+    def pool(self) -> Json:
+        return {"nodeSelector": {POOL: self.namespace}}
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        form: str = "application/json",
+        params: Mapping[str, str] | None = None,
+    ) -> tuple[int, Json]:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": form, "Accept": "application/json"}
+        async with self._session.request(
+            method, self.upstream.url + path, data=data, headers=headers, params=params
+        ) as response:
+            text = await response.read()
+            return response.status, json.loads(text) if text.startswith(b"{") else {"text": text.decode()}
+
+    async def tell(
+        self, what: str, method: str, path: str, body: Any = None, *, show: tuple[str, ...] = (), **more: Any
+    ) -> Json:
+        """Ask, and write down the answer: its code and, of a refusal, all that a client decides by; else the fields in `show`."""
+        code, answer = await self.ask(method, path, body, **more)
+        entry: Json = {"what": what, "code": code}
+        if answer.get("kind") == "Status":
+            details = answer.get("details") or {}
+            entry |= {
+                "reason": answer.get("reason", ""),
+                "message": self._plain(answer.get("message", "")),
+                # Some rules of the real server are asked twice, and so tell twice.
+                "causes": [
+                    json.loads(one) for one in dict.fromkeys(self._written(one) for one in details.get("causes") or ())
+                ],
+                "about": self._plain([details.get(field, "") for field in ("name", "group", "kind")]),
+            }
+        entry |= {field: self._plain(found(answer, field)) for field in show}
+        self.account.append(entry)
+        return answer
+
+    def note(self, what: str, value: Any) -> None:
+        self.account.append({what: self._plain(value)})
+
+    def _plain(self, value: Any) -> Any:
+        return json.loads(self._written(value))
+
+    def _written(self, value: Any) -> str:
+        text = json.dumps(value, sort_keys=True)
+        for name, word in {**self._words, self.namespace: "NAMESPACE"}.items():
+            text = text.replace(name, word)
+        return _REVISION.sub(r"\1REVISION", _UID.sub("UID", text))
+
+    def call(self, name: str, word: str) -> None:
+        """What a name that was made up stands for."""
+        self._words[name] = word
+
+    # ── watching and waiting ─────────────────────────────────────────────────────────────────────────────────────────
+
+    async def events(self, path: str, params: Mapping[str, str], *, until: Callable[[list[Json]], bool]) -> list[Json]:
+        """The events of a watch until they are enough."""
+        seen: list[Json] = []
+        asked = {"watch": "true", "timeoutSeconds": "30", **params}
+        async with self._session.get(self.upstream.url + path, params=asked) as response:
+            rest = b""
+            if response.status != 200:
+                return [{"type": f"HTTP {response.status}", "object": await response.json()}]
+            async for chunk in response.content.iter_any():
+                *lines, rest = (rest + chunk).split(b"\n")
+                seen += [json.loads(line) for line in lines if line]
+                if until(seen):
+                    break
+        return seen
+
+    async def until(self, path: str, condition: Callable[[Json], Any], what: str) -> Json:
+        """The object at the path once it is as it should be."""
+
+        async def look() -> Json | None:
+            code, answer = await self.ask("GET", path)
+            return answer if code == 200 and condition(answer) else None
+
+        answer: Json = await eventually(look, f"{what} ({self.name})")
+        return answer
+
+    async def gone(self, path: str) -> None:
+        async def look() -> bool:
+            return (await self.ask("GET", path))[0] == 404
+
+        await eventually(look, f"{path} is gone ({self.name})")
+
+
+def found(document: Any, path: str) -> Any:
+    """The value at `spec.containers.0.name`; None where there is none."""
+    for field in path.split("."):
+        if isinstance(document, list):
+            document = document[int(field)] if int(field) < len(document) else None
+        elif isinstance(document, dict):
+            document = document.get(field)
+        else:
+            return None
+    return document
+
+
+Scenario = Callable[[Side], Awaitable[None]]
+
+
+@asynccontextmanager
+async def embedded_side(directory: Path) -> AsyncIterator[Side]:
+    async with Cluster(RealClock(), ask=ask_webhook) as cluster, HttpServer(cluster.api) as server:
+        server.write_kubeconfig(directory / "kubeconfig")
+        await cluster.create(_NAMESPACE, {"metadata": {"name": "embedded-test"}})
+        side = Side("embedded", directory / "kubeconfig", Upstream(server.url), "embedded-test", cluster.add_nodes)
+        try:
+            yield side
+        finally:
+            await side.close()
+
+
+@asynccontextmanager
+async def real_side(
+    cluster: ControlPlane, namespace: str, add_nodes: Callable[[str], list[str]]
+) -> AsyncIterator[Side]:
+    async def add(line: str) -> list[str]:
+        return add_nodes(line)
+
+    side = Side("real", cluster.kubeconfig, Upstream.from_kubeconfig(cluster.kubeconfig), namespace, add)
+    try:
+        yield side
+    finally:
+        await side.close()
+
+
+async def same(scenario: Scenario, both: tuple[Side, Side]) -> None:
+    """Run a scenario on both sides, one after the other, and compare what they have to tell, entry by entry."""
+    embedded, real = both
+    await scenario(real)
+    await scenario(embedded)
+    assert real.account, "a scenario that writes nothing down shows nothing"
+    differences = compared(embedded.account, real.account)
+    assert not differences, "the embedded cluster answers otherwise than the real one:\n" + "\n".join(differences)
+
+
+def compared(ours: list[Any], theirs: list[Any]) -> list[str]:
+    pairs = zip_longest(ours, theirs)
+    return [f"embedded: {mine}\nreal:     {real}" for mine, real in pairs if mine != real]

@@ -1,0 +1,228 @@
+"""The operator with the placement controller behind the proxy of `tests/faults`, and a workload for it to move.
+
+New pods are given their class by another replica's webhook, which no fault strikes: what happens without one is tested apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from msgspec.structs import replace
+
+from plimsoll.assembly import controllers
+from plimsoll.clock import RealClock
+from plimsoll.config import Config, Kubernetes, LeaderElection, Webhook
+from plimsoll.exit_codes import ExitCode
+from plimsoll.kube.client import Client
+from plimsoll.metrics import Metrics
+from plimsoll.operator import Operator, connect, identity
+from plimsoll.placement.spec import SPOT_PERCENTAGE
+from tests.eventually import eventually
+from tests.faults import invariants
+from tests.faults.history import History
+from tests.faults.proxy import Link, Proxy
+from tests.faults.record import Record
+from tests.faults.rules import FaultSource, Rules
+from tests.faults.upstream import Direct, Upstream
+from tests.placement.live import Workload, asking, config, is_ready, operating, pod_states
+from tests.placement.webhook_cluster import empty
+from tools.controlplane.cluster import ControlPlane
+
+REPLICAS, MINIMUM = 6, 3
+TOLD_APART = "plimsoll.dev/story"  # a label of the namespaces that the webhook is asked about
+SHORT_LEASE = LeaderElection(
+    lease_duration=timedelta(seconds=4), renew_deadline=timedelta(seconds=3), retry_period=timedelta(milliseconds=200)
+)
+PATIENCE_SECONDS = 240.0
+
+NewStory = Callable[..., AbstractAsyncContextManager["Story"]]
+
+
+def settings_in(home: str, namespace: str, *, election: LeaderElection | None = None) -> Config:
+    made = config(home, namespace)
+    return replace(
+        made,
+        operator=replace(made.operator, leader_election=election or LeaderElection(enabled=False)),
+        webhook=Webhook(mode="service"),  # somebody else's
+        kubernetes=Kubernetes(qps=500, burst=500, request_timeout=timedelta(seconds=10)),
+    )
+
+
+class Life:
+    """One life of the operator behind a link of its own."""
+
+    def __init__(self, link: Link, settings: Config) -> None:
+        self.link = link
+        self.metrics = Metrics()
+        self._client: Client = connect(settings, self.metrics, kubeconfig=link.kubeconfig, context=None)
+        self.operator = Operator(
+            settings, self._client, controllers(settings), clock=RealClock(), metrics=self.metrics, name=identity()
+        )
+        self._stopping = asyncio.Event()
+        self._task = asyncio.create_task(self._live(), name=f"operator {link.name}")
+        link.on_crash = self._task.cancel
+
+    async def _live(self) -> ExitCode:
+        try:
+            return await self.operator.run(self._stopping)
+        finally:
+            await self._client.close()
+
+    async def end(self) -> ExitCode | None:
+        """How it ended, once it has; None after a crash."""
+        await asyncio.wait([self._task])
+        return None if self._task.cancelled() else self._task.result()
+
+    async def stop(self) -> ExitCode | None:
+        self._stopping.set()
+        return await self.end()
+
+    @property
+    def ended(self) -> bool:
+        return self._task.done()
+
+    def counted(self, name: str, **labels: str) -> float:
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+    def blocked(self, code: str) -> bool:
+        return self.counted("plimsoll_blocked", controller="placement", code=code) > 0
+
+    async def look(self) -> None:
+        """Have every workload decided anew."""
+        (reconciler,) = self.operator.reconcilers
+        await eventually(lambda: reconciler.queue.idle, "the queue runs dry")
+        reconciler.look_at_everything()
+        await eventually(lambda: reconciler.queue.idle, "every key was looked at")
+
+
+class Lives:
+    """Starts the operator anew whenever it ends, as a kubelet would."""
+
+    def __init__(self, story: Story, name: str, settings: Config) -> None:
+        self._story, self._name, self._settings = story, name, settings
+        self.lives: list[Life] = []
+        self._task = asyncio.create_task(self._supervise())
+
+    async def __aenter__(self) -> Self:
+        await eventually(lambda: self.lives, "the operator starts")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        await self.lives[-1].stop()
+
+    async def living(self) -> Life:
+        await eventually(lambda: not self.lives[-1].ended and not self.lives[-1].link.is_cut, "it is up again")
+        return self.lives[-1]
+
+    async def _supervise(self) -> None:
+        while True:
+            link = await self._story.proxy.link(f"{self._name}{len(self.lives) + 1}")
+            self.lives.append(Life(link, self._settings))
+            await self.lives[-1].end()
+
+
+class Story:
+    """Six on-demand replicas, three of which should be on spot and three must not, and every revision of their pods."""
+
+    def __init__(
+        self,
+        namespace: str,
+        home: str,
+        web: Workload,
+        *,
+        direct: Direct,
+        proxy: Proxy,
+        rules: Rules,
+        history: History,
+        on_demand: set[str],
+    ) -> None:
+        self.namespace, self.home, self.web, self.direct, self.proxy = namespace, home, web, direct, proxy
+        self.rules, self.history, self.on_demand = rules, history, on_demand
+        self.record: Record = proxy.record
+
+    def settings(self, *, election: LeaderElection | None = None) -> Config:
+        return settings_in(self.home, self.namespace, election=election)
+
+    async def life(self, name: str = "a", settings: Config | None = None) -> Life:
+        return Life(await self.proxy.link(name), settings or self.settings())
+
+    async def begin(self) -> None:
+        await self.web.annotate({SPOT_PERCENTAGE: "100%"})
+
+    async def settles(self, life: Life) -> None:
+        """L1 and L2: three replicas have moved, and nothing more is written however often one looks."""
+        await self.web.settled(3, 3, seconds=PATIENCE_SECONDS)
+        await life.look()
+        mark = len(self.record)
+        await life.look()
+        await life.look()
+        assert self.record.works(since=mark) == [], "it goes on writing"
+        await self.web.settled(3, 3)
+
+    async def was_safe(self, *, moves: int | None = 3) -> None:
+        """S4, S8, S11, S13 and L3, over all that was sent and all that the store ever held."""
+        await self.history.caught_up(seconds=120)
+        invariants.destructive_acts_name_a_uid(self.record)
+        invariants.evicted_once(self.record)
+        invariants.listed_before_destroying(self.record, ("pods", "nodes"))
+        for revision, pods in pod_states(self.history, self.web.name):
+            ready = [pod["spec"]["nodeName"] for pod in pods if is_ready(pod)]
+            assert len(ready) >= REPLICAS - 1, f"S4: {len(ready)} of {REPLICAS} left at {revision}"
+            kept = sum(node in self.on_demand for node in ready)
+            assert kept >= MINIMUM, f"S13: {kept} on-demand replicas left at {revision}"
+        applied = [one for one in invariants.evictions(self.record) if one.applied]
+        assert moves is None or len(applied) == moves, f"{len(applied)} moves, {moves} were needed"
+
+
+@asynccontextmanager
+async def stories(
+    control_plane: ControlPlane, client: Client, home: str, on_demand: set[str], directory: Path
+) -> AsyncIterator[NewStory]:
+    """Stories side by side, with one webhook for all of them."""
+    label = {TOLD_APART: home}
+    selector = tuple(f"{key}={value}" for key, value in label.items())
+    observing = config(home, "", namespace_selector=selector, max_migrations=0)
+    probed = control_plane.add_namespace("probe", label)
+    upstream = Upstream.from_kubeconfig(control_plane.kubeconfig)
+
+    @asynccontextmanager
+    async def new(*sources: FaultSource) -> AsyncIterator[Story]:
+        namespace, own = control_plane.add_namespace("story", label), control_plane.add_namespace("home")
+        place = directory / namespace
+        place.mkdir()
+        record, rules = Record(), Rules()
+        try:
+            web = await Workload(client, namespace, "web").create(REPLICAS, asking(0, MINIMUM))
+            await web.settled(0, REPLICAS, seconds=PATIENCE_SECONDS)
+            async with (
+                Direct(upstream) as direct,
+                Proxy(upstream, record, [rules, *sources], place) as proxy,
+                History(direct, [f"/api/v1/namespaces/{namespace}/pods"]) as history,
+            ):
+                yield Story(
+                    namespace, own, web,
+                    direct=direct, proxy=proxy, rules=rules, history=history, on_demand=on_demand,
+                )  # fmt: skip
+        except BaseException as error:
+            error.add_note(f"requests in {namespace}:\n{record}")
+            raise
+        finally:
+            empty(control_plane, namespace)
+            control_plane.remove_namespace(namespace)
+            control_plane.remove_namespace(own)
+
+    try:
+        async with operating(control_plane, probed, observing, "webhook"):
+            yield new
+    finally:
+        control_plane.remove_namespace(probed)

@@ -1,0 +1,129 @@
+"""`plimsoll simulate`: a scenario, what it comes to, and what is said about a bad one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.command import plimsoll
+from tests.explain.cluster import as_file, objects
+
+NODES = ("--nodes", "3 zone=a class=spot", "--nodes", "3 zone=b class=on-demand", "--nodes", "3 zone=c class=spot")
+ANNOTATIONS = {
+    "spotalis.io/enabled": "true",
+    "spotalis.io/spot-percentage": "70%",
+    "spotalis.io/min-on-demand": "2",
+    "pod-deletion-cost.lablabs.io/enabled": "true",
+}
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> str:
+    labels = {"app": "web"}
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "100m"}}}
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "shop", "annotations": ANNOTATIONS},
+        "spec": {
+            "replicas": 10,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }
+    file = tmp_path / "web.yaml"
+    file.write_text(yaml.safe_dump(body))
+    return str(file)
+
+
+def simulated(*arguments: str) -> dict[str, Any]:
+    result = plimsoll("simulate", "-o", "json", *arguments)
+    assert result.exit_code == 0, result.stdout + result.stderr
+    reports: dict[str, Any] = json.loads(result.stdout)
+    return reports
+
+
+def test_changes_and_events(web: str):
+    report = simulated(
+        *NODES, "-f", web, "--for", "3h", "--set", "deployment/shop/web:replicas=20@30m",
+        "--set", "deployment/shop/web:spotalis.io/spot-percentage=30%@1h", "--event", "reclaim:node/spot-a-1@2h",
+    )["defaults"]  # fmt: skip
+    assert report["violations"] == []
+    assert report["evictions"] >= 8  # from 14 to 6 on spot, and whoever was on the node that went
+    assert report["mostEvictionsOfOnePod"] == 1
+    assert (report["nodesAtMost"], report["nodesAtEnd"]) == (9, 8)
+    assert report["settledAfterSeconds"] is not None
+    assert 0.3 < report["spotShare"] < 0.7
+    assert report["samples"][-1]["podsReady"] == 20
+
+
+def test_two_configurations_are_compared(web: str, tmp_path: Path):
+    """A window that is closed for the whole simulation moves nobody; without one, six are moved."""
+    open_, closed = tmp_path / "open.yaml", tmp_path / "closed.yaml"
+    open_.write_text("{}")
+    window = {"schedule": "0 3 * * *", "duration": "1h"}
+    closed.write_text(yaml.safe_dump({"operator": {"disruptionWindow": window}}))
+    arguments = (
+        *NODES, "-f", web, "--for", "2h", "--set", "deployment/shop/web:spotalis.io/spot-percentage=10%@10m",
+        "--config", str(open_), "--config", str(closed),
+    )  # fmt: skip
+    reports = simulated(*arguments)
+    assert reports[str(open_)]["evictions"] == 6
+    assert reports[str(closed)]["evictions"] == 0
+    assert reports[str(closed)]["spotShare"] > reports[str(open_)]["spotShare"]
+    told = plimsoll("simulate", *arguments).stdout
+    assert "rules broken" in told
+
+
+def test_from_a_snapshot_nothing_happens_by_itself(tmp_path: Path):
+    """What is at rest stays at rest: the pods of the snapshot are the pods of the simulation."""
+
+    settled = ANNOTATIONS | {"spotalis.io/spot-percentage": "25%", "spotalis.io/min-on-demand": "1"}
+    file = tmp_path / "cluster.yaml"
+    file.write_text(as_file(objects(annotations=settled), kind="Snapshot", takenAt="2026-03-01T12:00:00Z"))
+    report = simulated("--snapshot", str(file), "--for", "2h")["defaults"]
+    assert (report["evictions"], report["violations"]) == (0, [])
+    assert [sample["podsReady"] for sample in report["samples"]] == [4] * len(report["samples"])
+
+
+def test_a_curve_that_replicas_follow(web: str, tmp_path: Path):
+    file = tmp_path / "day.yaml"
+    file.write_text(
+        yaml.safe_dump(
+            {"curves": [{"workload": "deployment/shop/web", "low": 4, "high": 12, "period": "12h", "for": "12h"}]}
+        )
+    )
+    report = simulated(*NODES, "-f", web, "--for", "12h", "--scenario", str(file))["defaults"]
+    wanted = [sample["podsWanted"] for sample in report["samples"]]
+    assert (min(wanted), max(wanted), wanted[-1]) == (4, 12, 4)
+    assert (report["violations"], report["evictions"]) == ([], 0)  # admission and the order of deletion see to it
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "nothing to start from: --snapshot FILE, or --nodes LINE and -f FILE"),
+        ([*NODES, "--set", "web=3"], '"web=3"; write it like deployment/web:replicas=40@10m'),
+        ([*NODES, "--set", "deployment/web:replicas=many@1m"], 'replicas is "many"; expected a whole number'),
+        ([*NODES, "--set", "deployment/web:size=3@1m"], '"size" is neither replicas nor the key of an annotation'),
+        ([*NODES, "--set", "deployment/web:replicas=3@soon"], '"soon"'),
+        ([*NODES, "--set", "deployment/web:replicas=3@1m"], "there is no Deployment default/web"),
+        ([*NODES, "--set", "deployment/web:replicas=3@2h"], "the simulation ends after 1h"),
+        ([*NODES, "--event", "explode:node/x@1m"], "write it like reclaim:node/spot-a-1@1h"),
+        ([*NODES, "--event", "reclaim:node/x@1m"], "there is no node x"),
+        (["--nodes", "3 zone=a class=gold"], "'gold' is no value for class="),
+        ([*NODES, "--for", "soon"], '"soon"'),
+        ([*NODES, "--price", "gold=1"], '"gold=1"; write it like spot=0.012'),
+        ([*NODES, "--scenario", "/nowhere"], "/nowhere: No such file or directory"),
+        (["--snapshot", "/nowhere"], "/nowhere: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_followed_is_refused_in_a_sentence(arguments: list[str], message: str):
+    result = plimsoll("simulate", *arguments)
+    assert result.exit_code in (1, 2)
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
