@@ -131,3 +131,17 @@ def test_a_maximum_that_was_lowered() -> None:
     assert sum(machine.group == "default.other" for machine in world.cloud.machines.values()) == 1, "\n".join(
         said(world)
     )
+
+
+def test_nodes_get_the_labels_and_taints_of_their_group() -> None:
+    """The cloud of this world makes bare nodes."""
+    world = World()
+    world.group(desiredNodes=1, labels={"team": "a"}, taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])
+    world.run(30)
+    (node,) = world.typed(NODES)
+    assert node.labels["team"] == "a"
+    assert node.labels["autoscaler.vpsie.com/nodegroup"] == "workers"
+    assert [(taint.key, taint.value) for taint in node.spec.taints] == [("gpu", "yes")]
+    world.workload("web", 1)
+    world.run(60)
+    assert len(world.cloud.machines) == 1, "no node of the group would take the pod"

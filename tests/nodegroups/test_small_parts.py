@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 
 from plimsoll.kube.codec import convert
+from plimsoll.nodegroups.controller import CLUSTER
 from plimsoll.nodegroups.pending import waiting_pods
 from plimsoll.nodegroups.setbacks import accounted, with_failures
 from plimsoll.nodegroups.settings import NodeGroupSettings
-from plimsoll.nodegroups.spec import scale_down_cooldown, underutilization_duration
+from plimsoll.nodegroups.spec import invalid, scale_down_cooldown, underutilization_duration
 from plimsoll.nodegroups.types import NodeGroup, VPSieNode
 from plimsoll.nodegroups.utilisation import LowSince, utilisation_of
 from tests import build
 from tests.build import START
+from tests.nodegroups.world import World
 
 
 def waiting(**changed: Any) -> Any:
@@ -94,6 +96,31 @@ def test_later_fields_win_over_older_ones() -> None:
     assert underutilization_duration(group(scaleDownPolicy={"stabilizationWindowSeconds": 60})) == minutes
     both = {"stabilizationWindowSeconds": 60, "underutilizationDuration": "3m"}
     assert underutilization_duration(group(scaleDownPolicy=both)) == 3 * minutes
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, None),
+        ({"minNodes": 4}, "minNodes is 4, above maxNodes 3"),
+        ({"offeringIDs": []}, "offeringIDs is empty"),
+        ({"datacenterID": "north 1"}, 'datacenterID has "north 1", which cannot be the value of a label'),
+        ({"scaleUpCooldown": "soon"}, 'scaleUpCooldown: "soon" is not a duration'),
+    ],
+)
+def test_what_an_older_definition_let_through(changed: dict[str, Any], said: str | None) -> None:
+    found = invalid(group(**{"maxNodes": 3, "offeringIDs": ["small"], **changed}))
+    assert found is None if said is None else said in str(found)
+
+
+def test_one_group_that_is_wrong_holds_up_no_other() -> None:
+    world = World()
+    world.group("wrong", desiredNodes=1, datacenterID="north 1")
+    world.group("right", desiredNodes=1)
+    world.run(20)
+    assert [member.spec.node_group_name for member in world.members()] == ["right"]
+    decision = world.controller.decide(CLUSTER, world.view(), world.now)
+    assert [problem.code for problem in decision.problems] == ["InvalidSpec"]
 
 
 def failed_node(minutes: int, reason: str = "QuotaExceeded") -> VPSieNode:

@@ -16,6 +16,7 @@ from plimsoll.explain.pods import explain_pod
 from plimsoll.explain.workloads import explain_workload
 from plimsoll.kube.resources import Key, Resource
 from plimsoll.kube.store import View
+from plimsoll.nodegroups.controller import NodeGroupController
 
 # As kubectl names them.
 ALIASES: Mapping[str, str] = {
@@ -75,9 +76,10 @@ class Explainer:
                 continue
             # A container is decided about together with all others of its node.
             decision = controller.decide(keys[0], view, now)
+            keeps = controller.keeps(key, view, now) if isinstance(controller, NodeGroupController) else ()
             return DecisionAnswer(
                 kind=key.kind, namespace=key.namespace, name=key.name, as_of=now, controller=controller.name,
-                reason=decision.reason, steps=steps(decision), blockers=decision.blockers,
+                reason=decision.reason, steps=steps(decision), blockers=(*decision.blockers, *keeps),
                 errors=tuple(problem.message for problem in decision.problems),
             )  # fmt: skip
         raise LookupError(f"no controller decides about {key.kind} {key.namespace}/{key.name} as it is now")

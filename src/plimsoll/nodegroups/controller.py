@@ -37,9 +37,9 @@ from plimsoll.nodegroups.pending import waiting_pods
 from plimsoll.nodegroups.phases import NodeDecision, live
 from plimsoll.nodegroups.picture import Picture
 from plimsoll.nodegroups.report import Verdict
-from plimsoll.nodegroups.scale_down import ScaleDown, Stays, choose
+from plimsoll.nodegroups.scale_down import ScaleDown, Stays, all_blockers, choose
 from plimsoll.nodegroups.scale_up import ScaleUp, daemon_pods
-from plimsoll.nodegroups.seen import GroupSeen, Seen, groups_in
+from plimsoll.nodegroups.seen import GroupSeen, Seen, groups_in, must_move
 from plimsoll.nodegroups.settings import NodeGroupSettings
 from plimsoll.nodegroups.sightings import Sightings
 from plimsoll.nodegroups.situation import Candidate, Check
@@ -110,7 +110,7 @@ class NodeGroupController:
             case NodeGroup():
                 return (CLUSTER, *(VPSIE_NODES.key(one) for one in _members(changed, view)))
             case VPSieNode():
-                return (CLUSTER, VPSIE_NODES.key(changed))
+                return (VPSIE_NODES.key(changed), CLUSTER)
             case Node():
                 return (CLUSTER, *(VPSIE_NODES.key(one) for one in view[VPSIE_NODES].by(BY_NODE_NAME, changed.name)))
             case Pod():
@@ -135,6 +135,18 @@ class NodeGroupController:
         if node.terminating or node.phase in ("Terminating", "Deleting"):
             return leave(node, seen, self._picture.of(view), self._further_checks)
         return live(node, seen)
+
+    def keeps(self, key: Key, view: View, now: datetime) -> tuple[Blocker, ...]:
+        """Everything that speaks against removing a VPSieNode's node now, whether or not anyone wants to; for explanations."""
+        seen = Seen(view, now, self._settings, self.sightings)
+        groups = groups_in(seen)
+        for group in groups:
+            for member in group.staying:
+                node = group.nodes.get(member.name)
+                if node is not None and VPSIE_NODES.key(member) == key:
+                    candidate = Candidate(member, node, group, tuple(must_move(seen.pods_on(node.name))))
+                    return all_blockers(candidate, groups, seen, self._picture.of(view), self._further_checks)
+        return ()
 
     def _all_groups(self, seen: Seen) -> GroupsDecision:
         groups = groups_in(seen)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from plimsoll.decision import Action, Blocker, Converse, Decision, Delete, Note, Patch, Reason, Ref, Timing
+from plimsoll.kube.codec import builtins
 from plimsoll.kube.resources import NODES
 from plimsoll.kube.types import Condition, Node
 from plimsoll.nodegroups.blueprint import own_labels
@@ -159,15 +160,20 @@ def _joining(node: VPSieNode, group: NodeGroup | None, seen: Seen) -> NodeDecisi
 
 
 def _dressed(node: VPSieNode, there: Node, group: NodeGroup | None) -> list[Action]:
-    """The labels of the group, where the machine came without them."""
+    """The labels of the group, where the machine came without them; and its taints, until the node is ready: then they are people's."""
     if group is None:
         return []
     wanted = own_labels(group, node.spec.instance_type, node.name)
-    missing = {key: value for key, value in wanted.items() if there.labels.get(key) != value}
-    if not missing:
+    labels = {key: value for key, value in wanted.items() if there.labels.get(key) != value}
+    has = {(taint.key, taint.effect) for taint in there.spec.taints}
+    taints = [taint for taint in group.spec.taints if (taint.key, taint.effect) not in has]
+    body: dict[str, Any] = {"metadata": {"labels": labels}} if labels else {}
+    if taints and node.phase != "Ready":
+        body["spec"] = {"taints": [builtins(taint) for taint in (*there.spec.taints, *taints)]}
+    if not body:
         return []
     why = Reason("Labelling", f"node {there.name} belongs to group {group.name}")
-    return [Patch(Ref.to(NODES, there), {"metadata": {"labels": missing}}, why)]
+    return [Patch(Ref.to(NODES, there), body, why)]
 
 
 # ── afterwards ───────────────────────────────────────────────────────────────────────────────────────────────────────

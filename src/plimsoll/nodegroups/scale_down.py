@@ -78,6 +78,20 @@ def choose(
     return ScaleDown(tuple(going), tuple(staying))
 
 
+def all_blockers(
+    candidate: Candidate,
+    groups: Sequence[GroupSeen],
+    seen: Seen,
+    snapshot: Snapshot,
+    further_checks: tuple[Check, ...] = (),
+) -> tuple[Blocker, ...]:
+    """What every check says, also those that would not be asked any more."""
+    removals = {answer.node: answer for answer in _removals([candidate], groups, seen, snapshot)}
+    situation = Situation(seen, groups, removals=removals)
+    found = [check(candidate, situation) for check in (*BEFORE_CHOOSING, *further_checks, LAST)]
+    return tuple(blocker for blocker in (halt(seen), *found) if blocker is not None)
+
+
 def halt(seen: Seen) -> Blocker | None:
     """With so many nodes not ready, it is rather we who are cut off: nothing is removed then."""
     nodes = list(seen.view[NODES])

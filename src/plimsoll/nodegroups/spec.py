@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 from plimsoll.durations import parse_duration
 from plimsoll.nodegroups.types import NodeGroup
 
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")  # nodes carry both as labels
 DEFAULT_SCALE_DOWN_COOLDOWN = timedelta(minutes=10)
 DEFAULT_UNDERUTILIZATION = timedelta(minutes=10)
 
@@ -18,6 +20,12 @@ def invalid(group: NodeGroup) -> str | None:
         return f"minNodes is {spec.min_nodes}, above maxNodes {spec.max_nodes}; lower one or raise the other"
     if not spec.offering_ids:
         return "offeringIDs is empty; name at least one offering"
+    for field, text in (("datacenterID", spec.datacenter_id), *(("offeringIDs", one) for one in spec.offering_ids)):
+        if not _LABEL_VALUE.fullmatch(text):
+            return (
+                f'{field} has "{text}", which cannot be the value of a label: expected at most 63 letters, digits, -, _ and ., '
+                "with a letter or digit at both ends"
+            )
     for field, text in (
         ("scaleUpCooldown", spec.scale_up_cooldown),
         ("scaleDownCooldown", spec.scale_down_cooldown),
