@@ -7,7 +7,7 @@ from tests.cluster.sides import MERGE, Json, Side, same
 
 
 async def test_watching(both: tuple[Side, Side]) -> None:
-    await same(_watching, both)
+    await same(watching, both)
 
 
 def _told(events: list[Json]) -> list[list[str]]:
@@ -20,7 +20,7 @@ def _told(events: list[Json]) -> list[list[str]]:
     ]
 
 
-async def _watching(side: Side) -> None:
+async def watching(side: Side) -> None:
     maps = side.path("configmaps")
     _, listed = await side.ask("GET", maps)
     start = listed["metadata"]["resourceVersion"]
