@@ -26,6 +26,7 @@ from tools.controlplane.cluster import ControlPlane
 
 Json = dict[str, Any]
 POOL = "plimsoll.test/pool"
+_RECORDS = Path(__file__).with_name("recorded")
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
 STRATEGIC, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
 
@@ -210,6 +211,22 @@ async def same(scenario: Scenario, both: tuple[Side, Side]) -> None:
     assert real.account, "a scenario that writes nothing down shows nothing"
     differences = compared(embedded.account, real.account)
     assert not differences, "the embedded cluster answers otherwise than the real one:\n" + "\n".join(differences)
+    known = recorded(scenario)
+    if known is not None:
+        outdated = [
+            f"recorded: {one}\nreal:     {other}" for one, other in zip_longest(known, real.account) if one != other
+        ]
+        assert not outdated, f"{record_of(scenario)} is outdated; write it anew:\n" + "\n".join(outdated)
+
+
+def record_of(scenario: Scenario) -> Path:
+    """Where it stands what the real control plane has to tell of a scenario."""
+    return _RECORDS / f"{scenario.__name__}.json"
+
+
+def recorded(scenario: Scenario) -> list[Any] | None:
+    path = record_of(scenario)
+    return json.loads(path.read_text()) if path.exists() else None
 
 
 def compared(ours: list[Any], theirs: list[Any]) -> list[str]:

@@ -7,10 +7,10 @@ from tests.cluster.sides import APPLY, MERGE, Json, Side, same
 
 
 async def test_applying(both: tuple[Side, Side]) -> None:
-    await same(_applying, both)
+    await same(applying, both)
 
 
-async def _applying(side: Side) -> None:
+async def applying(side: Side) -> None:
     path = side.path("configmaps", "one")
     base: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}
 

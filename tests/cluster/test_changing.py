@@ -9,10 +9,10 @@ _OTHER_UID = "00000000-0000-4000-8000-000000000000"
 
 
 async def test_locks(both: tuple[Side, Side]) -> None:
-    await same(_locks, both)
+    await same(locks, both)
 
 
-async def _locks(side: Side) -> None:
+async def locks(side: Side) -> None:
     maps, path = side.path("configmaps"), side.path("configmaps", "one")
     _, first = await side.ask("POST", maps, config_map())
     _, second = await side.ask("PATCH", path, {"data": {"a": "2"}}, form=MERGE)
@@ -41,10 +41,10 @@ async def _locks(side: Side) -> None:
 
 
 async def test_json_patches(both: tuple[Side, Side]) -> None:
-    await same(_json_patches, both)
+    await same(json_patches, both)
 
 
-async def _json_patches(side: Side) -> None:
+async def json_patches(side: Side) -> None:
     path = side.path("configmaps", "one")
     await side.ask("POST", side.path("configmaps"), config_map())
 
@@ -77,10 +77,10 @@ async def _json_patches(side: Side) -> None:
 
 
 async def test_what_endpoints_may_change(both: tuple[Side, Side]) -> None:
-    await same(_endpoints, both)
+    await same(endpoints, both)
 
 
-async def _endpoints(side: Side) -> None:
+async def endpoints(side: Side) -> None:
     pods = side.path("pods")
     await side.ask("POST", pods, pod(side, "alone", schedulerName="nobody"))
     path = side.path("pods", "alone")
@@ -99,10 +99,10 @@ async def _endpoints(side: Side) -> None:
 
 
 async def test_generations(both: tuple[Side, Side]) -> None:
-    await same(_generations, both)
+    await same(generations, both)
 
 
-async def _generations(side: Side) -> None:
+async def generations(side: Side) -> None:
     path = side.path("deployments", "web", group=APPS)
     show = ("metadata.generation",)
     await side.tell(
@@ -117,10 +117,10 @@ async def _generations(side: Side) -> None:
 
 
 async def test_strategic_merge_patches(both: tuple[Side, Side]) -> None:
-    await same(_strategic, both)
+    await same(strategic_patches, both)
 
 
-async def _strategic(side: Side) -> None:
+async def strategic_patches(side: Side) -> None:
     path = side.path("deployments", "web", group=APPS)
     await side.ask("POST", side.path("deployments", group=APPS), deployment(side, replicas=0, paused=True))
 

@@ -17,10 +17,10 @@ _POD_FIELDS = (
 
 
 async def test_creating(both: tuple[Side, Side]) -> None:
-    await same(_creating, both)
+    await same(creating, both)
 
 
-async def _creating(side: Side) -> None:
+async def creating(side: Side) -> None:
     maps, deployments = side.path("configmaps"), side.path("deployments", group=APPS)
     made = await side.tell(
         "a new one", "POST", maps, config_map(), show=("data", "metadata.namespace", "kind", "apiVersion")

@@ -55,10 +55,10 @@ def _definition(side: Side) -> Json:
 
 
 async def test_custom_kinds(both: tuple[Side, Side]) -> None:
-    await same(_custom, both)
+    await same(custom_kinds, both)
 
 
-async def _custom(side: Side) -> None:
+async def custom_kinds(side: Side) -> None:
     definition = _definition(side)
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     group = definition["spec"]["group"]

@@ -9,10 +9,10 @@ _OTHER_UID = "00000000-0000-4000-8000-000000000000"
 
 
 async def test_deleting(both: tuple[Side, Side]) -> None:
-    await same(_deleting, both)
+    await same(deleting, both)
 
 
-async def _deleting(side: Side) -> None:
+async def deleting(side: Side) -> None:
     maps, path = side.path("configmaps"), side.path("configmaps", "one")
     _, made = await side.ask("POST", maps, config_map())
     metadata = made["metadata"]
@@ -46,10 +46,10 @@ async def _deleting(side: Side) -> None:
 
 
 async def test_pods_get_time_to_stop(both: tuple[Side, Side]) -> None:
-    await same(_grace, both)
+    await same(grace, both)
 
 
-async def _grace(side: Side) -> None:
+async def grace(side: Side) -> None:
     await side.add_nodes("1 cpu=4")
     pods = side.path("pods")
     await side.ask("POST", pods, pod(side, "waits", schedulerName="nobody"))
@@ -72,10 +72,10 @@ async def _grace(side: Side) -> None:
 
 
 async def test_what_is_owned_goes_with_its_owner(both: tuple[Side, Side]) -> None:
-    await same(_owners, both)
+    await same(owners, both)
 
 
-async def _owners(side: Side) -> None:
+async def owners(side: Side) -> None:
     maps = side.path("configmaps")
     _, owner = await side.ask("POST", maps, config_map("owner"))
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}

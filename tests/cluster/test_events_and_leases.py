@@ -8,10 +8,10 @@ _MOMENT = "2026-01-01T00:00:00.000000Z"
 
 
 async def test_events_and_leases(both: tuple[Side, Side]) -> None:
-    await same(_events_and_leases, both)
+    await same(events_and_leases, both)
 
 
-async def _events_and_leases(side: Side) -> None:
+async def events_and_leases(side: Side) -> None:
     event = {
         "metadata": {"name": "it-happened"},
         "eventTime": _MOMENT,

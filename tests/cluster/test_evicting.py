@@ -10,10 +10,10 @@ _STATUS = ("status.disruptionsAllowed", "status.currentHealthy", "status.desired
 
 
 async def test_evicting(both: tuple[Side, Side]) -> None:
-    await same(_evicting, both)
+    await same(evicting, both)
 
 
-async def _evicting(side: Side) -> None:
+async def evicting(side: Side) -> None:
     await side.add_nodes("2 cpu=4")
     await side.ask("POST", side.path("deployments", group=APPS), deployment(side, replicas=3))
     budgets = side.path("poddisruptionbudgets", group=POLICY)
@@ -55,10 +55,10 @@ async def _evicting(side: Side) -> None:
 
 
 async def test_unready_pods(both: tuple[Side, Side]) -> None:
-    await same(_unready, both)
+    await same(unready, both)
 
 
-async def _unready(side: Side) -> None:
+async def unready(side: Side) -> None:
     await side.add_nodes("2 cpu=4")
     budgets = side.path("poddisruptionbudgets", group=POLICY)
     ill = {"controlplane.test/ready": "false"}
@@ -94,10 +94,10 @@ async def _names(side: Side) -> list[str]:
 
 
 async def test_scaling(both: tuple[Side, Side]) -> None:
-    await same(_scaling, both)
+    await same(scaling, both)
 
 
-async def _scaling(side: Side) -> None:
+async def scaling(side: Side) -> None:
     path = side.path("deployments", "web", group=APPS)
     await side.ask("POST", side.path("deployments", group=APPS), deployment(side, replicas=2, paused=True))
     show = ("kind", "apiVersion", "spec", "status.selector", "metadata.name")

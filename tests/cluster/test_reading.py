@@ -7,10 +7,10 @@ from tests.cluster.sides import Side, same
 
 
 async def test_reading(both: tuple[Side, Side]) -> None:
-    await same(_reading, both)
+    await same(reading, both)
 
 
-async def _reading(side: Side) -> None:
+async def reading(side: Side) -> None:
     maps = side.path("configmaps")
     await side.tell("missing", "GET", side.path("configmaps", "nobody"))
     await side.tell("missing of a group", "GET", side.path("deployments", "nobody", group="apps/v1"))

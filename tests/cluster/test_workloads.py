@@ -29,10 +29,10 @@ async def _pods(side: Side, selector: str = "app=web") -> list[Json]:
 
 
 async def test_deployments(both: tuple[Side, Side]) -> None:
-    await same(_deployments, both)
+    await same(deployments, both)
 
 
-async def _deployments(side: Side) -> None:
+async def deployments(side: Side) -> None:
     nodes = await side.add_nodes("3 cpu=8")
     path = side.path("deployments", "web", group=APPS)
     await side.ask("POST", side.path("deployments", group=APPS), deployment(side, replicas=6))
@@ -77,10 +77,10 @@ async def _deployments(side: Side) -> None:
 
 
 async def test_stateful_sets_and_daemons(both: tuple[Side, Side]) -> None:
-    await same(_stateful, both)
+    await same(stateful_sets_and_daemons, both)
 
 
-async def _stateful(side: Side) -> None:
+async def stateful_sets_and_daemons(side: Side) -> None:
     nodes = await side.add_nodes("3 cpu=8")
     labels = {"app": "db"}
     template = {"metadata": {"labels": labels}, "spec": pod_spec(side, terminationGracePeriodSeconds=0)}
@@ -125,10 +125,10 @@ async def _stateful(side: Side) -> None:
 
 
 async def test_nodes(both: tuple[Side, Side]) -> None:
-    await same(_nodes, both)
+    await same(nodes, both)
 
 
-async def _nodes(side: Side) -> None:
+async def nodes(side: Side) -> None:
     node, beside = await side.add_nodes("2 cpu=2")
     # A node that stays well: where none does, nobody is sent away. It takes no pods.
     await side.until(f"/api/v1/nodes/{beside}", lambda one: not one["spec"].get("taints"), "a node without taints")

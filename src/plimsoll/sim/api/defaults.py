@@ -52,8 +52,6 @@ def pod_spec(spec: Mapping[str, Any]) -> Json:
     for field in ("containers", "initContainers"):
         if isinstance(filled.get(field), list):
             filled[field] = [_container(one) for one in filled[field]]
-    if isinstance(filled.get("topologySpreadConstraints"), list) is False:
-        filled.pop("topologySpreadConstraints", None)
     return filled
 
 

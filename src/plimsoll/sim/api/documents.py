@@ -42,6 +42,18 @@ def copied(value: Any) -> Any:
     return value
 
 
+def without_nulls(value: Any) -> Any:
+    """Without fields that are null, which Kubernetes reads as absent; the very same value where there are none."""
+    if isinstance(value, dict):
+        kept = {field: without_nulls(inner) for field, inner in value.items() if inner is not None}
+        same = len(kept) == len(value) and all(kept[field] is inner for field, inner in value.items())
+        return value if same else kept
+    if isinstance(value, list):
+        entries = [without_nulls(inner) for inner in value]
+        return value if all(one is other for one, other in zip(entries, value, strict=True)) else entries
+    return value
+
+
 def name_of(obj: Mapping[str, Any]) -> str:
     name: str = obj["metadata"]["name"]
     return name

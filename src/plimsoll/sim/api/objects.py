@@ -11,7 +11,7 @@ from plimsoll.sim.api import kinds
 from plimsoll.sim.api.admission import Admission, Ask
 from plimsoll.sim.api.applying import after_update, applied
 from plimsoll.sim.api.catalogue import Catalogue, established
-from plimsoll.sim.api.documents import Json, at, conditions_with, name_of, namespace_of, terminating
+from plimsoll.sim.api.documents import Json, at, conditions_with, name_of, namespace_of, terminating, without_nulls
 from plimsoll.sim.api.event_forms import stored_form
 from plimsoll.sim.api.eviction import evict
 from plimsoll.sim.api.kinds import Kind
@@ -44,7 +44,7 @@ class Objects:
     # ── create ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def create(self, kind: Kind, namespace: str, body: Mapping[str, Any], *, dry_run: bool = False) -> Json:
-        sent = stored_form(kind, dict(body))
+        sent = stored_form(kind, without_nulls(dict(body)))
         generated = isinstance(sent.get("metadata"), dict) and not sent["metadata"].get("name")
         stored = kinds.CORE_EVENTS if kind == kinds.EVENTS else kind
         obj = self.writer.prepared(stored, namespace, sent)
@@ -73,7 +73,7 @@ class Objects:
             raise bad_request("the body of the request is no object")
 
         def wanted(before: Json) -> Json:
-            return scaled(before, body) if subresource == "scale" else stored_form(kind, body)
+            return scaled(before, body) if subresource == "scale" else stored_form(kind, without_nulls(body))
 
         return await self._change(
             kind, namespace, name, wanted, subresource, manager=manager, patched=False, dry_run=dry_run

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import structlog
 import yaml
 
 from plimsoll.sim.agenda import Agenda
@@ -32,6 +33,8 @@ from plimsoll.sim.api.status import (
 from plimsoll.sim.api.storage import HISTORY, Storage
 from plimsoll.sim.api.tables import table
 from plimsoll.sim.api.watching import Watch
+
+log = structlog.get_logger()
 
 _BOOKMARK_SECONDS = 60.0
 # How long a watch lasts that does not say so itself.
@@ -83,6 +86,11 @@ class ApiServer:
             return await self._answer(request)
         except Refused as refusal:
             return Answer(refusal.code, refusal.body(), retry_after_seconds=refusal.retry_after_seconds)
+        except (TypeError, AttributeError, KeyError, IndexError, ValueError, msgspec.ValidationError) as error:
+            # A body of a shape that nobody foresaw. Nothing has been stored: that is the last thing that a write does.
+            log.info("a request that makes no sense", path=request.path, exc_info=error)
+            unread = bad_request(f"the object provided is unrecognized: {error}")
+            return Answer(unread.code, unread.body())
 
     def send_bookmarks(self) -> None:
         self._watches = {watch: None for watch in self._watches if watch.open}

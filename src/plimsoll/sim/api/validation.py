@@ -8,10 +8,15 @@ from typing import Any
 
 import msgspec
 
+from plimsoll.kube import types
+from plimsoll.kube.budgets import PodDisruptionBudget
+from plimsoll.kube.codec import convert
 from plimsoll.kube.quantity import parse_quantity
+from plimsoll.kube.records import ConfigMap, Lease
 from plimsoll.kube.selectors import selects
+from plimsoll.kube.types import KubeObject
 from plimsoll.sim.api import kinds
-from plimsoll.sim.api.documents import Json, at, labels_of, without
+from plimsoll.sim.api.documents import Json, at, labels_of, without, without_nulls
 from plimsoll.sim.api.kinds import Kind
 from plimsoll.sim.api.selecting import selector_of
 from plimsoll.sim.api.status import Fault, forbidden, invalid_value, not_supported, required
@@ -80,25 +85,36 @@ def _metadata_faults(kind: Kind, obj: Json, before: Json | None) -> Iterator[Fau
 
 def type_fault(kind: Kind, obj: Mapping[str, Any]) -> str | None:
     """What cannot even be read as an object of its kind; the server answers 400 to that."""
+    what = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict):
-        return f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: metadata is no object'
+        return f"{what}: metadata is no object"
+    for field in ("name", "namespace", "generateName", "uid", "resourceVersion"):
+        if not isinstance(metadata.get(field, ""), str):
+            return f"{what}: json: cannot unmarshal into Go struct field ObjectMeta.metadata.{field} of type string"
     for field in ("labels", "annotations"):
-        entries = metadata.get(field)
-        if entries is not None and (
-            not isinstance(entries, dict) or any(not isinstance(value, str) for value in entries.values())
-        ):
-            return (
-                f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: json: cannot unmarshal '
-                f"into Go struct field ObjectMeta.metadata.{field} of type string"
-            )
-    replicas = at(obj, "spec", "replicas")
-    if not kind.custom and replicas is not None and (not isinstance(replicas, int) or isinstance(replicas, bool)):
-        return (
-            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: json: cannot unmarshal '
-            f"{msgspec.json.encode(replicas).decode()} into Go struct field {kind.kind}Spec.spec.replicas of type int32"
-        )
+        entries = metadata.get(field) or {}
+        if not isinstance(entries, dict) or any(not isinstance(value, str) for value in entries.values()):
+            return f"{what}: json: cannot unmarshal into Go struct field ObjectMeta.metadata.{field} of type string"
+    try:
+        convert(without_nulls(obj), _READ_AS.get(kind.storage_key, KubeObject))
+    except (msgspec.ValidationError, ValueError) as error:
+        return f"{what}: {error}"
     return None
+
+
+# The fields that someone here reads must be what they are said to be; the rest is kept as it comes.
+_READ_AS: Mapping[tuple[str, str], type[KubeObject]] = {
+    kinds.PODS.storage_key: types.Pod,
+    kinds.NODES.storage_key: types.Node,
+    kinds.DEPLOYMENTS.storage_key: types.Deployment,
+    kinds.REPLICASETS.storage_key: types.ReplicaSet,
+    kinds.STATEFULSETS.storage_key: types.StatefulSet,
+    kinds.DAEMONSETS.storage_key: types.DaemonSet,
+    kinds.BUDGETS.storage_key: PodDisruptionBudget,
+    kinds.LEASES.storage_key: Lease,
+    kinds.CONFIGMAPS.storage_key: ConfigMap,
+}
 
 
 def _pod_faults(obj: Json, before: Json | None) -> list[Fault]:

@@ -10,6 +10,7 @@ from plimsoll.sim.api.documents import (
     Json,
     annotations_of,
     at,
+    condition,
     conditions_with,
     controller_of,
     labels_of,
@@ -254,11 +255,10 @@ class DeploymentController:
         shown = {**deployment, "status": {**status, "conditions": at(deployment, "status", "conditions", default=[])}}
         for kind, (reason, message, holds) in known.items():
             changed = {"type": kind, "status": str(holds), "reason": reason, "message": message}
-            conditions = conditions_with(shown, changed, now)
-            for one in conditions:
-                if isinstance(one, dict) and one["type"] == kind:
-                    one.setdefault("lastUpdateTime", now)
-            shown = {**shown, "status": {**status, "conditions": conditions}}
+            before = condition(shown, kind)
+            same = before is not None and (before["status"], before["reason"]) == (changed["status"], reason)
+            changed["lastUpdateTime"] = before["lastUpdateTime"] if before is not None and same else now
+            shown = {**shown, "status": {**status, "conditions": conditions_with(shown, changed, now)}}
         context.put_status(DEPLOYMENTS, deployment, shown["status"])
 
 

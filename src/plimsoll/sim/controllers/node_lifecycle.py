@@ -19,6 +19,8 @@ _SOURCE = "node-controller"
 class NodeLifecycleController:
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._well: set[str] = set()
+        self._unwell: dict[str, None] = {}  # nodes that say that they are not ready, or say nothing
         context.on_change(NODES, self._node_changed)
         context.on_change(PODS, self._pod_changed)
 
@@ -28,10 +30,19 @@ class NodeLifecycleController:
             if same and _readiness(change.before) == _readiness(change.object):
                 return
         self._context.work.add(self.reconcile, key_of(change.object))
-        if change.before is None or _readiness(change.before) != _readiness(change.object):
-            for node in self._context.storage.collection(NODES).all():
-                if _readiness(node) in ("False", "Unknown"):
-                    self._context.work.add(self.reconcile, key_of(node))
+        were_well = bool(self._well)
+        self._note(name_of(change.object), None if change.type == "DELETED" else _readiness(change.object))
+        if bool(self._well) is not were_well:
+            for name in self._unwell:
+                self._context.work.add(self.reconcile, ("", name))
+
+    def _note(self, name: str, readiness: str | None) -> None:
+        self._well.discard(name)
+        self._unwell.pop(name, None)
+        if readiness == "True":
+            self._well.add(name)
+        elif readiness is not None:
+            self._unwell[name] = None
 
     def _pod_changed(self, change: Change) -> None:
         """A pod that is bound to a node that is not there, or no longer takes it."""
@@ -69,17 +80,14 @@ class NodeLifecycleController:
         if ready != "True":
             key = UNREACHABLE if ready == "Unknown" else NOT_READY
             wanted = [(key, "NoSchedule")]
-            if ready is not None and self._some_are_well():
+            # Where no node at all is ready, the fault is more likely to be in what reports it: nobody is sent away.
+            if ready is not None and self._well:
                 wanted.append((key, "NoExecute"))
         if at(node, "spec", "unschedulable", default=False):
             wanted.append((UNSCHEDULABLE, "NoSchedule"))
         known = {(taint["key"], taint["effect"]): taint for taint in before}
         fresh = self._context.stamp()
         return kept + [known.get(one) or {"key": one[0], "effect": one[1], "timeAdded": fresh} for one in wanted]
-
-    def _some_are_well(self) -> bool:
-        """Where no node at all is ready, the fault is more likely to be in what reports it: nobody is sent away."""
-        return any(_readiness(node) == "True" for node in self._context.storage.collection(NODES).all())
 
     def _evict_by_taint(self, pod: Json, taints: list[Taint], key: Key) -> None:
         if terminating(pod):
