@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from plimsoll.allocation.migration import Migration, compare
-from plimsoll.cli.allocation.cluster import cluster_options, nodes_and_containers, run_on_cluster
+from plimsoll.cli.allocation.cluster import nodes_and_containers, run_on_cluster
+from plimsoll.cli.connecting import cluster_options
 from plimsoll.config import Config
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import KubeError

@@ -16,7 +16,8 @@ from plimsoll.allocation.places import WEKA_CONTAINERS
 from plimsoll.allocation.plan import Given
 from plimsoll.allocation.protocol import step
 from plimsoll.allocation.tenure import Ended, Opening, State, Task
-from plimsoll.cli.allocation.cluster import cluster_options, run_on_cluster
+from plimsoll.cli.allocation.cluster import run_on_cluster
+from plimsoll.cli.connecting import cluster_options
 from plimsoll.clock import RealClock
 from plimsoll.config import Config
 from plimsoll.conversation import Answer, Write, converse

@@ -12,7 +12,8 @@ from rich.table import Table
 
 from plimsoll.allocation.overview import NodeOverview, overview
 from plimsoll.allocation.places import nodes_of
-from plimsoll.cli.allocation.cluster import cluster_options, nodes_and_containers, run_on_cluster
+from plimsoll.cli.allocation.cluster import nodes_and_containers, run_on_cluster
+from plimsoll.cli.connecting import cluster_options
 from plimsoll.config import Config
 from plimsoll.kube.client import Client
 
