@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
+from plimsoll.allocation.containers import WekaContainer
 from plimsoll.allocation.migration import Migration, compare
 from plimsoll.cli.allocation.cluster import nodes_and_containers, run_on_cluster
 from plimsoll.cli.connecting import cluster_options
 from plimsoll.config import Config
 from plimsoll.kube.client import Client
-from plimsoll.kube.errors import KubeError
+from plimsoll.kube.errors import Conflict, KubeError
 from plimsoll.kube.resources import NODES
+
+_ATTEMPTS = 5
 
 
 @click.command(
@@ -32,22 +36,16 @@ def migrate(*, dry_run: bool, node: str | None, **options: Any) -> None:
     some differ, and were kept.
     """
 
-    async def run(client: Client, _: Config) -> tuple[list[Migration], list[str]]:
+    async def run(client: Client, _: Config) -> tuple[list[Migration], dict[str, str]]:
         nodes, containers = await nodes_and_containers(client)
         chosen = [one for name, one in sorted(nodes.items()) if node in (None, name)]
         found = [migration for one in chosen if (migration := compare(one, containers)) is not None]
-        failed = []
+        failed: dict[str, str] = {}
         for migration in found if not dry_run else ():
-            target = nodes[migration.node]
-            if not migration.removable:
-                continue
             try:
-                await client.patch(
-                    NODES, "", target.name, migration.patch, uid=target.uid,
-                    resource_version=target.metadata.resource_version,
-                )  # fmt: skip
+                await _remove(client, migration.node, containers)
             except KubeError as error:
-                failed.append(f"{target.name}: nothing was removed: {error}")
+                failed[migration.node] = str(error)
         return found, failed
 
     found, failed = run_on_cluster(run, options)
@@ -59,11 +57,28 @@ def migrate(*, dry_run: bool, node: str | None, **options: Any) -> None:
             click.echo(f"  {claim.annotation} {claim.what} of {claim.owner}: {claim.verdict}{detail}")
         for sentence in migration.unreadable:
             click.echo(f"  {sentence}")
-        verb = "would be removed" if dry_run else "removed"
+        verb = "would be removed" if dry_run else "not removed" if migration.node in failed else "removed"
         click.echo(f"  {verb}: {', '.join(migration.removable) or 'nothing'}")
         kept = kept or bool(migration.unreadable) or any(claim.verdict == "differs" for claim in migration.claims)
-    for sentence in failed:
-        click.echo(sentence, err=True)
+    for name, why in failed.items():
+        click.echo(f"{name}: nothing was removed: {why}", err=True)
     click.echo(f"{len(found)} nodes have claims of the former scheme")
     if failed or kept:
         raise SystemExit(1)
+
+
+async def _remove(client: Client, name: str, containers: Sequence[WekaContainer]) -> None:
+    """Kubelets write their nodes all the time: where one came in between, the node is compared anew."""
+    for attempt in range(_ATTEMPTS):
+        node = await client.get(NODES, "", name)
+        migration = compare(node, containers)
+        if migration is None or not migration.removable:
+            return
+        try:
+            version = node.metadata.resource_version
+            await client.patch(NODES, "", name, migration.patch, uid=node.uid, resource_version=version)
+        except Conflict:
+            if attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            return
