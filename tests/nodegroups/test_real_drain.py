@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from datetime import timedelta
 
+import pytest
+
 from plimsoll.kube.resources import BUDGETS, NODES, PODS
 from plimsoll.nodegroups.writes import LEAVING
 from tests.clocks import PushedClock
@@ -59,6 +61,7 @@ async def test_a_pod_that_binds_during_the_drain_keeps_the_node(control_plane: C
         await stage.client.delete(PODS, stage.namespace, "late", uid=late.uid, grace_seconds=0)
 
 
+@pytest.mark.soak  # a dozen operators one after the other: minutes on a busy machine
 async def test_another_leader_goes_on_in_every_phase(control_plane: ControlPlane, stage: Stage) -> None:
     """The operator is stopped again and again while nodes come and go; what one began another ends."""
     await stage.group(minNodes=1, maxNodes=4, scaleDownPolicy=QUICK)
