@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
+
+import pytest
 
 from plimsoll.kube.resources import BUDGETS, NODES, PODS
 from plimsoll.nodegroups.writes import LEAVING
+from tests.clocks import PushedClock
 from tests.eventually import eventually
 from tests.nodegroups.live import Stage, config, operating
 from tools.controlplane.cluster import ControlPlane
@@ -36,8 +40,10 @@ async def test_a_budget_lets_pods_go_one_by_one(control_plane: ControlPlane, sta
 
 
 async def test_a_pod_that_binds_during_the_drain_keeps_the_node(control_plane: ControlPlane, stage: Stage) -> None:
+    """The scheduler's time to see the taint is over when the test says so: by then the pod is there for certain."""
     await stage.group(maxNodes=2, desiredNodes=1, scaleDownPolicy=QUICK)
-    async with operating(control_plane, config(stage.namespace)):
+    clock = PushedClock()
+    async with operating(control_plane, config(stage.namespace), clock=clock, taint_wait=timedelta(hours=1)):
         await stage.settled(1)
         await stage.change(desiredNodes=0)
         node = await eventually(lambda: _tainted(stage), "the taint")
@@ -46,6 +52,7 @@ async def test_a_pod_that_binds_during_the_drain_keeps_the_node(control_plane: C
             "spec": {"nodeName": node.name, "containers": [{"name": "main", "image": "example.org/none"}]},
         }
         await stage.client.create(PODS, stage.namespace, pod)
+        clock.wall_offset = timedelta(hours=2)
         await eventually(lambda: _untainted(stage, node.name), "the taint is taken away again")
         assert "no controller" in (await stage.event("ScaleDownBlocked")).note
         late = await stage.client.get(PODS, stage.namespace, "late")
@@ -54,6 +61,7 @@ async def test_a_pod_that_binds_during_the_drain_keeps_the_node(control_plane: C
         await stage.client.delete(PODS, stage.namespace, "late", uid=late.uid, grace_seconds=0)
 
 
+@pytest.mark.soak  # a dozen operators one after the other: minutes on a busy machine
 async def test_another_leader_goes_on_in_every_phase(control_plane: ControlPlane, stage: Stage) -> None:
     """The operator is stopped again and again while nodes come and go; what one began another ends."""
     await stage.group(minNodes=1, maxNodes=4, scaleDownPolicy=QUICK)
