@@ -6,23 +6,17 @@ from datetime import datetime
 
 from plimsoll.decision import Reason
 from plimsoll.explain.answers import Moving, NodeAnswer, Usage
-from plimsoll.kube.resources import BY_NODE, CLAIMS, NAMESPACES, NODES, PODS, VOLUMES, Key
+from plimsoll.kube.resources import BY_NODE, NODES, PODS, Key
 from plimsoll.kube.store import View
 from plimsoll.kube.types import Node, Pod
 from plimsoll.placement.classes import ClassRules
 from plimsoll.placement.leaving import leaving
+from plimsoll.scheduling.picture import Picture
 from plimsoll.scheduling.removable import removable
 from plimsoll.scheduling.requests import allocatable, effective_requests, written
-from plimsoll.scheduling.snapshot import Snapshot
 
 ZONE = "topology.kubernetes.io/zone"
 _SHOWN_FIRST = ("cpu", "memory", "pods")
-
-
-def snapshot_of(view: View) -> Snapshot:
-    return Snapshot.build(
-        view[NODES], view[PODS], namespaces=view[NAMESPACES], claims=view[CLAIMS], volumes=view[VOLUMES]
-    )
 
 
 def explain_node(key: Key, view: View, now: datetime, rules: ClassRules) -> NodeAnswer:
@@ -31,7 +25,7 @@ def explain_node(key: Key, view: View, now: datetime, rules: ClassRules) -> Node
     if node is None:
         raise LookupError(f"there is no node {key.name}")
     pods = {pod.uid: pod for pod in view[PODS].by(BY_NODE, node.name) if not pod.finished}
-    (removal,) = removable(snapshot_of(view), [node.name])
+    (removal,) = removable(Picture().of(view), [node.name])
     plan = removal.plan
     return NodeAnswer(
         kind="Node",

@@ -6,7 +6,6 @@ from datetime import datetime
 
 from plimsoll.decision import Reason
 from plimsoll.explain.answers import NodesSaying, PodAnswer
-from plimsoll.explain.nodes import snapshot_of
 from plimsoll.kube.resources import NODES, PODS, Key
 from plimsoll.kube.store import View
 from plimsoll.kube.types import Pod
@@ -15,6 +14,7 @@ from plimsoll.placement.counting import class_of
 from plimsoll.placement.workload import key_of, workload_of
 from plimsoll.scheduling.fits import fits
 from plimsoll.scheduling.model import Refusal
+from plimsoll.scheduling.picture import Picture
 
 # Each node costs a few milliseconds; of a large cluster, so many are asked.
 MOST_NODES_ASKED = 500
@@ -56,7 +56,7 @@ def _reason(pod: Pod, *, waiting: bool, fits_on: int, nodes: int) -> Reason:
 
 
 def _asked(pod: Pod, view: View) -> tuple[tuple[str, ...], tuple[NodesSaying, ...]]:
-    snapshot = snapshot_of(view)
+    snapshot = Picture().of(view)
     names = sorted(node.name for node in view[NODES])[:MOST_NODES_ASKED]
     open_nodes: list[str] = []
     saying: dict[str, list[tuple[str, Refusal]]] = {}

@@ -35,7 +35,6 @@ from plimsoll.nodegroups.drain import CHOSEN, leave
 from plimsoll.nodegroups.growth import Growth, grow
 from plimsoll.nodegroups.pending import waiting_pods
 from plimsoll.nodegroups.phases import NodeDecision, live
-from plimsoll.nodegroups.picture import Picture
 from plimsoll.nodegroups.report import Verdict
 from plimsoll.nodegroups.scale_down import ScaleDown, Stays, all_blockers, choose
 from plimsoll.nodegroups.scale_up import ScaleUp, daemon_pods
@@ -56,6 +55,7 @@ from plimsoll.nodegroups.types import (
 from plimsoll.nodegroups.usage import Measured
 from plimsoll.nodegroups.utilisation import LowSince
 from plimsoll.nodegroups.writes import conditions_with, group_status, leaving_taint, node_status, stamp, untaint
+from plimsoll.scheduling.picture import Picture
 
 CLUSTER = Key("NodeGroups", "", "all")
 

@@ -33,7 +33,9 @@ def step(order: Order, reply: Reply) -> tuple[Order, Request]:
     match order.step, reply:
         case "start", Opened():
             if order.node.phase != "Pending":
-                return _ask(order)
+                # Asked for before, by whomever: a provider whose lists lag behind should look before it orders another.
+                again = replace(order.request, last_asked_at=order.node.status.created_at)
+                return _ask(replace(order, request=again))
             why = Reason("Provisioning", f"a machine of offering {order.request.offering} is ordered")
             fields = {"phase": "Provisioning", "createdAt": stamp(reply.moment.now)}
             return replace(order, step="announced"), Together((node_status(order.node, fields, why),))

@@ -207,5 +207,7 @@ def _node(node: VPSieNode) -> Iterable[str]:
 BY_GROUP = Index("group", _group)  # namespace/name
 BY_NODE_NAME = Index("node name", _node)
 
-NODE_GROUPS = Resource(GROUP, "v1alpha1", "nodegroups", "NodeGroup", NodeGroup)
-VPSIE_NODES = Resource(GROUP, "v1alpha1", "vpsienodes", "VPSieNode", VPSieNode, indexes=(BY_GROUP, BY_NODE_NAME))
+NODE_GROUPS = Resource(GROUP, "v1alpha1", "nodegroups", "NodeGroup", NodeGroup, may_be_absent=True)
+VPSIE_NODES = Resource(
+    GROUP, "v1alpha1", "vpsienodes", "VPSieNode", VPSieNode, indexes=(BY_GROUP, BY_NODE_NAME), may_be_absent=True
+)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from msgspec.structs import replace
 
 from plimsoll.decision import Blocker
-from plimsoll.kube.resources import CLAIMS, NAMESPACES, NODES, PODS, VOLUMES, Resource
-from plimsoll.kube.store import Name, Store, View
-from plimsoll.kube.types import Affinity, KubeObject, Metadata, Node, NodeAffinity, NodeSelector, Pod, PodSpec
+from plimsoll.kube.resources import NODES
+from plimsoll.kube.store import Name, View
+from plimsoll.kube.types import Affinity, Metadata, Node, NodeAffinity, NodeSelector, Pod, PodSpec
 from plimsoll.placement.classes import ClassRules, terms_with_class
 from plimsoll.placement.distribution import CapacityClass
 from plimsoll.placement.guards import Move
@@ -19,9 +18,7 @@ from plimsoll.placement.promises import Promises
 from plimsoll.placement.seen import Seen
 from plimsoll.scheduling.model import EXISTING
 from plimsoll.scheduling.pack import pack
-from plimsoll.scheduling.snapshot import Change, Snapshot
-
-SEEN_FOR_ROOM: tuple[Resource[Any], ...] = (NODES, PODS, NAMESPACES, CLAIMS, VOLUMES)
+from plimsoll.scheduling.picture import Picture
 
 
 class Rooms:
@@ -32,9 +29,8 @@ class Rooms:
     """
 
     def __init__(self) -> None:
-        self._snapshot = Snapshot.build((), (), claims=(), volumes=())
-        self._held: dict[Resource[Any], dict[Name, KubeObject]] = {resource: {} for resource in SEEN_FOR_ROOM}
-        self._as_of: dict[Resource[Any], tuple[Store[Any], str]] = {}
+        self._picture = Picture()
+        self._snapshot = self._picture.snapshot
         self._waiting: dict[Name, Pod] = {}  # pods that have no node yet, and will take theirs before ours comes
         self._shunned: set[str] = set()  # nodes that nothing should be moved to
         self._promises = Promises()
@@ -74,22 +70,7 @@ class Rooms:
         self._promises.make(seen.key, stand_ins, seen.now)
 
     def _follow(self, view: View) -> None:
-        changes: list[Change] = []
-        for resource, held in self._held.items():
-            store = view[resource]
-            as_of = (store, store.resource_version)
-            if store.resource_version and self._as_of.get(resource) == as_of:
-                continue  # nothing has changed there since the last question
-            self._as_of[resource] = as_of
-            for obj in store:
-                name = (obj.metadata.namespace, obj.metadata.name)
-                before = held.get(name)
-                if before is not obj:
-                    held[name] = obj
-                    changes.append(Change(before, obj))
-            if len(held) > len(store):
-                changes += [Change(held.pop(name), None) for name in held.keys() - store.names()]
-        for change in changes:
+        for change in self._picture.follow(view):
             match change.after if change.after is not None else change.before:
                 case Pod() as pod:
                     self._waiting.pop((pod.namespace, pod.name), None)
@@ -99,7 +80,6 @@ class Rooms:
                     self._shunned.discard(node.name)
                     if change.after is not None and receives_nobody(node):
                         self._shunned.add(node.name)
-        self._snapshot.apply(changes)
 
 
 def _waits(pod: Pod) -> bool:
