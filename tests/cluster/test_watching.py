@@ -1,4 +1,4 @@
-"""Watches: from a revision on, from now, with selectors, with a list in front; and from too long ago."""
+"""Watches: from a revision on, from now, with selectors, with a list in front."""
 
 from __future__ import annotations
 
@@ -59,10 +59,3 @@ async def watching(side: Side) -> None:
     side.note("ends with a mark", events[-1]["object"]["metadata"].get("annotations"))
     wrong = await side.events(maps, {"sendInitialEvents": "true"}, until=lambda _: True)
     side.note("a list as a watch must say how old", wrong[0]["type"])
-    ancient = await side.events(maps, {"resourceVersion": "1"}, until=bool)
-    # Whether the refusal is the answer, or the first event of one, is left to the server; a client takes both.
-    told = ancient[0]["object"]
-    side.note(
-        "from too long ago",
-        [told.get("code"), told.get("reason")] if told.get("kind") == "Status" else ancient[0]["type"],
-    )

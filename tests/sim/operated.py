@@ -13,6 +13,7 @@ import msgspec
 from plimsoll.assembly import controllers, placement_settings
 from plimsoll.config import Config, Controllers, LeaderElection, Placement, WorkloadTiming
 from plimsoll.config import Operator as OperatorConfig
+from plimsoll.config import Webhook as WebhookConfig
 from plimsoll.exit_codes import ExitCode
 from plimsoll.metrics import Metrics
 from plimsoll.operator import Operator
@@ -51,6 +52,7 @@ def settings(**placement: Any) -> Config:
         operator=OperatorConfig(namespace=HOME, audit_log="", leader_election=LeaderElection(enabled=False)),
         controllers=Controllers(enabled=("placement", "deletion-cost"), workload_timing=timing),
         placement=Placement(max_migrations=1000, max_migrations_per_cluster=1000, **placement),
+        webhook=WebhookConfig(mode="service"),
     )
 
 
