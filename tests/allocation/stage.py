@@ -154,6 +154,11 @@ class Stage:
         self.nodes.append(name)
         return name
 
+    async def storage_annotations(self, node: str) -> dict[str, str]:
+        """A node's annotations of the storage system: Kubernetes' own controllers write others whenever they like."""
+        annotations = (await self.direct.get(f"/api/v1/nodes/{node}"))["metadata"]["annotations"]
+        return {key: value for key, value in annotations.items() if key.startswith("weka.io/")}
+
     async def annotate_node(self, node: str, changed: Mapping[str, str | None]) -> None:
         await self.direct.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": dict(changed)}})
 

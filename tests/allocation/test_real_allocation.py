@@ -49,7 +49,7 @@ async def test_a_hundred_containers_on_one_node_cost_two_and_a_half_calls_each(s
 async def test_the_specifications_own_verification(stage: Stage, control_plane: ControlPlane) -> None:
     """Allocations are in the status, as `kubectl` shows them, and the node's annotations are as they were."""
     node = await stage.node("S1")
-    before = (await stage.direct.get(f"/api/v1/nodes/{node}"))["metadata"]["annotations"]
+    before = await stage.storage_annotations(node)
     async with stage.operator():
         made = await stage.container("backend-0", node=node, drives=1)
         await stage.all_served(["backend-0"])
@@ -64,11 +64,11 @@ async def test_the_specifications_own_verification(stage: Stage, control_plane: 
     now = await stage.get("backend-0")
     assert now["spec"] == made["spec"], "fields that we do not know pass unharmed"
     assert "finalizers" not in now["metadata"]
-    assert (await stage.direct.get(f"/api/v1/nodes/{node}"))["metadata"]["annotations"] == before
+    assert await stage.storage_annotations(node) == before
     shown = await kubectl("get", "node", node, "-o", "jsonpath={.metadata.annotations}")
     assert "claims" not in shown
     await kubectl("-n", stage.namespace, "delete", "wekacontainer", "backend-0")
-    assert (await stage.direct.get(f"/api/v1/nodes/{node}"))["metadata"]["annotations"] == before
+    assert await stage.storage_annotations(node) == before
 
 
 async def test_read_only_writes_nothing_and_asks_nothing(stage: Stage) -> None:

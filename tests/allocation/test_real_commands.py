@@ -49,27 +49,22 @@ async def test_migrate(stage: Stage, control_plane: ControlPlane) -> None:
     owner = f"cluster:{stage.namespace}:a"
     claims = {"S1": owner, "S2": owner}
     await stage.annotate_node(node, {DRIVE_CLAIMS: json.dumps(claims), PORT_CLAIMS: json.dumps({"35000,100": owner})})
-    before = await shown_annotations(stage, node)
+    before = await stage.storage_annotations(node)
 
     told = await command(stage, control_plane, "migrate", "--node", node)
     assert told.exit_code == 1, "something differs"
     assert f"{DRIVE_CLAIMS} S2 of {stage.namespace}/a: differs" in told.output
     assert f"would be removed: {PORT_CLAIMS}" in told.output
-    assert await shown_annotations(stage, node) == before
+    assert await stage.storage_annotations(node) == before
 
     applied = await command(stage, control_plane, "migrate", "--apply", "--node", node)
     assert applied.exit_code == 1
-    now = await shown_annotations(stage, node)
+    now = await stage.storage_annotations(node)
     assert PORT_CLAIMS not in now
     assert json.loads(now[DRIVE_CLAIMS]) == claims
     await stage.annotate_node(node, {DRIVE_CLAIMS: json.dumps({"S1": owner, "S9": f"cluster:{stage.namespace}:gone"})})
     applied = await command(stage, control_plane, "migrate", "--apply", "--node", node)
     assert applied.exit_code == 0, applied.output
-    left = await shown_annotations(stage, node)
+    left = await stage.storage_annotations(node)
     assert DRIVE_CLAIMS not in left
     assert left["weka.io/weka-drives"] == before["weka.io/weka-drives"], "the inventory stays"
-
-
-async def shown_annotations(stage: Stage, node: str) -> dict[str, str]:
-    found: dict[str, str] = (await stage.direct.get(f"/api/v1/nodes/{node}"))["metadata"]["annotations"]
-    return found
