@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import structlog
 from click.testing import CliRunner, Result
 
 from plimsoll.cli import main
@@ -26,7 +27,12 @@ def plimsoll(*arguments: str, env: Mapping[str, str] | None = None, stdin: str =
     unset: dict[str, str | None] = {
         name: None for name in os.environ if name.startswith(("PLIMSOLL_", "POD_NAMESPACE"))
     }
-    return CliRunner().invoke(main, arguments, env={**unset, **(env or {})}, input=stdin, prog_name="plimsoll")
+    # A command that sets up its logs sets them up for the whole process, and for tests that listen to logs later.
+    logs = structlog.get_config()
+    try:
+        return CliRunner().invoke(main, arguments, env={**unset, **(env or {})}, input=stdin, prog_name="plimsoll")
+    finally:
+        structlog.configure(**logs)
 
 
 def start(*arguments: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:

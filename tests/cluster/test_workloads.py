@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.cluster.build import APPS, deployment, pod_spec
 from tests.cluster.sides import MERGE, Json, Side, same
 from tests.eventually import eventually
@@ -124,6 +126,7 @@ async def stateful_sets_and_daemons(side: Side) -> None:
     side.note("where", sorted(nodes.index(one["spec"]["nodeName"]) for one in await _pods(side, "app=agent")))
 
 
+@pytest.mark.soak  # a kubelet is missed after a minute, and the real cluster takes that minute
 async def test_nodes(both: tuple[Side, Side]) -> None:
     await same(nodes, both)
 

@@ -89,7 +89,7 @@ def check_words(outcome: Outcome, refusals: dict[str, list[str]]) -> None:
 
 
 def test_fits_says_what_kube_scheduler_does(real: RealScheduler) -> None:
-    for seed in range(6):
+    for seed in range(4):
         crowd = Crowd(1000 + seed)
         ask_one_by_one(real, crowd, populated(real, crowd, nodes=12, bound=6), 60)
         real.clear()
@@ -127,7 +127,7 @@ def follow(real: RealScheduler, crowd: Crowd, case: Case, count: int) -> tuple[i
 def test_what_we_place_it_accepts_there_and_what_we_refuse_it_leaves_pending(real: RealScheduler) -> None:
     check_a_gated_pod(real)
     placed = refused = 0
-    for seed in range(6):
+    for seed in range(4):
         crowd = Crowd(2000 + seed)
         ours = follow(real, crowd, populated(real, crowd, nodes=12, bound=4), 70)
         placed, refused = placed + ours[0], refused + ours[1]
