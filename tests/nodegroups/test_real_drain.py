@@ -24,8 +24,10 @@ async def test_a_budget_lets_pods_go_one_by_one(control_plane: ControlPlane, sta
     }
     made = await stage.client.create(BUDGETS, stage.namespace, budget)
     await stage.group(maxNodes=3, desiredNodes=2, scaleDownPolicy=QUICK)
-    await stage.workload("web", 4, cpu="300m", pod={"topologySpreadConstraints": [_spread("web")]})
     async with operating(control_plane, config(stage.namespace)) as running:
+        await stage.settled(2)
+        # Only now: the scheduler would give all of them to the node that comes first.
+        await stage.workload("web", 4, cpu="300m", pod={"topologySpreadConstraints": [_spread("web")]})
         await stage.settled(2, pods=4)
         await stage.change(desiredNodes=0)
         blocked = await stage.event("ScaleDownBlocked")
