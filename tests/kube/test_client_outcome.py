@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.kube.outcome import json_patch_holds, merge_holds
+from plimsoll.sim.api.patches import merged
 
 LIVE: dict[str, Any] = {
     "metadata": {"name": "a", "labels": {"app": "web", "tier": "front"}},
@@ -77,19 +78,6 @@ documents = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
     max_leaves=5,
 )
-
-
-def merged(live: Any, patch: Any) -> Any:
-    """RFC 7386."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(live) if isinstance(live, dict) else {}
-    for field, value in patch.items():
-        if value is None:
-            result.pop(field, None)
-        else:
-            result[field] = merged(result.get(field), value)
-    return result
 
 
 @settings(max_examples=60)

@@ -21,10 +21,9 @@ from rich.table import Table
 from plimsoll.cli.picture import picture
 from plimsoll.logs import set_up_logging
 from plimsoll.sim.api import kinds
-from plimsoll.sim.clocks import VirtualClock, run_virtually
+from plimsoll.sim.clocks import ScaledClock, VirtualClock, run_virtually
 from plimsoll.sim.http import HttpServer
 from plimsoll.simulation.changes import carry_out, read_set
-from plimsoll.simulation.pace import PacedClock
 from plimsoll.simulation.report import Ledger, Prices
 from plimsoll.simulation.story import CONFIG, NAMESPACE, STORY, workload
 from plimsoll.simulation.telling import Telling, Told
@@ -136,7 +135,7 @@ def _tell(told: list[Told], violations: list[Violation], figures: dict[str, floa
 
 
 async def _watched(speed: float, seed: int, kubeconfig: Path) -> int:
-    clock = PacedClock(speed)
+    clock = ScaledClock(speed)
     async with World(CONFIG, clock, seed=seed) as world, HttpServer(world.cluster.api, port=0) as server:
         server.write_kubeconfig(kubeconfig)
         telling = Telling(world, STORY, pause_seconds=_READING_SECONDS)
@@ -164,7 +163,7 @@ async def _play(telling: Telling) -> None:
     await telling.play()
 
 
-def _figures(world: World, clock: PacedClock) -> dict[str, float]:
+def _figures(world: World, clock: ScaledClock) -> dict[str, float]:
     return {
         "minutes": round(clock.monotonic() / 60, 1),
         "evictions": world.witness.evictions,
@@ -172,7 +171,7 @@ def _figures(world: World, clock: PacedClock) -> dict[str, float]:
     }
 
 
-def _act(key: str, world: World, clock: PacedClock, stop: asyncio.Event) -> Iterator[asyncio.Task[None]]:
+def _act(key: str, world: World, clock: ScaledClock, stop: asyncio.Event) -> Iterator[asyncio.Task[None]]:
     replicas = workload(world).get("spec", {}).get("replicas")
     match key:
         case "q" | "\x03":

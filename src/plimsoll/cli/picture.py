@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from plimsoll.sim.api import kinds
-from plimsoll.sim.api.documents import Json, at, name_of, namespace_of
+from plimsoll.sim.api.documents import Json, at, holds, name_of, namespace_of, terminating
 from plimsoll.simulation.telling import Telling
 from plimsoll.simulation.witness import Happening, is_spot
 from plimsoll.simulation.world import World
@@ -70,12 +70,9 @@ def _pods_on(world: World, node: Json) -> list[Json]:
 
 
 def _cell(pod: Json, colour: str) -> Text:
-    if "deletionTimestamp" in pod["metadata"]:
+    if terminating(pod):
         return Text(_LEAVING, f"dim {colour}")
-    ready = any(
-        one["type"] == "Ready" and one["status"] == "True" for one in at(pod, "status", "conditions", default=[])
-    )
-    return Text(_READY if ready else _STARTING, colour)
+    return Text(_READY if holds(pod, "Ready") else _STARTING, colour)
 
 
 def _waiting(world: World) -> RenderableType | None:

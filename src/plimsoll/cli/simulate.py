@@ -77,17 +77,17 @@ def simulate(*, configs: tuple[Path, ...], story: bool, output: Literal["text", 
     loaded = [(str(path), _config(path)) for path in configs] or [("defaults", _config(None))]
     try:
         scenario = _scenario(**options)
-        found = [(name, *_run(name, config, scenario, tell=story and output == "text")) for name, config in loaded]
+        found = [(name, _run(name, config, scenario, tell=story and output == "text")) for name, config in loaded]
     except (ChangeError, NodeLineError, BadFileError) as error:
         raise click.ClickException(str(error)) from None
     except ConfigurationError as error:
         raise BadConfiguration(error) from None
     if output == "json":
-        told = {name: report for name, report, _ in found}
+        told = dict(found)
         click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2).decode())
     else:
         _tell(found)
-    sys.exit(1 if any(report.violations for _, report, _ in found) else 0)
+    sys.exit(1 if any(report.violations for _, report in found) else 0)
 
 
 def _config(path: Path | None) -> Config:
@@ -152,7 +152,7 @@ def _prices(texts: Sequence[str]) -> Prices:
     return Prices(**found)
 
 
-def _run(name: str, config: Config, scenario: Scenario, *, tell: bool) -> tuple[Report, int]:
+def _run(name: str, config: Config, scenario: Scenario, *, tell: bool) -> Report:
     told = 0
 
     def seen(world: World, elapsed: float) -> None:
@@ -166,7 +166,7 @@ def _run(name: str, config: Config, scenario: Scenario, *, tell: bool) -> tuple[
     report = run_simulation(config, scenario, seen=seen)
     if sys.stderr.isatty():
         click.echo("\r", err=True, nl=False)
-    return report, told
+    return report
 
 
 def _settled(report: Report) -> str:
@@ -187,14 +187,14 @@ _ROWS: Sequence[tuple[str, Callable[[Report], str]]] = (
 )
 
 
-def _tell(found: Sequence[tuple[str, Report, int]]) -> None:
+def _tell(found: Sequence[tuple[str, Report]]) -> None:
     table = Table(title=f"{found[0][1].hours:g} h simulated")
     table.add_column("")
-    for name, _, _ in found:
+    for name, _ in found:
         table.add_column(name, justify="right")
     for label, value in _ROWS:
-        table.add_row(label, *(value(report) for _, report, _ in found))
+        table.add_row(label, *(value(report) for _, report in found))
     Console(width=None if sys.stdout.isatty() else 120).print(table)
-    for name, report, _ in found:
+    for name, report in found:
         for violation in report.violations[:20]:
             click.echo(click.style(f"{name}: {violation}", fg="red"))

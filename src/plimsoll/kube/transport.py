@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Protocol
 from urllib.parse import quote
@@ -87,6 +88,17 @@ async def never_repeat(request: aiohttp.ClientRequest, handler: aiohttp.ClientHa
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
         raise _NoReplyError(str(error) or "the server closed the connection") from error
+
+
+def retry_after_seconds(response: aiohttp.ClientResponse, now: datetime) -> float | None:
+    """How long the server asks us to wait: as seconds, which is what Kubernetes writes, or as a date, as a proxy may."""
+    value = response.headers.get("Retry-After", "").strip()
+    if value.isdigit():
+        return float(value)
+    try:
+        return max(0.0, (parsedate_to_datetime(value) - now).total_seconds())
+    except (ValueError, TypeError):
+        return None
 
 
 class Transport:
@@ -171,17 +183,9 @@ class Transport:
             body = b""
         if 300 <= response.status < 400:
             body = f"a redirect to {response.headers.get('Location', 'nowhere')}".encode()
-        return api_error(response.status, body, retry_after=self._retry_after(response), request=call.what)
-
-    def _retry_after(self, response: aiohttp.ClientResponse) -> float | None:
-        """Seconds, which is what Kubernetes writes; or a date, which is what a proxy may."""
-        value = response.headers.get("Retry-After", "").strip()
-        if value.isdigit():
-            return float(value)
-        try:
-            return max(0.0, (parsedate_to_datetime(value) - self._clock.now()).total_seconds())
-        except (ValueError, TypeError):
-            return None
+        return api_error(
+            response.status, body, retry_after=retry_after_seconds(response, self._clock.now()), request=call.what
+        )
 
     def _no_reply(self, call: Call, error: BaseException) -> KubeError:
         server = self._credentials.server

@@ -15,24 +15,45 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class ScaledClock:
-    """Real time, `speed` times as fast."""
+    """Real time, `speed` times as fast. The speed can be changed while people watch, down to a standstill."""
 
     def __init__(self, speed: float) -> None:
         if speed <= 0:
             raise ValueError(f"the speed is {speed:g}; expected a number above 0, such as 60 for an hour in a minute")
-        self.speed = speed
+        self._speed = speed
         self._loop = asyncio.get_running_loop()
-        self._origin = self._loop.time()
+        self._since = self._loop.time()  # when the speed was last changed
+        self._passed = 0.0  # by then
         self._began = datetime.now(UTC)
+        self._changed = asyncio.Event()
+
+    @property
+    def speed(self) -> float:
+        """Seconds that pass in one; 0 while time stands still."""
+        return self._speed
+
+    @speed.setter
+    def speed(self, speed: float) -> None:
+        self._passed, self._since = self.monotonic(), self._loop.time()
+        self._speed = speed
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     def now(self) -> datetime:
         return self._began + timedelta(seconds=self.monotonic())
 
     def monotonic(self) -> float:
-        return (self._loop.time() - self._origin) * self.speed
+        return self._passed + (self._loop.time() - self._since) * self._speed
 
     async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds / self.speed)
+        due = self.monotonic() + seconds
+        if seconds <= 0:
+            await asyncio.sleep(0)
+        while (left := due - self.monotonic()) > 0:
+            try:
+                await asyncio.wait_for(self._changed.wait(), left / self._speed if self._speed > 0 else None)
+            except TimeoutError:
+                continue
 
 
 class VirtualClock:

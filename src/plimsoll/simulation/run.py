@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from plimsoll.config import Config
 from plimsoll.sim.clocks import EPOCH, VirtualClock, run_virtually
-from plimsoll.sim.cluster import Cluster
 from plimsoll.simulation.changes import Change, carry_out
 from plimsoll.simulation.populating import create, populate
 from plimsoll.simulation.report import Ledger, Prices, Report
@@ -60,12 +59,8 @@ async def _simulate(config: Config, scenario: Scenario, seen: Callable[[World, f
             await world.pass_time(step)
             elapsed += step
             while due and due[0].at <= elapsed:
-                await _happen(due.pop(0), world.cluster)
+                await carry_out(due.pop(0), world.cluster)
                 last_change = clock.now()
             ledger.look(elapsed)
             seen(world, elapsed)
         return ledger.report(elapsed, last_change, clock.now())
-
-
-async def _happen(change: Change, cluster: Cluster) -> None:
-    await carry_out(change, cluster)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 from msgspec import Struct
@@ -17,9 +17,21 @@ from plimsoll.clock import Clock
 from plimsoll.config import Config
 from plimsoll.decision import Decision
 from plimsoll.kube.resources import Key
+from plimsoll.kube.selectors import selects
 from plimsoll.sim.api import kinds
-from plimsoll.sim.api.documents import Json, at, controller_of, labels_of, name_of, namespace_of, uid_of
+from plimsoll.sim.api.documents import (
+    Json,
+    at,
+    controller_of,
+    holds,
+    labels_of,
+    name_of,
+    namespace_of,
+    terminating,
+    uid_of,
+)
 from plimsoll.sim.api.kinds import Kind
+from plimsoll.sim.api.selecting import selector_of
 from plimsoll.sim.api.storage import Change
 from plimsoll.sim.cluster import Cluster
 
@@ -117,9 +129,9 @@ class Witness:
         of_owner = sum(who == owner for _, who in self._evicted)
         if of_owner > self._limits.per_workload:
             self._violated("S5", f"{of_owner} evictions of one workload within {self._limits.period}")
-        if workload is None or not _ready(pod):
+        if workload is None or not holds(pod, "Ready"):
             return
-        others = [one for one in self.pods_of(workload) if _ready(one) and uid_of(one) != uid_of(pod)]
+        others = [one for one in self.pods_of(workload) if holds(one, "Ready") and uid_of(one) != uid_of(pod)]
         self._within_limits(pod, workload, others)
 
     def _within_limits(self, pod: Json, workload: Json, others: list[Json]) -> None:
@@ -153,12 +165,11 @@ class Witness:
         return [
             pod
             for pod in found
-            if "deletionTimestamp" not in pod["metadata"]
-            and at(pod, "status", "phase", default="") not in ("Succeeded", "Failed")
+            if not terminating(pod) and at(pod, "status", "phase", default="") not in ("Succeeded", "Failed")
         ]
 
     def missing(self, workload: Json) -> int:
-        ready = sum(_ready(pod) for pod in self.pods_of(workload))
+        ready = sum(holds(pod, "Ready") for pod in self.pods_of(workload))
         return max(0, int(at(workload, "spec", "replicas", default=1)) - ready)
 
     def split(self, workload: Json) -> tuple[int, int]:
@@ -181,8 +192,7 @@ class Witness:
 
     def _has_budget(self, pod: Json) -> bool:
         for budget in self._cluster.all(kinds.BUDGETS, namespace_of(pod)):
-            wanted = at(budget, "spec", "selector", "matchLabels", default={})
-            if all(labels_of(pod).get(key) == value for key, value in wanted.items()):
+            if selects(selector_of(at(budget, "spec", "selector", default={})), labels_of(pod)):
                 return True
         return False
 
@@ -207,12 +217,3 @@ class Witness:
 
 def is_spot(node: Json) -> bool:
     return labels_of(node).get(_CLASS) == "spot"
-
-
-def _ready(pod: Json) -> bool:
-    conditions = at(pod, "status", "conditions", default=[])
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-
-
-def quiet_for(witness: Witness, now: datetime) -> timedelta:
-    return now - witness.last_write if witness.last_write is not None else timedelta.max

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any, Literal, TypeVar
 
 import aiohttp
@@ -15,7 +14,7 @@ from yarl import URL
 
 from plimsoll.clock import Clock
 from plimsoll.kube.proxy import proxy_for
-from plimsoll.kube.transport import never_repeat
+from plimsoll.kube.transport import never_repeat, retry_after_seconds
 from plimsoll.providers.vpsie.access import Access
 from plimsoll.providers.vpsie.breaker import Breaker
 
@@ -105,7 +104,7 @@ class Exchange:
             except (msgspec.DecodeError, UnicodeDecodeError):
                 document, is_json = None, False
             excerpt = " ".join(received[:2000].decode("utf-8", "replace").split())[:300] or "an empty body"
-            return Reply(response.status, document, is_json, excerpt, self._retry_after(response))
+            return Reply(response.status, document, is_json, excerpt, retry_after_seconds(response, self._clock.now()))
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -117,15 +116,6 @@ class Exchange:
                 middlewares=(never_repeat,),
             )
         return self._session
-
-    def _retry_after(self, response: aiohttp.ClientResponse) -> float | None:
-        value = response.headers.get("Retry-After", "").strip()
-        if value.isdigit():
-            return float(value)
-        try:
-            return max(0.0, (parsedate_to_datetime(value) - self._clock.now()).total_seconds())
-        except (ValueError, TypeError):
-            return None
 
     async def _within_time(self, work: Awaitable[T]) -> T:
         task = asyncio.ensure_future(work)
