@@ -74,8 +74,9 @@ bench: $(READY) controlplane ## Every benchmark, one after the other
 bench-peers: $(READY) ## The packing benchmark with Karpenter's beside it (needs Go; ten minutes)
 	$(BIN)/python -m benchmarks.packing --peers
 
-docs: $(READY) ## Write the generated pages of docs/ anew
+docs: $(READY) ## Write the generated pages of docs/ anew, and build the site into site/ with every link checked
 	$(BIN)/python -m tools.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: $(READY) ## Let ruff lay out and mend what it can
 	$(BIN)/ruff check --fix-only
