@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -10,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from plimsoll.cli.stopping import stop_on_signals
 from plimsoll.clock import Clock, RealClock
@@ -35,7 +35,8 @@ Examples:
   plimsoll cluster --kubeconfig ./kubeconfig --speed 60 --file web.yaml
 
 \b
-Words of a line of nodes: zone= region= class=spot|on-demand|reserved type= cpu= memory= pods= prefix= label:KEY=
+Words of a line of nodes: zone= region= class=spot|on-demand|reserved type= cpu= memory= pods=
+  storage= arch= os= prefix= label:KEY= annotation:KEY= resource:NAME= taint:KEY=VALUE:EFFECT
 In another terminal: export KUBECONFIG=…, then kubectl, or `plimsoll run --kubeconfig …`.
 """
 )
@@ -133,6 +134,7 @@ class _FaultyFileError(Exception):
 
 
 def _documents(file: Path) -> list[Any]:
+    yaml = importlib.import_module("yaml")  # a good part of the time of a start that has no files
     try:
         return [one for one in yaml.safe_load_all(file.read_text()) if one is not None]
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -9,7 +9,6 @@ from typing import Self
 
 import aiohttp
 import msgspec
-import yaml
 from aiohttp import web
 
 from plimsoll.sim.api.admission import UnansweredError
@@ -79,7 +78,7 @@ class HttpServer:
             "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
             "current-context": name,
         }
-        path.write_text(yaml.safe_dump(config, sort_keys=False))
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(config), indent=2))  # JSON is YAML, too
 
 
 async def _stream(request: web.Request, answer: Answer) -> web.StreamResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +10,6 @@ from typing import Any
 
 import msgspec
 import structlog
-import yaml
 
 from plimsoll.sim.agenda import Agenda
 from plimsoll.sim.api import discovery, kinds
@@ -311,11 +311,19 @@ def _manager(request: Request) -> str:
 
 def _document(request: Request) -> Any:
     """JSON, or YAML where a patch is applied."""
+    if "yaml" in request.content_type and not request.body.lstrip().startswith(b"{"):
+        return _from_yaml(request.body)
     try:
-        if "yaml" in request.content_type and not request.body.lstrip().startswith(b"{"):
-            return yaml.safe_load(request.body)
         return msgspec.json.decode(request.body)
-    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_request(f"the object provided is unrecognized: {error}") from None
+
+
+def _from_yaml(body: bytes) -> Any:
+    yaml = importlib.import_module("yaml")  # needed by few, and part of the time in which a cluster starts
+    try:
+        return yaml.safe_load(body)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise bad_request(f"the object provided is unrecognized: {error}") from None
 
 

@@ -124,6 +124,10 @@ def _address(kind: str) -> Cell:
     return cell
 
 
+def _about_node(field: str) -> Cell:
+    return lambda node, _: at(node, "status", "nodeInfo", field) or "<unknown>"
+
+
 # ── workloads ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -192,14 +196,9 @@ _TABLES: Mapping[tuple[str, str], tuple[_ColumnRow, ...]] = {
         ("Version", "string", False, _field("status", "nodeInfo", "kubeletVersion")),
         ("Internal-IP", "string", True, _address("InternalIP")),
         ("External-IP", "string", True, _address("ExternalIP")),
-        ("OS-Image", "string", True, _field("status", "nodeInfo", "osImage", default="<unknown>")),
-        ("Kernel-Version", "string", True, _field("status", "nodeInfo", "kernelVersion", default="<unknown>")),
-        (
-            "Container-Runtime",
-            "string",
-            True,
-            _field("status", "nodeInfo", "containerRuntimeVersion", default="<unknown>"),
-        ),
+        ("OS-Image", "string", True, _about_node("osImage")),
+        ("Kernel-Version", "string", True, _about_node("kernelVersion")),
+        ("Container-Runtime", "string", True, _about_node("containerRuntimeVersion")),
     ),
     kinds.NAMESPACES.storage_key: (_NAME, ("Status", "string", False, _field("status", "phase")), _AGE),
     kinds.DEPLOYMENTS.storage_key: (
