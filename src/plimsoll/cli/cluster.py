@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -17,11 +18,12 @@ from plimsoll.clock import Clock, RealClock
 from plimsoll.durations import parse_duration
 from plimsoll.exit_codes import ExitCode
 from plimsoll.logs import set_up_logging
+from plimsoll.sim.api.admission import Ask
 from plimsoll.sim.api.status import Refused
 from plimsoll.sim.clocks import ScaledClock
 from plimsoll.sim.cluster import Cluster
 from plimsoll.sim.controllers.context import Times
-from plimsoll.sim.http import HttpServer, ask_webhook
+from plimsoll.sim.http import HttpServer, webhook_client
 from plimsoll.sim.node_lines import NodeLineError, parse_node_line
 
 _NODES = tuple(f"1 zone={zone} class={kind}" for zone in "abc" for kind in ("spot", "on-demand"))
@@ -66,6 +68,20 @@ In another terminal: export KUBECONFIG=…, then kubectl, or `plimsoll run --kub
 @click.option(
     "--seed", metavar="NUMBER", type=int, default=0, help="Decides names and every choice left to chance. [default: 0]"
 )
+@click.option(
+    "--usage",
+    metavar="FACTOR",
+    type=click.FloatRange(min=0),
+    default=0.5,
+    help="How much of their requests pods use, as `kubectl top` shows it. [default: 0.5]",
+)
+@click.option(
+    "--service",
+    "services",
+    metavar="NAMESPACE/NAME=HOST:PORT",
+    multiple=True,
+    help="Where a Service that webhooks name is really served; may be repeated.",
+)
 @click.option("--pod-start", metavar="DURATION", default="1s", help="From being bound to being ready. [default: 1s]")
 @click.option("--pod-stop", metavar="DURATION", default="1s", help="From the request to stop to the end. [default: 1s]")
 def cluster(**options: Any) -> None:
@@ -82,12 +98,13 @@ def cluster(**options: Any) -> None:
     times = Times(
         pod_start=_seconds(options["pod_start"], "--pod-start"), pod_stop=_seconds(options["pod_stop"], "--pod-stop")
     )
+    services = dict(_service(text) for text in options["services"])
     documents = [(file, _documents(file)) for file in options["files"]]
     stop = asyncio.Event()
     runner = asyncio.Runner()
     with stop_on_signals(runner.get_loop(), stop), runner:
-        passed_on = {name: options[name] for name in ("lines", "kubeconfig", "port", "speed", "seed")}
-        code = runner.run(_run(stop, times, documents=documents, **passed_on))
+        passed_on = {name: options[name] for name in ("lines", "kubeconfig", "port", "speed", "seed", "usage")}
+        code = runner.run(_run(stop, times, documents=documents, ask=webhook_client(services), **passed_on))
     sys.exit(code)
 
 
@@ -98,21 +115,32 @@ def _seconds(text: str, option: str) -> float:
         raise click.BadParameter(str(error), param_hint=option) from None
 
 
+def _service(text: str) -> tuple[str, str]:
+    found = re.fullmatch(r"([^/=]+/[^/=]+)=([^:=]+:\d+)", text)
+    if found is None:
+        message = f"{text!r} names no service; expected such as plimsoll-system/plimsoll-webhook=127.0.0.1:9443"
+        raise click.BadParameter(message, param_hint="--service")
+    return found[1], found[2]
+
+
 async def _run(
     stop: asyncio.Event,
     times: Times,
     *,
+    ask: Ask,
     lines: Sequence[str],
     documents: Sequence[tuple[Path, Sequence[Any]]],
     kubeconfig: Path | None,
     port: int,
     speed: float,
     seed: int,
+    usage: float,
 ) -> ExitCode:
     clock: Clock = RealClock() if speed == 1 else ScaledClock(speed)
     with tempfile.TemporaryDirectory(prefix="plimsoll-cluster-") as directory:
         path = kubeconfig or Path(directory) / "kubeconfig"
-        async with Cluster(clock, seed=seed, times=times, ask=ask_webhook) as made:
+        async with Cluster(clock, seed=seed, times=times, ask=ask) as made:
+            made.api.measurements.share = usage
             try:
                 async with HttpServer(made.api, port=port) as server:
                     for line in lines or _NODES:
