@@ -27,7 +27,8 @@ from plimsoll.simulation.changes import carry_out, read_set
 from plimsoll.simulation.report import Ledger, Prices
 from plimsoll.simulation.story import CONFIG, NAMESPACE, STORY, workload
 from plimsoll.simulation.telling import Telling, Told
-from plimsoll.simulation.witness import Violation, is_spot
+from plimsoll.simulation.witness.rule import Violation
+from plimsoll.simulation.witness.sight import is_spot
 from plimsoll.simulation.world import World
 
 _FRAMES_A_SECOND = 8

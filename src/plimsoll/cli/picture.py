@@ -12,7 +12,8 @@ from rich.text import Text
 from plimsoll.sim.api import kinds
 from plimsoll.sim.api.documents import Json, at, holds, name_of, namespace_of, terminating
 from plimsoll.simulation.telling import Telling
-from plimsoll.simulation.witness import Happening, is_spot
+from plimsoll.simulation.witness import Happening
+from plimsoll.simulation.witness.sight import is_spot
 from plimsoll.simulation.world import World
 
 _LAST_DECISIONS = 8

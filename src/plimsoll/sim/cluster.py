@@ -79,9 +79,18 @@ class Cluster:
 
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def serve(self, method: str, path: str, params: Mapping[str, str], body: bytes, content_type: str) -> Reply:
-        """The server for `plimsoll.kube.in_process`."""
-        answer = await self.api.handle(Request(method, path, params, body, content_type, user_agent="plimsoll"))
+    async def serve(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str],
+        body: bytes,
+        content_type: str,
+        *,
+        user_agent: str = "plimsoll",
+    ) -> Reply:
+        """The server for `plimsoll.kube.in_process`. Who asks is told apart by the user agent."""
+        answer = await self.api.handle(Request(method, path, params, body, content_type, user_agent=user_agent))
         if answer.watch is not None:
             chunks: AsyncIterator[bytes] = answer.watch.chunks()
             return Reply(answer.status, chunks=chunks)

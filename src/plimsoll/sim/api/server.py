@@ -6,7 +6,7 @@ import importlib
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import structlog
@@ -66,6 +66,14 @@ class Answer:
     text: str | None = None  # of the few endpoints that do not speak JSON
 
 
+class RequestObserver(Protocol):
+    """Sees every request as it arrives, with who asks and what it insists on, and then its answer."""
+
+    def asked(self, request: Request) -> None: ...
+
+    def answered(self, request: Request, answer: Answer) -> None: ...
+
+
 @dataclass(frozen=True)
 class _Target:
     kind: Kind
@@ -80,11 +88,20 @@ class ApiServer:
         self.objects = Objects(self.storage, agenda.clock, rng, ask)
         self.lists = Lists(self.storage)
         self.measurements = Measurements(self.storage)
+        self.observers: list[RequestObserver] = []
         self._agenda = agenda
         self._watches: dict[Watch, None] = {}
         agenda.every(_BOOKMARK_SECONDS, self.send_bookmarks)
 
     async def handle(self, request: Request) -> Answer:
+        for observer in self.observers:
+            observer.asked(request)
+        answer = await self._handle(request)
+        for observer in self.observers:
+            observer.answered(request, answer)
+        return answer
+
+    async def _handle(self, request: Request) -> Answer:
         try:
             return await self._answer(request)
         except Refused as refusal:
