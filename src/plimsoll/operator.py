@@ -17,6 +17,7 @@ from plimsoll.act import Door
 from plimsoll.audit import AuditTrail
 from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config
+from plimsoll.conversation import new_token
 from plimsoll.decision import Controller, DisruptionLimits
 from plimsoll.disruption import DisruptionLedger
 from plimsoll.exit_codes import ExitCode
@@ -123,6 +124,7 @@ class Operator:
             client, self.view, clock, identity=name, leadership=leadership, ledger=self._ledger, memory=self._memory,
             own_writes=self._own_writes, recorder=self._recorder, metrics=metrics, audit=self._audit,
             read_only=config.operator.read_only_mode, providers=providers,
+            token=new_token if rng is None else lambda: f"{self._rng.getrandbits(128):032x}",
         )  # fmt: skip
         self.reconcilers = [
             Reconciler(
