@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -221,21 +220,47 @@ def test_a_storage_container() -> None:
     assert workers(world) == 1
 
 
-def test_zones_of_a_group_stay_balanced() -> None:
+def zoned(zones: str, **spec: Any) -> tuple[World, list[str]]:
+    """A group of empty nodes, in these zones by their age; all of them might go but for the zones."""
     world = World()
-    world.group(minNodes=0, maxNodes=5, desiredNodes=3, scaleDownPolicy=QUICK)
+    world.group(**{"maxNodes": 9, "desiredNodes": len(zones), "scaleDownPolicy": QUICK, **spec})
     world.run(30)
-    names = sorted(node.name for node in world.typed(NODES))
-    for name, zone in zip(names, "abb", strict=True):
+    names = sorted((node.name for node in world.typed(NODES)), key=lambda name: int(name.rsplit("-")[-1]))
+    for name, zone in zip(names, zones, strict=True):
         body = world.objects[NODES]["", name]
         body["metadata"]["labels"]["topology.kubernetes.io/zone"] = zone
         world._store(NODES, body)
+    return world, names
+
+
+def zones_left(world: World) -> list[str]:
+    return sorted(node.labels["topology.kubernetes.io/zone"] for node in world.typed(NODES))
+
+
+def test_the_emptier_zone_waits_for_the_fuller_one() -> None:
+    """The oldest node would go first, were it not alone in its zone."""
+    world, names = zoned("abb")
+    disabled = "autoscaler.vpsie.com/scale-down"
+    for name in names[1:]:
+        world.annotate_node(name, **{disabled: "disabled"})
     world.change_group(desiredNodes=0)
-    world.run(22)
-    decision = world.controller.decide(CLUSTER, world.view(), world.now + timedelta(seconds=60))
-    assert isinstance(decision, GroupsDecision)
-    first = [stays for stays in decision.staying if stays.blocker.code == "ZoneBalance"]
-    assert first == [] or first[0].candidate.name == names[0]
+    world.run(90)
+    assert zones_left(world) == ["a", "b", "b"]
+    assert "ZoneBalance" in staying(world)
+    world.annotate_node(names[1], **{disabled: "enabled"})
+    world.run(90)
+    assert zones_left(world) == ["b"], "one of the fuller zone, then that of the other: none has two more than another"
+
+
+@pytest.mark.parametrize(("zones", "kept"), [("aabb", 2), ("aaabbb", 2), ("aaabbc", 3), ("aabbcc", 4)])
+def test_zones_stay_balanced_when_several_nodes_go_at_once(zones: str, kept: int) -> None:
+    world, _ = zoned(zones)
+    world.change_group(minNodes=kept, desiredNodes=None)
+    world.run(120)
+    left = zones_left(world)
+    assert len(left) == kept
+    counts = [left.count(zone) for zone in sorted(set(zones))]
+    assert max(counts) - min(counts) <= 1, left
 
 
 def test_a_blocked_node_is_told_and_never_tainted() -> None:
