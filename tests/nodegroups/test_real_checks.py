@@ -268,8 +268,8 @@ async def test_each_check_holds_and_holds_no_more(
             ready = {pod.name.rsplit("-", 2)[0] for pod in await stage.pods() if pod.ready}
             assert ready >= {case.name for case in CASES if case.pods and not case.home}, "they moved to the shelter"
     warned = [str(line["event"]) for line in logs if line.get("code") == "ScaleDownBlocked"]
-    for case, nodes in held.items():
-        assert any(f"node {node} stays: " in text for node in nodes for text in warned), f"{case} is in no log"
+    for name, nodes in held.items():
+        assert any(f"node {node} stays: " in text for node in nodes for text in warned), f"{name} is in no log"
 
 
 async def _set_the_stage(story: Story) -> None:

@@ -30,10 +30,10 @@ def test_one_at_the_minimum_is_replaced_first() -> None:
         staying = [member.node_name for member in world.members() if not member.leaving]
         fewest = min(fewest, len(staying))
     assert fewest == 2, "S7"
-    names = {node.name for node in world.typed(NODES)}
+    names = {node.name for node in world.api.typed(NODES)}
     assert len(names) == 2, "\n".join(said(world))
     assert broken not in names
-    assert all(node.ready for node in world.typed(NODES))
+    assert all(node.ready for node in world.api.typed(NODES))
 
 
 def test_without_room_for_another_it_stays() -> None:
@@ -44,12 +44,12 @@ def test_without_room_for_another_it_stays() -> None:
     world.unready(world.members()[0].node_name)
     world.run(300, step=3)
     assert len(world.cloud.machines) == 2
-    decision = world.controller.decide(CLUSTER, world.view(), world.now)
+    decision = world.controller.decide(CLUSTER, world.api.view(), world.now)
     assert isinstance(decision, GroupsDecision)
     assert {stays.blocker.code for stays in decision.staying} == {"NodeGroupMinSizeReached"}
     world.change_group(maxNodes=3)
     world.run(200)
-    assert all(node.ready for node in world.typed(NODES))
+    assert all(node.ready for node in world.api.typed(NODES))
     assert len(world.cloud.machines) == 2
 
 
@@ -57,7 +57,7 @@ def test_nobody_is_replaced_while_most_are_not_ready() -> None:
     world = patient_for_a_minute()
     world.group(minNodes=4, maxNodes=9, scaleDownPolicy=QUICK)
     world.run(30)
-    for node in world.typed(NODES):
+    for node in world.api.typed(NODES):
         world.unready(node.name)
     world.run(300, step=3)
     assert len(world.cloud.machines) == 4, "it is rather we who are cut off"
@@ -71,4 +71,4 @@ def test_they_go_before_older_and_emptier_ones() -> None:
     world.unready(names[-1])
     world.change_group(desiredNodes=0, minNodes=2)
     world.run(200)
-    assert names[-1] not in {node.name for node in world.typed(NODES)}
+    assert names[-1] not in {node.name for node in world.api.typed(NODES)}

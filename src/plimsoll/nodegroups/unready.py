@@ -8,6 +8,7 @@ from plimsoll.decision import Blocker
 from plimsoll.kube.resources import NODES
 from plimsoll.kube.types import Node
 from plimsoll.nodegroups.seen import GroupSeen, Seen
+from plimsoll.nodegroups.types import VPSIE_NODES
 
 
 def unready_since(node: Node) -> datetime | None:
@@ -33,11 +34,14 @@ def to_replace(group: GroupSeen, seen: Seen) -> int:
 
 
 def halt(seen: Seen) -> Blocker | None:
-    """With so many nodes not ready, it is rather we who are cut off: nothing is removed then."""
-    nodes = seen.view[NODES]
-    unready = sum(1 for node in nodes if not node.ready)
-    settings = seen.settings
-    if unready > settings.unready_nodes and unready * 100 > settings.unready_percentage * len(nodes):
-        message = f"{unready} of {len(nodes)} nodes are not ready: no node is removed until that is over"
+    """With so many nodes not ready, or missing, it is rather we who are cut off: nothing is removed then."""
+    nodes, members = seen.view[NODES], seen.view[VPSIE_NODES]
+    missing = sum(1 for one in members if one.phase == "Ready" and nodes.get("", one.node_name) is None)
+    unready = missing + sum(1 for node in nodes if not node.ready)
+    total, settings = missing + len(nodes), seen.settings
+    if unready > settings.unready_nodes and unready * 100 > settings.unready_percentage * total:
+        message = f"{unready} of {total} nodes are not ready or missing: no node is removed until that is over"
         return Blocker("TooManyUnready", message)
+    if missing and not len(nodes):
+        return Blocker("NoNodes", "the API server shows no node at all: no node is removed until that is over")
     return None
