@@ -42,7 +42,7 @@ def controllers(
 
     token: gives what no other process has; a simulation has its own, and its own clock, to be the same every time.
     """
-    wanted: Sequence[str] = config.controllers.enabled or [name for name in MAKERS if name not in ONLY_IF_NAMED]
+    wanted = names(config)
     if missing := [name for name in wanted if name not in MAKERS]:
         message = f"this version has no controller {', '.join(missing)}; it has: {', '.join(MAKERS)}"
         raise ConfigurationError([Problem("", "controllers.enabled", message)])
@@ -52,6 +52,11 @@ def controllers(
         else MAKERS[name](config)
         for name in wanted
     )
+
+
+def names(config: Config) -> Sequence[str]:
+    """Of the controllers that are switched on."""
+    return config.controllers.enabled or tuple(name for name in MAKERS if name not in ONLY_IF_NAMED)
 
 
 def placement_settings(config: Config) -> PlacementSettings:
@@ -148,7 +153,7 @@ def node_groups(config: Config) -> NodeGroupController:
         max_parallel_drains=section.max_parallel_drains,
         max_empty_removals=section.max_empty_removals,
         max_sighting_age=max(timedelta(minutes=1), 3 * section.poll_interval),
-        sees_allocations=AllocationController.name in config.controllers.enabled,
+        sees_allocations=AllocationController.name in names(config),
     )
     measured = Measured() if section.utilization_source == "metrics" else None
     return NodeGroupController(settings, Sightings(), _known_by_others(config), measured)
@@ -156,8 +161,7 @@ def node_groups(config: Config) -> NodeGroupController:
 
 def _known_by_others(config: Config) -> list[Check]:
     """What the other controllers know against removing a node."""
-    enabled = config.controllers.enabled
-    if PlacementController.name not in enabled:
+    if PlacementController.name not in names(config):
         return []
     placing = placement_settings(config)
     return [lambda candidate, situation: minimum_on_demand(candidate.pods, situation.seen.view, placing)]

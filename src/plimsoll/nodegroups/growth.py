@@ -30,6 +30,7 @@ from plimsoll.nodegroups.types import (
     VPSIE_NODES,
     NodeGroup,
 )
+from plimsoll.nodegroups.unready import to_replace
 from plimsoll.scheduling.model import ComingNode
 from plimsoll.scheduling.snapshot import Snapshot
 
@@ -88,7 +89,7 @@ def grow(
             able.append(one)
         else:
             blockers.append(blocker)
-    basic = {one.key: max(0, floor_of(one.group) - one.current) for one in able}
+    basic = {one.key: _below_floor(one, seen) for one in able}
     expected = [*coming_nodes(groups, seen, sizes, daemons), *_basic_nodes(able, basic, seen, sizes, daemons)]
     waited = max((seen.now - since for pod in pods if (since := unschedulable_since(pod))), default=timedelta(0))
     growing = [one for one in able if one.group.spec.scale_up_policy.enabled and waited >= _patience(one)]
@@ -113,6 +114,12 @@ def grow(
         offerings = (*_usual(one, seen, basic.get(key, 0)), *packed.nodes_for(key))[:to_add]
         shares[key] = Share(desired, offerings, _why(one, basic.get(key, 0), packed))
     return Growth(packed, shares, tuple(blockers), tuple(_unhelped(able, packed)))
+
+
+def _below_floor(one: GroupSeen, seen: Seen) -> int:
+    """How many nodes the group lacks whatever pods need. A node that is given up is replaced before it goes, if there is room."""
+    lacking = max(0, floor_of(one.group) - (one.current - to_replace(one, seen)))
+    return min(lacking, max(0, one.group.spec.max_nodes - one.current))
 
 
 def _cannot_grow(one: GroupSeen, seen: Seen) -> Blocker | None:
