@@ -33,6 +33,7 @@ from plimsoll.placement.settings import PlacementSettings
 from plimsoll.placement.webhook_configuration import namespace_labels
 from plimsoll.placement.window import DisruptionWindow, parse_window
 from plimsoll.providers.provider import Provider
+from plimsoll.scheduling.prospects import NodeMaker
 
 
 def controllers(config: Config) -> tuple[Controller, ...]:
@@ -41,7 +42,11 @@ def controllers(config: Config) -> tuple[Controller, ...]:
     if missing := [name for name in wanted if name not in MAKERS]:
         message = f"this version has no controller {', '.join(missing)}; it has: {', '.join(MAKERS)}"
         raise ConfigurationError([Problem("", "controllers.enabled", message)])
-    return tuple(MAKERS[name](config) for name in wanted)
+    made = {name: MAKERS[name](config) for name in wanted}
+    groups = made.get(NodeGroupController.name)
+    if PlacementController.name in made and isinstance(groups, NodeGroupController):
+        made[PlacementController.name] = placement(config, groups)
+    return tuple(made.values())
 
 
 def placement_settings(config: Config) -> PlacementSettings:
@@ -90,8 +95,8 @@ def _window(section: WindowSection) -> DisruptionWindow | None:
         raise ConfigurationError([Problem("", "operator.disruptionWindow", str(error))]) from None
 
 
-def placement(config: Config) -> PlacementController:
-    return PlacementController(placement_settings(config))
+def placement(config: Config, maker: NodeMaker | None = None) -> PlacementController:
+    return PlacementController(placement_settings(config), maker)
 
 
 def deletion_cost(config: Config) -> DeletionCostController:
