@@ -133,6 +133,25 @@ def test_a_group_that_is_full_is_no_place_and_its_node_that_is_coming_is_one():
     assert "all of its 0 nodes" in why_not(made.decide())
 
 
+def test_a_node_that_has_joined_and_is_not_ready_is_still_coming_and_is_counted_once():
+    made = scene(group(maxNodes=1))
+    made.objects[VPSIE_NODES] = [
+        convert({"metadata": build.metadata("spot-1"), "spec": {"nodeGroupName": "spot", "provider": "cloud",
+                 "datacenterID": "dc-1", "instanceType": "small"}, "status": {"phase": "Joining"}}, VPSieNode)
+    ]  # fmt: skip
+    made.objects[NODES][:] = [on_demand_node(), spot_node("spot-1", taint="node.kubernetes.io/not-ready", pods=1)]
+    waiting = [{"name": "main", "resources": {"requests": {"cpu": "1500m"}}}]
+    decision = made.decide()
+    assert decision.reason.message.endswith("; no spot node has room, and node spot-1 is coming")
+    body = {
+        "metadata": build.metadata("first"),
+        "spec": {"containers": waiting, "nodeSelector": SPOT_LABEL},
+        "status": {"phase": "Pending"},
+    }
+    made.objects[PODS].append(convert(body, Pod))
+    why_not(made.decide())
+
+
 def test_the_node_of_the_minimum_comes_in_any_case_and_is_a_place():
     decision = scene(group(minNodes=1, maxNodes=1)).decide()
     assert len(evicted(decision)) == 1

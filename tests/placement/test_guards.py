@@ -265,6 +265,13 @@ class TestReplacementsObey:
         scene.pod("od-1-0", node="od-1", mark=ON_DEMAND, creationTimestamp=stamp(scene.now - MINUTE))
         assert evicted(scene.decide())
 
+    def test_one_of_several_that_it_did_not_see_is_no_reason_to_stop(self):
+        scene = drifted()
+        scene.disrupted(scene.now - timedelta(minutes=2))
+        scene.pod("od-1-0", node="od-1", creationTimestamp=stamp(scene.now - MINUTE))
+        scene.pod("od-1-1", node="od-1", mark=ON_DEMAND, creationTimestamp=stamp(scene.now - MINUTE))
+        assert evicted(scene.decide())
+
     def test_one_that_someone_sent_elsewhere_stops_it_too(self):
         scene = drifted()
         scene.disrupted(scene.now - timedelta(minutes=2))
