@@ -33,6 +33,7 @@ from plimsoll.placement.settings import PlacementSettings
 from plimsoll.placement.webhook_configuration import namespace_labels
 from plimsoll.placement.window import DisruptionWindow, parse_window
 from plimsoll.providers.provider import Provider
+from plimsoll.scheduling.prospects import NodeMaker
 
 
 def controllers(
@@ -46,12 +47,16 @@ def controllers(
     if missing := [name for name in wanted if name not in MAKERS]:
         message = f"this version has no controller {', '.join(missing)}; it has: {', '.join(MAKERS)}"
         raise ConfigurationError([Problem("", "controllers.enabled", message)])
-    return tuple(
-        allocation(config, clock=clock or RealClock(), nonce=token())
+    made: dict[str, Controller] = {
+        name: allocation(config, clock=clock or RealClock(), nonce=token())
         if name == AllocationController.name
         else MAKERS[name](config)
         for name in wanted
-    )
+    }
+    groups = made.get(NodeGroupController.name)
+    if PlacementController.name in made and isinstance(groups, NodeGroupController):
+        made[PlacementController.name] = placement(config, groups)
+    return tuple(made.values())
 
 
 def names(config: Config) -> Sequence[str]:
@@ -105,8 +110,8 @@ def _window(section: WindowSection) -> DisruptionWindow | None:
         raise ConfigurationError([Problem("", "operator.disruptionWindow", str(error))]) from None
 
 
-def placement(config: Config) -> PlacementController:
-    return PlacementController(placement_settings(config))
+def placement(config: Config, maker: NodeMaker | None = None) -> PlacementController:
+    return PlacementController(placement_settings(config), maker)
 
 
 def deletion_cost(config: Config) -> DeletionCostController:

@@ -35,6 +35,7 @@ from plimsoll.nodegroups.drain import CHOSEN, leave
 from plimsoll.nodegroups.growth import Growth, grow
 from plimsoll.nodegroups.pending import waiting_pods
 from plimsoll.nodegroups.phases import NodeDecision, live
+from plimsoll.nodegroups.prospects import prospects
 from plimsoll.nodegroups.report import Verdict
 from plimsoll.nodegroups.scale_down import ScaleDown, Stays, all_blockers, choose
 from plimsoll.nodegroups.scale_up import ScaleUp, daemon_pods
@@ -56,6 +57,7 @@ from plimsoll.nodegroups.usage import Measured
 from plimsoll.nodegroups.utilisation import LowSince
 from plimsoll.nodegroups.writes import conditions_with, group_status, leaving_taint, node_status, stamp, untaint
 from plimsoll.scheduling.picture import Picture
+from plimsoll.scheduling.prospects import Prospects
 
 CLUSTER = Key("NodeGroups", "", "all")
 
@@ -147,6 +149,12 @@ class NodeGroupController:
                     candidate = Candidate(member, node, group, tuple(must_move(seen.pods_on(node.name))))
                     return all_blockers(candidate, groups, seen, self._picture.of(view), self._further_checks)
         return ()
+
+    def prospects(self, view: View, now: datetime) -> Prospects:
+        """What the groups could still bring, for whoever is about to send a pod away."""
+        seen = Seen(view, now, self._settings, self.sightings)
+        sound = [one for one in groups_in(seen) if invalid(one.group) is None and not one.group.terminating]
+        return prospects(sound, seen, daemon_pods(view[DAEMONSETS]))
 
     def _all_groups(self, seen: Seen) -> GroupsDecision:
         groups = groups_in(seen)
