@@ -12,7 +12,12 @@ from plimsoll.manifests.monitoring import monitoring
 from plimsoll.manifests.objects import LABELS, Manifest, as_yaml, described
 from plimsoll.manifests.process import CONFIG_FILE, deployment, metrics_service
 from plimsoll.manifests.protection import disruption_budget, network_policy, priority_class
-from plimsoll.manifests.rights import rights_at_home, rights_everywhere, rights_of_providers
+from plimsoll.manifests.rights import (
+    rights_at_home,
+    rights_everywhere,
+    rights_in_chosen_namespaces,
+    rights_of_providers,
+)
 from plimsoll.manifests.webhook import serves_webhook, webhook_manifests
 
 
@@ -41,8 +46,9 @@ def manifests(
         },
         described("v1", "ServiceAccount", namespace),
         priority_class(),
-        *rights_everywhere(config, controllers, seen),
-        *rights_at_home(config, seen),
+        *rights_everywhere(config, controllers, seen, webhook=webhook),
+        *rights_in_chosen_namespaces(config, controllers),
+        *rights_at_home(config, controllers, seen),
         *rights_of_providers(config, controllers),
         described("v1", "ConfigMap", namespace, data={CONFIG_FILE: as_yaml(settings)}),
         metrics_service(config),

@@ -57,7 +57,10 @@ class PlacementDecision(Decision, frozen=True, kw_only=True):
 
 class PlacementController:
     name: ClassVar[str] = "placement"
-    permissions: ClassVar[tuple[Permission, ...]] = (Permission("", "pods/eviction", "create"),)
+    permissions: ClassVar[tuple[Permission, ...]] = (
+        Permission("", "pods", "get"),
+        Permission("", "pods/eviction", "create"),
+    )
 
     def __init__(self, settings: PlacementSettings) -> None:
         self._settings = settings

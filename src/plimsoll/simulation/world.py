@@ -23,7 +23,7 @@ from plimsoll.kube.in_process import InProcessTransport, Reply
 from plimsoll.metrics import Metrics
 from plimsoll.operator import Operator
 from plimsoll.placement.admission import Admission
-from plimsoll.placement.webhook_configuration import URL_CONFIGURATION, namespace_labels, webhooks
+from plimsoll.placement.webhook_configuration import namespace_labels, url_configuration, webhooks
 from plimsoll.sim.api import kinds
 from plimsoll.sim.api.admission import UnansweredError
 from plimsoll.sim.api.documents import Json
@@ -128,7 +128,8 @@ class World:
             watch_namespaces=self.config.operator.watch_namespaces,
             namespace_labels=namespace_labels(self.config.placement.namespace_selector),
         )
-        await self.cluster.create(kinds.MUTATING_WEBHOOKS, {"metadata": {"name": URL_CONFIGURATION}, "webhooks": hooks})
+        name = url_configuration(self.config.operator.namespace)
+        await self.cluster.create(kinds.MUTATING_WEBHOOKS, {"metadata": {"name": name}, "webhooks": hooks})
 
     async def _asked(self, _url: str, _authority: bytes, review: Json, _seconds: float) -> Json:
         if self._admissions is None or self.operator.not_ready() is not None:
