@@ -110,7 +110,8 @@ def test_the_same_objects(helm: Path, tmp_path: Path, config: dict[str, Any], ar
 
 def test_monitoring_behind_switches(helm: Path):
     ours = comparable(printed("--namespace", "plimsoll-system", "--monitoring"))
-    theirs = comparable(rendered(helm, "--set", "serviceMonitor.enabled=true", "--set", "prometheusRule.enabled=true"))
+    switches = ("serviceMonitor", "prometheusRule", "grafanaDashboard")
+    theirs = comparable(rendered(helm, *(word for one in switches for word in ("--set", f"{one}.enabled=true"))))
     assert theirs == ours
 
 

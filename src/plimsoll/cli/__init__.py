@@ -13,7 +13,9 @@ from plimsoll import __version__
 # By name: the module, and what the command is called in it.
 _COMMANDS = {
     "allocation": ("allocation", "allocation"),
+    "cleanup": ("cleanup", "cleanup"),
     "cluster": ("cluster", "cluster"),
+    "completion": ("completion", "completion"),
     "config": ("config_cmd", "config"),
     "demo": ("demo", "demo"),
     "explain": ("explain", "explain"),
@@ -47,3 +49,8 @@ class _Commands(Mapping[str, click.Command]):
 @click.version_option(__version__, "--version", prog_name="plimsoll", message="%(prog)s %(version)s")
 def main() -> None:
     """Keep a cluster's capacity right and safe, and say why."""
+
+
+def kubectl_plugin() -> None:
+    """The program `kubectl-plimsoll`, which `kubectl plimsoll` calls: the same command under the name that was written."""
+    main(prog_name="kubectl plimsoll")

@@ -8,6 +8,7 @@ from typing import Any
 from plimsoll.config import Config
 from plimsoll.decision import Controller
 from plimsoll.kube.resources import Resource
+from plimsoll.manifests.grafana import grafana_dashboard
 from plimsoll.manifests.monitoring import monitoring
 from plimsoll.manifests.objects import LABELS, Manifest, as_yaml, described
 from plimsoll.manifests.process import CONFIG_FILE, deployment, metrics_service
@@ -31,7 +32,7 @@ def manifests(
     monitored: bool = False,
 ) -> list[Manifest]:
     """`seen` are the kinds that are watched, for the controllers and for the runtime; `settings` is what the operator's
-    file in the cluster will say; `monitored` adds objects of the Prometheus operator's kinds.
+    file in the cluster will say; `monitored` adds objects of the Prometheus operator's kinds, and a dashboard of Grafana.
     """
     namespace = config.operator.namespace
     webhook = serves_webhook(config, controllers)
@@ -56,5 +57,5 @@ def manifests(
         deployment(config, settings, image, webhook=webhook),
         disruption_budget(namespace),
         network_policy(config, webhook=webhook),
-        *(monitoring(namespace) if monitored else []),
+        *([*monitoring(namespace), grafana_dashboard(namespace)] if monitored else []),
     ]
