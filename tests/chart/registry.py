@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -71,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         match = _UPLOAD.match(self.path)
         self._read()
-        self._answer(202 if match else 404, Location=f"/v2/{match[1]}/blobs/uploads/one?" if match else "")
+        self._answer(202 if match else 404, {"Location": f"/v2/{match[1]}/blobs/uploads/one?"} if match else {})
 
     def do_PUT(self) -> None:
         path, _, query = self.path.partition("?")
@@ -89,7 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(404)
             return
-        self._answer(201, Location=path, **{"Docker-Content-Digest": digest})
+        self._answer(201, {"Location": path, "Docker-Content-Digest": digest})
 
     def _read(self) -> bytes:
         return self.rfile.read(int(self.headers.get("Content-Length", "0")))
@@ -98,11 +98,11 @@ class _Handler(BaseHTTPRequestHandler):
         if data is None:
             self._answer(404)
         else:
-            self._answer(200, data, **{"Content-Type": kind, "Docker-Content-Digest": digest_of(data)})
+            self._answer(200, {"Content-Type": kind, "Docker-Content-Digest": digest_of(data)}, data)
 
-    def _answer(self, status: int, data: bytes = b"", **headers: str) -> None:
+    def _answer(self, status: int, headers: Mapping[str, str] | None = None, data: bytes = b"") -> None:
         self.send_response(status)
-        for name, value in headers.items():
+        for name, value in (headers or {}).items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
