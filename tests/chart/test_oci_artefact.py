@@ -6,8 +6,12 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.chart.registry import registry
 from tests.chart.test_chart_equals_manifests import CHART
+
+pytestmark = pytest.mark.process
 
 
 def run(helm: Path, *arguments: str | Path, home: Path) -> str:

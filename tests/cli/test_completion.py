@@ -9,6 +9,8 @@ import pytest
 
 from tests.cli.command import PLIMSOLL, environment, plimsoll
 
+pytestmark = pytest.mark.process
+
 PROGRAMS = PLIMSOLL.parent
 
 

@@ -17,6 +17,8 @@ from plimsoll import __version__
 from plimsoll.manifests.process import NOBODY
 from tests.image.dockerfile import ROOT, perform, stages
 
+pytestmark = pytest.mark.process
+
 _, BUILD, LAST = stages((ROOT / "Dockerfile").read_text())
 
 

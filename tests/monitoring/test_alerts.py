@@ -10,6 +10,8 @@ import yaml
 
 from plimsoll.manifests.monitoring import ALERTS, alert_rules
 
+pytestmark = pytest.mark.process
+
 CASES = Path(__file__).with_name("alerts.test.yaml")
 
 
