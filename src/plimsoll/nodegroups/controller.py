@@ -53,7 +53,7 @@ from plimsoll.nodegroups.types import (
     NodeGroup,
     VPSieNode,
 )
-from plimsoll.nodegroups.usage import Measured
+from plimsoll.nodegroups.usage import USE_OF_NODES, Measured
 from plimsoll.nodegroups.utilisation import LowSince
 from plimsoll.nodegroups.writes import conditions_with, group_status, leaving_taint, node_status, stamp, untaint
 from plimsoll.scheduling.picture import Picture
@@ -72,12 +72,6 @@ class GroupsDecision(Decision, frozen=True, kw_only=True):
 
 class NodeGroupController:
     name: ClassVar[str] = "nodegroups"
-    permissions: ClassVar[tuple[Permission, ...]] = (
-        Permission("", "pods/eviction", "create"),
-        *(Permission("", "nodes", verb) for verb in ("patch", "delete")),
-        *(Permission(GROUP, "vpsienodes", verb) for verb in ("create", "patch", "delete")),
-        *(Permission(GROUP, kind, "patch") for kind in ("vpsienodes/status", "nodegroups/status")),
-    )
 
     def __init__(
         self,
@@ -96,6 +90,18 @@ class NodeGroupController:
         self._further_checks = tuple(further_checks)
         self._picture = Picture()
         self._low_since = LowSince()
+
+    @property
+    def permissions(self) -> tuple[Permission, ...]:
+        needed = (
+            Permission("", "pods", "get"),
+            Permission("", "pods/eviction", "create"),
+            *(Permission("", "nodes", verb) for verb in ("get", "patch", "delete")),
+            *(Permission(GROUP, "vpsienodes", verb) for verb in ("create", "get", "patch", "delete")),
+            Permission(GROUP, "nodegroups", "get"),
+            *(Permission(GROUP, kind, "patch") for kind in ("vpsienodes/status", "nodegroups/status")),
+        )
+        return (*needed, USE_OF_NODES) if self.measured is not None else needed
 
     @property
     def watches(self) -> tuple[Resource[Any], ...]:
