@@ -68,6 +68,15 @@ def test_but_never_against_a_budget():
     assert codes(decision) == ["NotEnoughPdb"]
 
 
+def test_two_budgets_over_one_pod_mean_never():
+    scene = interrupted()
+    for name in ("one", "two"):
+        scene.add(build.budget(name, allowed=5, selector={"matchLabels": {"app": "web"}}))
+    decision = scene.decide()
+    assert not evicted(decision)
+    assert "SeveralBudgets" in codes(decision)
+
+
 def test_they_count_as_gone_so_that_what_is_missing_shows():
     decision = interrupted().decide()
     assert decision.action is NextAction.SCALE_UP_SPOT
