@@ -103,6 +103,16 @@ def test_nor_is_the_last_ready_replica():
     assert codes(decision) == ["LastReady"]
 
 
+def test_whoever_leaves_with_its_node_is_not_moved_besides():
+    scene = Scene()
+    scene.running(8, 2)
+    scene.add(spot_node("spot-2", TAINTS[0]))
+    scene.pod("leaves", node="spot-2", mark=SPOT, annotations={"controller.kubernetes.io/pod-deletion-cost": "-5"})
+    decision = scene.decide()
+    assert decision.action is NextAction.MIGRATE_TO_ON_DEMAND
+    assert len(decision.moving) == 2 and "leaves" not in decision.moving
+
+
 def test_a_node_whose_removal_is_only_considered_keeps_its_pods():
     decision = interrupted(taint="DeletionCandidateOfClusterAutoscaler").decide()
     assert decision.reason.code == "Settled"
