@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from plimsoll.allocation.controller import AllocationController, AllocationSettings
-from plimsoll.clock import Clock
+from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config
 from plimsoll.config import DisruptionWindow as WindowSection
 from plimsoll.config.sources import ConfigurationError, Problem
+from plimsoll.conversation import new_token
 from plimsoll.decision import Controller, DisruptionLimits
 from plimsoll.deletion_cost.algorithms import Algorithms, discover
 from plimsoll.deletion_cost.controller import DeletionCostController
@@ -34,15 +34,30 @@ from plimsoll.placement.settings import PlacementSettings
 from plimsoll.placement.webhook_configuration import namespace_labels
 from plimsoll.placement.window import DisruptionWindow, parse_window
 from plimsoll.providers.provider import Provider
+from plimsoll.scheduling.prospects import NodeMaker
 
 
-def controllers(config: Config) -> tuple[Controller, ...]:
-    """The controllers that exist and are switched on; ConfigurationError if one is asked for that does not."""
+def controllers(
+    config: Config, *, clock: Clock | None = None, token: Callable[[], str] = new_token
+) -> tuple[Controller, ...]:
+    """The controllers that exist and are switched on; ConfigurationError if one is asked for that does not.
+
+    token: gives what no other process has; a simulation has its own, and its own clock, to be the same every time.
+    """
     wanted = names(config)
     if missing := [name for name in wanted if name not in MAKERS]:
         message = f"this version has no controller {', '.join(missing)}; it has: {', '.join(MAKERS)}"
         raise ConfigurationError([Problem("", "controllers.enabled", message)])
-    return tuple(MAKERS[name](config) for name in wanted)
+    made: dict[str, Controller] = {
+        name: allocation(config, clock=clock or RealClock(), nonce=token())
+        if name == AllocationController.name
+        else MAKERS[name](config)
+        for name in wanted
+    }
+    groups = made.get(NodeGroupController.name)
+    if PlacementController.name in made and isinstance(groups, NodeGroupController):
+        made[PlacementController.name] = placement(config, groups)
+    return tuple(made.values())
 
 
 def names(config: Config) -> Sequence[str]:
@@ -96,8 +111,8 @@ def _window(section: WindowSection) -> DisruptionWindow | None:
         raise ConfigurationError([Problem("", "operator.disruptionWindow", str(error))]) from None
 
 
-def placement(config: Config) -> PlacementController:
-    return PlacementController(placement_settings(config))
+def placement(config: Config, maker: NodeMaker | None = None) -> PlacementController:
+    return PlacementController(placement_settings(config), maker)
 
 
 def deletion_cost(config: Config) -> DeletionCostController:
@@ -116,7 +131,7 @@ def deletion_cost(config: Config) -> DeletionCostController:
     return DeletionCostController(settings, algorithms)
 
 
-def _allocation(config: Config) -> Controller:
+def allocation(config: Config, *, clock: Clock | None = None, nonce: str = "") -> AllocationController:
     section = config.allocation
     if config.operator.watch_namespaces:
         message = "the controller allocation must see all containers of a node, in whatever namespace: leave it empty"
@@ -126,7 +141,7 @@ def _allocation(config: Config) -> Controller:
         ports_per_container=60 if section.reduced_ports else 100,
         shortage_wait=section.shortage_wait,
     )
-    return AllocationController(settings, nonce=uuid.uuid4().hex)
+    return AllocationController(settings, nonce=nonce or new_token(), now=(clock or RealClock()).now)
 
 
 def node_groups(config: Config) -> NodeGroupController:
@@ -180,7 +195,7 @@ def observers(
 MAKERS: Mapping[str, Callable[[Config], Controller]] = {
     PlacementController.name: placement,
     DeletionCostController.name: deletion_cost,
-    AllocationController.name: _allocation,
+    AllocationController.name: allocation,
     NodeGroupController.name: node_groups,
 }
 # Two allocators that do not know of each other would give the same drive away, and two autoscalers undo each other's work. Both also

@@ -40,6 +40,7 @@ from plimsoll.nodegroups.growth import Growth, grow
 from plimsoll.nodegroups.pending import waiting_pods
 from plimsoll.nodegroups.phases import NodeDecision, live
 from plimsoll.nodegroups.plans import AtOnce, Plans
+from plimsoll.nodegroups.prospects import prospects
 from plimsoll.nodegroups.report import Verdict
 from plimsoll.nodegroups.scale_down import Ask, Rounds, ScaleDown, Stays, all_blockers, choose
 from plimsoll.nodegroups.scale_up import ScaleUp, daemon_pods
@@ -57,10 +58,11 @@ from plimsoll.nodegroups.types import (
     NodeGroup,
     VPSieNode,
 )
-from plimsoll.nodegroups.usage import Measured
+from plimsoll.nodegroups.usage import USE_OF_NODES, Measured
 from plimsoll.nodegroups.utilisation import LowSince
 from plimsoll.nodegroups.writes import conditions_with, group_status, leaving_taint, node_status, stamp, untaint
 from plimsoll.scheduling.picture import Picture
+from plimsoll.scheduling.prospects import Prospects
 
 CLUSTER = Key("NodeGroups", "", "all")
 
@@ -75,12 +77,6 @@ class GroupsDecision(Decision, frozen=True, kw_only=True):
 
 class NodeGroupController:
     name: ClassVar[str] = "nodegroups"
-    permissions: ClassVar[tuple[Permission, ...]] = (
-        Permission("", "pods/eviction", "create"),
-        *(Permission("", "nodes", verb) for verb in ("patch", "delete")),
-        *(Permission(GROUP, "vpsienodes", verb) for verb in ("create", "patch", "delete")),
-        *(Permission(GROUP, kind, "patch") for kind in ("vpsienodes/status", "nodegroups/status")),
-    )
 
     def __init__(
         self,
@@ -104,6 +100,18 @@ class NodeGroupController:
         self._low_since = LowSince()
         self._rounds = Rounds()
         self._last: GroupsDecision | None = None
+
+    @property
+    def permissions(self) -> tuple[Permission, ...]:
+        needed = (
+            Permission("", "pods", "get"),
+            Permission("", "pods/eviction", "create"),
+            *(Permission("", "nodes", verb) for verb in ("get", "patch", "delete")),
+            *(Permission(GROUP, "vpsienodes", verb) for verb in ("create", "get", "patch", "delete")),
+            Permission(GROUP, "nodegroups", "get"),
+            *(Permission(GROUP, kind, "patch") for kind in ("vpsienodes/status", "nodegroups/status")),
+        )
+        return (*needed, USE_OF_NODES) if self.measured is not None else needed
 
     @property
     def watches(self) -> tuple[Resource[Any], ...]:
@@ -160,6 +168,12 @@ class NodeGroupController:
 
     def _ask(self, key: Key, view: View) -> Ask:
         return lambda question: self.plans.removals(key, question, self._picture.of(view))
+
+    def prospects(self, view: View, now: datetime) -> Prospects:
+        """What the groups could still bring, for whoever is about to send a pod away."""
+        seen = Seen(view, now, self._settings, self.sightings)
+        sound = [one for one in groups_in(seen) if invalid(one.group) is None and not one.group.terminating]
+        return prospects(sound, seen, daemon_pods(view[DAEMONSETS]))
 
     def _all_groups(self, seen: Seen) -> GroupsDecision:
         groups = groups_in(seen)

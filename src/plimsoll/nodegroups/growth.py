@@ -88,7 +88,7 @@ def grow(
     blockers: list[Blocker] = []
     able: list[GroupSeen] = []
     for one in groups:
-        blocker = _cannot_grow(one, seen)
+        blocker = cannot_grow(one, seen)
         if blocker is None:
             able.append(one)
         else:
@@ -100,7 +100,7 @@ def grow(
     packed = ScaleUp()
     if pods:
         sizes = Sizes(seen.view[NODES])
-        expected = [*coming_nodes(groups, seen, sizes, daemons), *_basic_nodes(able, basic, seen, sizes, daemons)]
+        expected = [*coming_nodes(groups, seen, sizes, daemons), *basic_nodes(able, basic, seen, sizes, daemons)]
         question = question_of(pods, groups, seen, room=room, sizes=sizes, daemons=daemons, expected=expected)
         packing = pack(question)
         if packing is None:
@@ -133,7 +133,7 @@ def _below_floor(one: GroupSeen, seen: Seen) -> int:
     return min(lacking, max(0, one.group.spec.max_nodes - one.current))
 
 
-def _cannot_grow(one: GroupSeen, seen: Seen) -> Blocker | None:
+def cannot_grow(one: GroupSeen, seen: Seen) -> Blocker | None:
     spec = one.group.spec
     setback = setback_of(one.setbacks, seen.now)
     if setback is not None:
@@ -173,7 +173,7 @@ def _usual(one: GroupSeen, seen: Seen, count: int) -> tuple[str, ...]:
     return (offerings[0].id,) * count if offerings else ()
 
 
-def _basic_nodes(
+def basic_nodes(
     able: Sequence[GroupSeen], basic: Mapping[str, int], seen: Seen, sizes: Sizes, daemons: Sequence[Pod]
 ) -> list[ComingNode]:
     """Nodes that the floor brings anyway: pods that wait take those first."""
