@@ -61,9 +61,10 @@ class Picture:
             followed = self._followed[resource] = _Followed(store)
             followed.taken()
             held.update(((obj.metadata.namespace, obj.metadata.name), obj) for obj in store)
-        self.snapshot = Snapshot.build(
+        built = Snapshot.build(
             view[NODES], view[PODS], namespaces=view[NAMESPACES], claims=view[CLAIMS], volumes=view[VOLUMES]
         )
+        vars(self.snapshot).update(vars(built))  # it stays the same one for whoever holds it
         return [Change(None, obj) for held in self._held.values() for obj in held.values()]
 
 
