@@ -52,7 +52,9 @@ log = structlog.get_logger()
 SEEN_BEFORE_EVICTING: tuple[Resource[Any], ...] = (PODS, NODES, BUDGETS, DEPLOYMENTS, REPLICASETS, STATEFULSETS)
 # SIGTERM to exit in ten seconds: six for the keys in hand, the rest for giving the lease back and the last events.
 DRAIN_SECONDS = 6.0
+# The view's age is looked at so often, or sixty times before it is too old, whichever is less.
 WATCHDOG_SECONDS = 1.0
+WATCHDOGS_BEFORE_THE_END = 60
 # Losses are written down up to so many, the latest first: 1 MB in all, and more than any limit lets pass.
 LOSSES_KEPT = 5000
 
@@ -322,7 +324,7 @@ class Operator:
                         trouble=reflector.trouble,
                     )
                     self._end(ExitCode.VIEW_TOO_OLD)
-            await self._clock.sleep(WATCHDOG_SECONDS)
+            await self._clock.sleep(max(WATCHDOG_SECONDS, limit / WATCHDOGS_BEFORE_THE_END))
 
     def _node_changed(self, _: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:
         # On every replica, leading or not: whoever leads next has seen the losses too.

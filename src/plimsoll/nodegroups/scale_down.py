@@ -114,6 +114,8 @@ def _too_many(candidate: Candidate, settings: NodeGroupSettings, *, empty: int, 
 
 
 def _removals(able: Sequence[Candidate], groups: Iterable[GroupSeen], seen: Seen, snapshot: Snapshot) -> list[Removal]:
+    if not able:
+        return []
     with snapshot.trial():
         settle_the_others(snapshot, groups, seen)
         return removable(snapshot, [candidate.name for candidate in able])

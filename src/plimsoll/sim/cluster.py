@@ -53,7 +53,9 @@ class Cluster:
         self._node_numbers = 0
 
     async def __aenter__(self) -> Self:
-        self.api = ApiServer(self.agenda, self._rng, ask=self._ask, history=self._history)
+        self.api = ApiServer(
+            self.agenda, self._rng, ask=self._ask, history=self._history, bookmark_seconds=self._times.bookmark
+        )
         self.context = Context(self.api.objects, self.agenda, self._rng, self._times)
         self.garbage = GarbageCollector(self.context)
         self.kubelets = Kubelets(self.context)

@@ -6,7 +6,7 @@ operator that crashes leaves it as it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from plimsoll.providers.errors import AmbiguousOutcome, OfferingUnavailable, ProviderUnreachable, QuotaExceeded
@@ -24,20 +24,25 @@ class Watches(Protocol):
 class Cloud:
     """What goes wrong in it, for all who ask."""
 
-    def __init__(self, maker: Provider) -> None:
+    def __init__(self, maker: Provider, revision: Callable[[], int]) -> None:
+        """revision: of the cluster in which the machines are kept."""
         self.maker = maker
+        self._revision = revision
         self.reachable = True
         self.quota: int | None = None  # of machines
         self.sold_out: set[str] = set()  # offerings
         self.lost_answers = 0  # of so many of the next calls that change something
         self.shows_old_lists = False
         self._shown: Sequence[Machine] = ()
+        self._shown_at = -1
 
     def account(self, name: str, who: str, watches: Watches) -> Account:
         return Account(self, name, who, watches)
 
     async def machines(self) -> Sequence[Machine]:
-        if not self.shows_old_lists:
+        # Asked every few seconds of a day in which nothing happens: what cannot have changed is not read again.
+        if not self.shows_old_lists and self._shown_at != self._revision():
+            self._shown_at = self._revision()
             self._shown = await self.maker.list(Scope())
         return self._shown
 

@@ -59,7 +59,7 @@ class World:
         buyer = client_over(partial(self.cluster.serve, user_agent="cloud"), self.clock, self._rng)
         maker = KwokProvider(self.config.providers.kwok, buyer, self.config.operator.namespace, self.clock)
         self._stack.push_async_callback(maker.close)
-        self.cloud = Cloud(maker)
+        self.cloud = Cloud(maker, lambda: self.cluster.api.storage.revision)
         return self
 
     async def __aexit__(self, *_: object) -> None:

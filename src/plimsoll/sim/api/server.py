@@ -38,7 +38,6 @@ from plimsoll.sim.api.watching import Watch
 
 log = structlog.get_logger()
 
-_BOOKMARK_SECONDS = 60.0
 # How long a watch lasts that does not say so itself.
 _WATCH_SECONDS = 1800.0
 _TRUE = ("true", "1", "True")
@@ -83,7 +82,15 @@ class _Target:
 
 
 class ApiServer:
-    def __init__(self, agenda: Agenda, rng: random.Random, *, ask: Ask | None = None, history: int = HISTORY) -> None:
+    def __init__(
+        self,
+        agenda: Agenda,
+        rng: random.Random,
+        *,
+        ask: Ask | None = None,
+        history: int = HISTORY,
+        bookmark_seconds: float = 60.0,
+    ) -> None:
         self.storage = Storage(history)
         self.objects = Objects(self.storage, agenda.clock, rng, ask)
         self.lists = Lists(self.storage)
@@ -91,7 +98,7 @@ class ApiServer:
         self.observers: list[RequestObserver] = []
         self._agenda = agenda
         self._watches: dict[Watch, None] = {}
-        agenda.every(_BOOKMARK_SECONDS, self.send_bookmarks)
+        agenda.every(bookmark_seconds, self.send_bookmarks)
 
     async def handle(self, request: Request) -> Answer:
         for observer in self.observers:
