@@ -1,0 +1,118 @@
+"""One node as the page draws it: where it is, how it is, how full it is, and a cell for each of its pods."""
+
+from __future__ import annotations
+
+from plimsoll.dashboard.records import NodeRecord, NodeState, PodCell, PodState
+from plimsoll.kube.resources import BY_NODE, NODES, PODS, REPLICASETS, Key
+from plimsoll.kube.store import View
+from plimsoll.kube.types import Labels, Node, Pod
+from plimsoll.nodegroups.types import BY_NODE_NAME, NODE_GROUP, VPSIE_NODES, VPSieNode
+from plimsoll.nodegroups.writes import leaving_taint
+from plimsoll.placement.classes import ClassRules
+from plimsoll.placement.leaving import leaving
+from plimsoll.placement.marks import marked_class
+from plimsoll.scheduling.requests import allocatable, effective_requests
+
+ZONE = "topology.kubernetes.io/zone"
+# What the makers of nodes call the set that a node belongs to; the first that a node carries counts.
+GROUP_LABELS = (
+    NODE_GROUP,
+    "karpenter.sh/nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "cloud.google.com/gke-nodepool",
+    "kubernetes.azure.com/agentpool",
+)
+_UNINITIALISED = "node.cloudprovider.kubernetes.io/uninitialized"
+
+
+class Owners:
+    """The workload of each pod, by its controller's UID: the thousand pods of a ReplicaSet are asked about once."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._known: dict[str, str] = {}
+
+    def key(self, pod: Pod) -> str:
+        owner = pod.metadata.controller
+        if owner is None:
+            return str(PODS.key(pod))
+        found = self._known.get(owner.uid)
+        if found is None:
+            found = self._known[owner.uid] = self._above(owner.kind, pod.namespace, owner.name, owner.uid)
+        return found
+
+    def _above(self, kind: str, namespace: str, name: str, uid: str) -> str:
+        if kind == "ReplicaSet" and REPLICASETS in self._view:
+            replica_set = self._view[REPLICASETS].get(namespace, name)
+            above = replica_set.metadata.controller if replica_set is not None and replica_set.uid == uid else None
+            if above is not None:
+                return str(Key(above.kind, namespace, above.name))
+        return str(Key(kind, namespace, name))
+
+
+def node_record(name: str, view: View, rules: ClassRules, owners: Owners) -> NodeRecord | None:
+    """None where there is no such node, and none that comes under this name."""
+    node = view[NODES].get("", name)
+    member = _member(name, view)
+    if node is None:
+        return _coming(member, rules) if member is not None else None
+    capacity_class = rules.of_labels(node.labels).value
+    cells: list[PodCell] = []
+    cpu = memory = 0
+    for pod in view[PODS].by(BY_NODE, name):
+        cells.append(_cell(pod, owners.key(pod), capacity_class))
+        if not pod.finished:
+            requests = effective_requests(pod.spec)
+            cpu += requests.get("cpu", 0)
+            memory += requests.get("memory", 0)
+    room = allocatable(node.status.allocatable)
+    return NodeRecord(
+        zone=node.labels.get(ZONE, ""),
+        group=member.group if member is not None else labelled_group(node.labels),
+        capacity_class=capacity_class,
+        state=state_of(node),
+        cpu=(cpu, room.get("cpu", 0)),
+        memory=(memory, room.get("memory", 0)),
+        pods=cells,
+    )
+
+
+def labelled_group(labels: Labels) -> str:
+    return next((labels[label] for label in GROUP_LABELS if label in labels), "")
+
+
+def state_of(node: Node) -> NodeState:
+    if leaving_taint(node) is not None:
+        return "draining"
+    if node.terminating or leaving(node) is not None:
+        return "leaving"
+    if not node.ready:
+        starting = any(taint.key == _UNINITIALISED for taint in node.spec.taints)
+        return "coming" if starting else "not-ready"
+    return "cordoned" if node.spec.unschedulable else "ready"
+
+
+def _member(name: str, view: View) -> VPSieNode | None:
+    found = view[VPSIE_NODES].by(BY_NODE_NAME, name) if VPSIE_NODES in view else ()
+    return found[0] if found else None
+
+
+def _coming(member: VPSieNode, rules: ClassRules) -> NodeRecord | None:
+    if member.leaving:
+        return None
+    return NodeRecord("", member.group, rules.of_labels(member.labels).value, "coming", (0, 0), (0, 0), [])
+
+
+def _cell(pod: Pod, workload: str, node_class: str) -> PodCell:
+    meant = marked_class(pod)
+    if meant is not None and meant.value != node_class:
+        return (pod.name, workload, pod_state(pod), meant.value)
+    return (pod.name, workload, pod_state(pod))
+
+
+def pod_state(pod: Pod) -> PodState:
+    if pod.finished:
+        return "f"
+    if pod.terminating:
+        return "t"
+    return "r" if pod.ready else "s"
