@@ -103,7 +103,8 @@ class Picture:
                 case Pod():
                     if state.spec.node_name:
                         self.nodes.touch(state.spec.node_name)
-                    self.pending.touch(f"{state.namespace}/{state.name}")
+                    else:
+                        self.pending.touch(f"{state.namespace}/{state.name}")
                 case Node():
                     self.nodes.touch(state.name)
                     self.groups.touch(labelled_group(state.labels))

@@ -50,6 +50,8 @@ HEARTBEAT_SECONDS = 15.0
 _HEARTBEAT = Message(b": still here\n\n")
 # A client that takes nothing for so long is gone, or as good as gone.
 WRITE_SECONDS = 20.0
+# Then the client comes back and is let in again, or no longer: a right that was taken away does not live on in a stream.
+LONGEST_STREAM_SECONDS = 600.0
 # What waits in a socket's buffer counts for every client, so that only so much is put there at a time.
 _PIECE_BYTES = 64 * 1024
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -163,7 +165,8 @@ class DashboardServer:
     async def _tell(self, client: Client, response: web.StreamResponse, *, gzip: bool) -> None:
         if gzip:
             await response.write(squeezing.HEADER)
-        while True:
+        until = asyncio.get_running_loop().time() + LONGEST_STREAM_SECONDS
+        while asyncio.get_running_loop().time() < until:
             message = _HEARTBEAT
             with contextlib.suppress(TimeoutError):
                 message = await asyncio.wait_for(client.waiting.get(), HEARTBEAT_SECONDS)

@@ -11,11 +11,11 @@ import structlog
 from plimsoll.assembly import controllers, placement_settings
 from plimsoll.clock import Clock
 from plimsoll.config import Config
-from plimsoll.config.sources import ConfigurationError, Problem
-from plimsoll.dashboard.access import Gate, LoopbackGate, is_loopback
+from plimsoll.dashboard.access import Gate, LoopbackGate, TokenGate, refuse_to_be_open
 from plimsoll.dashboard.asking import Asking
 from plimsoll.dashboard.deciding import SecondOpinion
 from plimsoll.dashboard.picture import Picture, Shown
+from plimsoll.dashboard.reviews import Reviews
 from plimsoll.dashboard.server import DashboardServer
 from plimsoll.dashboard.showing import Showing
 from plimsoll.explain.kinds import Explainer
@@ -35,7 +35,7 @@ async def dashboard_of(
     if not config.dashboard.enabled:
         yield None
         return
-    gate = gate_for(config, client)
+    gate = gate_for(config, client, clock)
     async with AsyncExitStack() as stack:
         try:
             showing = serve(operator.view, config, clock, gate, identity=identity, leading=lambda: operator.leading)
@@ -84,17 +84,9 @@ async def serve(
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def gate_for(config: Config, client: Client) -> Gate:
-    section = config.dashboard
-    if section.access == "token":
-        raise NotImplementedError(client)
-    if not is_loopback(section.host):
-        message = (
-            f"loopback, but dashboard.host is {section.host}, where others can reach it; set dashboard.access: token, or "
-            "listen on 127.0.0.1 and use `kubectl port-forward`"
-        )
-        raise ConfigurationError([Problem("", "dashboard.access", message)])
-    return LoopbackGate()
+def gate_for(config: Config, client: Client, clock: Clock) -> Gate:
+    refuse_to_be_open(config)
+    return TokenGate(Reviews(client, clock)) if config.dashboard.access == "token" else LoopbackGate()
 
 
 def _tell_failure(task: asyncio.Task[None]) -> None:

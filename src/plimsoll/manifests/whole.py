@@ -8,6 +8,7 @@ from typing import Any
 from plimsoll.config import Config
 from plimsoll.decision import Controller
 from plimsoll.kube.resources import Resource
+from plimsoll.manifests.dashboard import dashboard_manifests
 from plimsoll.manifests.monitoring import monitoring
 from plimsoll.manifests.objects import LABELS, Manifest, as_yaml, described
 from plimsoll.manifests.process import CONFIG_FILE, deployment, metrics_service
@@ -44,6 +45,7 @@ def manifests(
         *rights_everywhere(config, controllers, seen),
         *rights_at_home(config, seen),
         *rights_of_providers(config, controllers),
+        *dashboard_manifests(config),
         described("v1", "ConfigMap", namespace, data={CONFIG_FILE: as_yaml(settings)}),
         metrics_service(config),
         *(webhook_manifests(config) if webhook else []),
