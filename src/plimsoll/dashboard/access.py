@@ -54,7 +54,7 @@ class LoopbackGate:
     async def admit(self, request: web.Request) -> None:
         host = request.headers.get("Host", "")
         name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
-        if name not in _LOCAL_NAMES:
+        if name.lower() not in _LOCAL_NAMES:
             message = (
                 f'the Host header is "{host[:100]}"; here the dashboard is served to this machine alone, as localhost or '
                 "127.0.0.1. To reach it from elsewhere use `kubectl port-forward`, or dashboard.access: token\n"

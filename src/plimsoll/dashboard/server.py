@@ -63,7 +63,7 @@ class DashboardServer:
     def __init__(self, host: str, port: int, showing: Showing, asking: Asking, gate: Gate) -> None:
         self._host = host
         self._wanted_port = port
-        self._showing = showing
+        self.showing = showing
         self._asking = asking
         self._gate = gate
         app = web.Application(middlewares=[self._guard])
@@ -131,7 +131,7 @@ class DashboardServer:
     # ── what it shows ────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _picture(self, request: web.Request) -> web.StreamResponse:
-        whole = await self._showing.whole()
+        whole = await self.showing.whole()
         if not _takes_gzip(request):
             return web.Response(body=whole.plain, content_type="application/json")
         body = squeezing.closed(await whole.squeezed(), whole.plain)
@@ -142,7 +142,7 @@ class DashboardServer:
         client = Client(let_go=lambda: request.transport.abort() if request.transport is not None else None)
         gzip = _takes_gzip(request)
         try:
-            await self._showing.join(client)
+            await self.showing.join(client)
         except TooManyClients:
             raise web.HTTPServiceUnavailable(
                 text="as many look on already as this process serves; close a window, or come back later\n",
@@ -159,7 +159,7 @@ class DashboardServer:
             if request.transport is not None:
                 request.transport.abort()
         finally:
-            self._showing.leave(client)
+            self.showing.leave(client)
         return response
 
     async def _tell(self, client: Client, response: web.StreamResponse, *, gzip: bool) -> None:

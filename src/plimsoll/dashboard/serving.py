@@ -65,7 +65,7 @@ async def serve(
     )
     showing = Showing(picture)
     opinion = SecondOpinion(
-        asked, view, clock, wanted=lambda: showing.watched and not leading() and not view.stale, tell=picture.acted,
+        asked, view, clock, wanted=lambda: bool(showing.clients) and not leading() and not view.stale, tell=picture.acted,
         interval=config.controllers.reconcile_interval,
     )  # fmt: skip
     asking = Asking(Explainer(config, names), view, clock)

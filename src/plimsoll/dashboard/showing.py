@@ -66,9 +66,9 @@ class Showing:
         self._whole = _Whole(-1, b"")
 
     @property
-    def watched(self) -> bool:
-        """Whether anyone looks on."""
-        return bool(self._clients)
+    def clients(self) -> frozenset[Client]:
+        """Who looks on."""
+        return frozenset(self._clients)
 
     async def whole(self) -> Message:
         """Everything as it is now."""
