@@ -15,6 +15,7 @@ _COMMANDS = {
     "allocation": ("allocation", "allocation"),
     "cluster": ("cluster", "cluster"),
     "config": ("config_cmd", "config"),
+    "dashboard": ("dashboard", "dashboard"),
     "demo": ("demo", "demo"),
     "explain": ("explain", "explain"),
     "manifests": ("manifests", "manifests"),

@@ -14,11 +14,13 @@ from typing import Literal
 
 import click
 import msgspec
+from msgspec.structs import replace
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
 from plimsoll.cli.picture import picture
+from plimsoll.dashboard.serving import dashboard_of
 from plimsoll.logs import set_up_logging
 from plimsoll.sim.api import kinds
 from plimsoll.sim.clocks import ScaledClock, VirtualClock, run_virtually
@@ -140,15 +142,15 @@ async def _watched(speed: float, seed: int, kubeconfig: Path) -> int:
         server.write_kubeconfig(kubeconfig)
         telling = Telling(world, STORY, pause_seconds=_READING_SECONDS)
         stop = asyncio.Event()
-        keys = f"{_KEYS}\nexport KUBECONFIG={kubeconfig}"
+        window: list[str] = []
         started: list[asyncio.Task[None]] = []  # what keys have set going
         with (
             Live(console=Console(), refresh_per_second=_FRAMES_A_SECOND, screen=True) as live,
             _pressed(lambda key: started.extend(_act(key, world, clock, stop))),
         ):
-            playing = asyncio.create_task(_play(telling), name="story")
+            playing = asyncio.create_task(_play(telling, world, window), name="story")
             while not stop.is_set() and not (playing.done() and playing.exception()):
-                live.update(picture(world, telling, keys))
+                live.update(picture(world, telling, "\n".join((_KEYS, f"export KUBECONFIG={kubeconfig}", *window))))
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), 1 / _FRAMES_A_SECOND)
             playing.cancel()
@@ -158,9 +160,14 @@ async def _watched(speed: float, seed: int, kubeconfig: Path) -> int:
         return 1 if world.witness.violations else 0
 
 
-async def _play(telling: Telling) -> None:
+async def _play(telling: Telling, world: World, window: list[str]) -> None:
     await telling.prepare()
-    await telling.play()
+    here = replace(world.config, dashboard=replace(world.config.dashboard, port=0))
+    async with dashboard_of(world.operator, here, world.client, world.clock, "demo") as server:
+        if server is not None:
+            window.append(f"dashboard: {server.url}")
+        await telling.play()
+        await asyncio.Event().wait()  # there is more to see, until someone ends it
 
 
 def _figures(world: World, clock: ScaledClock) -> dict[str, float]:
