@@ -15,6 +15,11 @@ READY := $(VENV)/.ready
 # Kubernetes of the real control plane: a version (1.33.13) or a minor (1.33). Empty: the newest that is supported.
 KUBERNETES ?=
 export KUBERNETES
+# The suite starts hundreds of processes: each would compile every module anew where the environment forbids compiled ones.
+export PYTHONDONTWRITEBYTECODE :=
+# Two halves at once, each with a control plane of its own: most tests wait for a cluster more than they compute.
+WORKERS ?= 2
+PYTEST := $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
 
 .PHONY: help setup demo demo-real test check unit test-e2e soak manifests controlplane bench bench-peers docs format clean
 
@@ -30,7 +35,7 @@ $(BIN)/uv: | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
 $(READY): pyproject.toml uv.lock | $(if $(filter $(BIN)/uv,$(UV)),$(BIN)/uv,$(BIN)/python)
-	UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --quiet --locked --inexact
+	UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --quiet --locked --inexact --compile-bytecode
 	@touch $@
 
 demo: $(READY) ## Watch the operator on an embedded cluster, in a story of a few minutes; to its end at once where nobody watches
@@ -45,14 +50,14 @@ check: $(READY) ## ruff, mypy --strict, import-linter
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-unit: $(READY) ## The tests that need no cluster (under a minute)
-	$(BIN)/pytest -q -m "not real and not soak"
+unit: $(READY) ## The tests that need no cluster, no process of their own and no long history (under a minute)
+	$(PYTEST) -q -m "not real and not process and not history and not soak"
 
 test: check controlplane ## Checks, unit tests, and the suite on the real control plane
-	$(BIN)/pytest -m "not soak"
+	$(PYTEST) -m "not soak"
 
 test-e2e: $(READY) controlplane ## The suite on the real control plane alone; KUBERNETES=1.33 picks a version
-	$(BIN)/pytest -m "real and not soak"
+	$(PYTEST) -m "real and not soak"
 
 soak: $(READY) controlplane ## The long campaigns: many seeds, many histories
 	$(BIN)/pytest -m soak --timeout 7200
@@ -69,8 +74,9 @@ bench: $(READY) controlplane ## Every benchmark, one after the other
 bench-peers: $(READY) ## The packing benchmark with Karpenter's beside it (needs Go; ten minutes)
 	$(BIN)/python -m benchmarks.packing --peers
 
-docs: $(READY) ## Write the generated pages of docs/ anew
+docs: $(READY) ## Write the generated pages of docs/ anew, and build the site into site/ with every link checked
 	$(BIN)/python -m tools.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: $(READY) ## Let ruff lay out and mend what it can
 	$(BIN)/ruff check --fix-only

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import os
+from fnmatch import fnmatch
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.realcluster"]
+
+# Seconds each rather than milliseconds: apart from the unit tests, which people run after every change.
+HISTORIES = ("*/tests/model/*", "*/tests/simulation/*", "*_histories.py", "*_in_the_model.py")
+
+
+# First, because the selection by `-m` is made by the same hook.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(fnmatch(str(item.path), pattern) for pattern in HISTORIES):
+            item.add_marker("history")
+
 
 settings.register_profile(
     "plimsoll",

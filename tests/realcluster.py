@@ -38,6 +38,8 @@ class _Run:
 
     def __init__(self) -> None:
         self.binaries: Binaries | None = None
+        # Which programs ran, for the summary; a run in several processes hears it from them.
+        self.ran_on: str | None = None
         self.unavailable: str | None = None
         # The cluster that all tests share, and whether one that used it has failed.
         self.shared: ControlPlane | None = None
@@ -56,12 +58,29 @@ class _Run:
         started = time.monotonic()
         cluster = ControlPlane.start(binaries=binaries, **arguments)
         self.start_seconds.append(time.monotonic() - started)
+        if self.ran_on is None and self.binaries is not None:
+            self.ran_on = f"{self.binaries.versions} ({self.binaries.origin})"
         return cluster
 
     def stop(self, cluster: ControlPlane, *, failed: bool) -> None:
         cluster.stop(keep_logs=failed)
         if failed:
             self.kept_logs.append(str(cluster.logs))
+
+    def told(self) -> dict[str, Any]:
+        """What the summary needs, as plain values that pass from a process of the run to the one that reports."""
+        return {
+            "ran_on": self.ran_on,
+            "unavailable": self.unavailable,
+            "start_seconds": self.start_seconds,
+            "kept_logs": self.kept_logs,
+        }
+
+    def hear(self, told: dict[str, Any]) -> None:
+        self.ran_on = self.ran_on or told["ran_on"]
+        self.unavailable = self.unavailable or told["unavailable"]
+        self.start_seconds += told["start_seconds"]
+        self.kept_logs += told["kept_logs"]
 
 
 _RUN = pytest.StashKey[_Run]()
@@ -111,18 +130,31 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    told_to_the_reporter = getattr(session.config, "workeroutput", None)
+    if told_to_the_reporter is not None:
+        told_to_the_reporter["clusters"] = session.config.stash[_RUN].told()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    # A process that died has told nothing; its tests are reported as failed anyway.
+    told = getattr(node, "workeroutput", {}).get("clusters")
+    if told is not None:
+        node.config.stash[_RUN].hear(told)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     run = terminalreporter.config.stash[_RUN]
     if run.unavailable is not None:
         terminalreporter.write_sep("=", "real control plane: NONE", yellow=True)
         terminalreporter.write_line(run.unavailable)
-    elif run.binaries is not None and run.start_seconds:
+    elif run.start_seconds:
         times = "–".join(
             dict.fromkeys(f"{seconds:.1f}" for seconds in (min(run.start_seconds), max(run.start_seconds)))
         )
         terminalreporter.write_line(
-            f"real control plane: {run.binaries.versions} ({run.binaries.origin}); "
-            f"clusters: {len(run.start_seconds)}, started in {times} s",
+            f"real control plane: {run.ran_on}; clusters: {len(run.start_seconds)}, started in {times} s",
         )
     for logs in run.kept_logs:
         terminalreporter.write_line(f"logs of a control plane whose test failed: {logs}")

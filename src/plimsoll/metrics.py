@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from plimsoll.decision import Count, Measure, Timing
 from plimsoll.kube.resources import Key
+from plimsoll.metric_catalogue import text_of
 
 # A `_created` series beside every counter would double what a scrape carries and tells nothing that we need.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -69,9 +70,7 @@ class Metrics:
         for measure in measures:
             gauge = self._measured.get(measure.name)
             if gauge is None:
-                gauge = Gauge(
-                    measure.name, measure.name.replace("_", " "), tuple(measure.labels), registry=self.registry
-                )
+                gauge = Gauge(measure.name, text_of(measure.name), tuple(measure.labels), registry=self.registry)
                 self._measured[measure.name] = gauge
             values = tuple(measure.labels.values())
             (gauge.labels(**measure.labels) if measure.labels else gauge).set(measure.value)
@@ -90,8 +89,7 @@ class Metrics:
                 continue
             counter = self._counted.get(one.name)
             if counter is None:
-                text = one.name.removesuffix("_total").replace("_", " ")
-                counter = Counter(one.name, text, tuple(one.labels), registry=self.registry)
+                counter = Counter(one.name, text_of(one.name), tuple(one.labels), registry=self.registry)
                 self._counted[one.name] = counter
             (counter.labels(**one.labels) if one.labels else counter).inc()
 
@@ -103,8 +101,8 @@ class Metrics:
     def _time(self, one: Timing) -> None:
         histogram = self._timed.get(one.name)
         if histogram is None:
-            text = one.name.replace("_", " ")
-            histogram = Histogram(one.name, text, tuple(one.labels), registry=self.registry, buckets=_MACHINE_SECONDS)
+            labels = tuple(one.labels)
+            histogram = Histogram(one.name, text_of(one.name), labels, registry=self.registry, buckets=_MACHINE_SECONDS)
             self._timed[one.name] = histogram
         (histogram.labels(**one.labels) if one.labels else histogram).observe(one.seconds)
 

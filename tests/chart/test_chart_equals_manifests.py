@@ -11,6 +11,8 @@ import yaml
 
 from tests.cli.command import plimsoll
 
+pytestmark = pytest.mark.process
+
 CHART = Path(__file__).parents[2] / "charts" / "plimsoll"
 
 

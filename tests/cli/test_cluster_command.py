@@ -20,6 +20,8 @@ from tests.cli.command import PLIMSOLL, environment, plimsoll
 from tests.cli.running import STOP_SECONDS_AT_MOST, running
 from tests.eventually import eventually
 
+pytestmark = pytest.mark.process
+
 _WEB = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",

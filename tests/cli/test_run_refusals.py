@@ -7,11 +7,14 @@ import signal
 import socket
 from pathlib import Path
 
+import pytest
 import yaml
 
 from plimsoll.exit_codes import ExitCode
 from tests.cli.command import start
 from tests.cli.running import running
+
+pytestmark = pytest.mark.process
 
 
 def kubeconfig_for(directory: Path, port: int) -> Path:

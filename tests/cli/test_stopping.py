@@ -12,6 +12,8 @@ import pytest
 from plimsoll.cli.stopping import stop_on_signals
 from plimsoll.exit_codes import ExitCode
 
+pytestmark = pytest.mark.process
+
 # A process that waits for its stop like the operator does. `{stuck}` is what it is busy with.
 PROCESS = """
 import asyncio, time

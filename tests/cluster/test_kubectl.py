@@ -16,6 +16,8 @@ from plimsoll.sim.http import HttpServer
 from tests.eventually import eventually
 from tools.controlplane.binaries import ControlPlaneUnavailableError, find_binaries
 
+pytestmark = pytest.mark.process
+
 _WEB = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",

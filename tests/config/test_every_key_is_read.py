@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from plimsoll.config.settings import SETTINGS, Setting
 SOURCE = Path(plimsoll.__file__).parent
 
 
+@cache
 def attributes_read() -> set[str]:
     files = [file for file in SOURCE.rglob("*.py") if SOURCE / "config" not in file.parents]
     return {
@@ -23,9 +25,6 @@ def attributes_read() -> set[str]:
     }
 
 
-READ = attributes_read()
-
-
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
 def test_it_and_every_section_above_it(setting: Setting) -> None:
-    assert set(setting.attributes) <= READ
+    assert set(setting.attributes) <= attributes_read()

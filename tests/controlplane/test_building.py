@@ -15,6 +15,8 @@ from tools.controlplane import build, gobuild
 from tools.controlplane.gobuild import GoBuildError, build_go_module, build_once, cache_directory
 from tools.controlplane.versions import GO_MODULES, Versions, newest_kubernetes
 
+pytestmark = pytest.mark.process
+
 # A `go` that writes what it was asked to do into the program that it builds.
 FAKE_GO = """#!/bin/sh
 echo "some/package" >&2

@@ -18,6 +18,8 @@ from tools.controlplane.__main__ import main
 from tools.controlplane.cluster import ControlPlane
 from tools.controlplane.process import started_at, wait_until_gone
 
+pytestmark = pytest.mark.process
+
 REPOSITORY = Path(__file__).parents[2]
 
 

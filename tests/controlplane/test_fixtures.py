@@ -14,6 +14,8 @@ import pytest
 
 from tools.controlplane.cluster import ControlPlane
 
+pytestmark = pytest.mark.process
+
 REPOSITORY = Path(__file__).parents[2]
 
 

@@ -18,6 +18,8 @@ import pytest
 from tools.controlplane.leftovers import keep, new_directory, remove_leftovers
 from tools.controlplane.process import ComponentFailedError, Process, started_at, wait_until_gone
 
+pytestmark = pytest.mark.process
+
 REPOSITORY = Path(__file__).parents[2]
 
 

@@ -7,11 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from plimsoll.config.load import load
 from plimsoll.config.settings import SETTINGS
 from plimsoll.config.yaml_file import read_yaml
 from tools.docs.configuration import configuration_page
 from tools.docs.pages import PAGES, stale, write
+
+pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
 

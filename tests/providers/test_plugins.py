@@ -29,6 +29,8 @@ from plimsoll.providers.vpsie.servers import ServersProvider
 from tests.providers import build
 from tools.controlplane.cluster import ControlPlane
 
+pytestmark = pytest.mark.process
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "provider_by_files"
 KUBECONFIG = """
 apiVersion: v1

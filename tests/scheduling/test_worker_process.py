@@ -24,7 +24,7 @@ CASE = Case(nodes=NODES, bound=BOUND, pending=k1.case(60, 1).pending, templates=
 WITHOUT_A_PRICE = Template("t", tuple(offering(name, menus.CAPACITIES[0], 1.0) for name in ("a", "b")))
 
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

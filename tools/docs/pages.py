@@ -9,11 +9,15 @@ from tools.docs.chart import alerts_file, crds_file, rights_file, webhook_file
 from tools.docs.chart_schema import schema_file
 from tools.docs.cli import cli_page
 from tools.docs.configuration import configuration_page
+from tools.docs.decisions import decisions_page
+from tools.docs.metrics import metrics_page
 
 # By path from the repository's root.
 PAGES: Mapping[str, Callable[[], str]] = {
     "docs/configuration.md": configuration_page,
     "docs/cli.md": cli_page,
+    "docs/metrics.md": metrics_page,
+    "docs/decisions/index.md": decisions_page,
     "charts/plimsoll/values.schema.json": schema_file,
     "charts/plimsoll/files/rights.yaml": rights_file,
     "charts/plimsoll/files/webhook.yaml": webhook_file,
