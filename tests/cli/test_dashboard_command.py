@@ -1,0 +1,48 @@
+"""`plimsoll dashboard` over files: served on loopback until it is told to stop, as of the moment of the snapshot."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import urllib.request
+from pathlib import Path
+
+import msgspec
+
+from tests.cli.command import PLIMSOLL, environment, plimsoll
+
+SNAPSHOT = """\
+apiVersion: plimsoll.dev/v1
+kind: Snapshot
+takenAt: 2026-01-31T12:00:00Z
+items:
+- apiVersion: v1
+  kind: Node
+  metadata: {name: n1, labels: {topology.kubernetes.io/zone: a}}
+  status: {allocatable: {cpu: "4", memory: 8Gi}, conditions: [{type: Ready, status: "True"}]}
+"""
+
+
+def test_a_snapshot_is_shown_as_of_its_moment(tmp_path: Path) -> None:
+    file = tmp_path / "snapshot.yaml"
+    file.write_text(SNAPSHOT)
+    command = [str(PLIMSOLL), "dashboard", "-f", str(file), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().split()[4]
+            with urllib.request.urlopen(f"{url}api/v1/picture", timeout=120) as response:
+                found = msgspec.json.decode(response.read())
+        finally:
+            process.send_signal(signal.SIGTERM)
+            code = process.wait(timeout=120)
+    assert code == 0
+    assert found["at"] == "2026-01-31T12:00:00Z"
+    assert found["nodes"]["n1"]["zone"] == "a"
+    assert found["operator"]["readOnly"] is True
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    result = plimsoll("dashboard", "-f", str(tmp_path / "none.yaml"))
+    assert result.exit_code == 1
+    assert "none.yaml" in result.stderr
