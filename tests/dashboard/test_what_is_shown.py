@@ -204,10 +204,32 @@ async def test_the_timeline_has_what_was_done_and_what_was_held_up() -> None:
 async def test_the_timeline_does_not_grow_without_end() -> None:
     picture = Scene().picture()
     for number in range(1200):
+        key, pod = f"Deployment/default/w{number}", f"Pod/default/p{number}"
         picture.recorded(
-            AuditRecord(datetime.now(UTC), "me", "1", "placement", "k", "Patch", f"Pod/default/p{number}", "u", "R", "w", "done")
-        )  # fmt: skip
+            AuditRecord(datetime.now(UTC), "me", "1", "placement", key, "Patch", pod, "uid", "Cost", "why", "done")
+        )
     await picture.renew()
     found = read(picture.whole())["decisions"]
     assert len(found) == 500
     assert found[-1]["object"] == "Pod/default/p1199"
+
+
+async def test_many_alike_are_one_entry() -> None:
+    picture = Scene().picture()
+
+    def record(key: str, pod: str, result: str = "done") -> AuditRecord:
+        at = datetime.now(UTC)
+        return AuditRecord(
+            at, "me", "1", "deletion-cost", key, "Patch", f"Pod/default/{pod}", "u", "Cost", f"for {pod}", result
+        )
+
+    for number in range(300):
+        picture.recorded(record("Deployment/default/web", f"p{number}"))
+    picture.recorded(record("Deployment/default/web", "p300", "conflict"))
+    picture.recorded(record("Deployment/default/api", "q1"))
+    await picture.renew()
+    assert [(one["object"], one["why"], one["result"]) for one in read(picture.whole())["decisions"]] == [
+        ("Deployment/default/web", "for p0; and 299 more like it", "done"),
+        ("Pod/default/p300", "for p300", "conflict"),
+        ("Pod/default/q1", "for q1", "done"),
+    ]

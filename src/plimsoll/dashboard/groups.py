@@ -39,6 +39,8 @@ class Tally:
                 count = self._counts.setdefault(name, Count(capacity_class=self._rules.of_labels(node.labels).value))
                 count.current += step
                 count.ready += step * node.ready
+                if not count.current:
+                    del self._counts[name]
 
     def of(self, name: str) -> Count | None:
         return self._counts.get(name)
@@ -59,7 +61,7 @@ def group_record(
     if group is not None:
         return _ours(key, group, view, rules, decision)
     count = tally.of(key)
-    if count is None or count.current == 0 or any(one.name == key for one in managed_groups(view).values()):
+    if count is None or any(one.name == key for one in managed_groups(view).values()):
         return None
     return GroupRecord(
         min=None, max=None, desired=None, current=count.current, ready=count.ready, capacity_class=count.capacity_class,

@@ -36,7 +36,7 @@ from plimsoll.dashboard.records import (
 )
 from plimsoll.dashboard.sections import Section
 from plimsoll.dashboard.timeline import Timeline
-from plimsoll.dashboard.workloads import Decided, workload_record
+from plimsoll.dashboard.workloads import Decided, is_gone, workload_record
 from plimsoll.decision import Decision
 from plimsoll.deletion_cost.controller import DeletionCostController
 from plimsoll.kube.resources import BY_OWNER, NODES, PODS, Key, Resource
@@ -126,7 +126,7 @@ class Picture:
 
     def acted(self, controller: str, key: Key, decision: Decision, outcome: Outcome) -> None:
         """A key was decided about, and the door has done what it could."""
-        if decision.forget:
+        if is_gone(decision):
             self._decided.pop((controller, key), None)
         else:
             self._decided[controller, key] = Decided(decision, outcome)

@@ -47,7 +47,6 @@ _EVERY_REPLY = {
 }
 # A silent stream is closed by many a proxy after a minute, and by some after thirty seconds.
 HEARTBEAT_SECONDS = 15.0
-_HEARTBEAT = Message(b": still here\n\n")
 # A client that takes nothing for so long is gone, or as good as gone.
 WRITE_SECONDS = 20.0
 # Then the client comes back and is let in again, or no longer: a right that was taken away does not live on in a stream.
@@ -66,6 +65,7 @@ class DashboardServer:
         self.showing = showing
         self._asking = asking
         self._gate = gate
+        self._heartbeat = Message(b": still here\n\n")
         app = web.Application(middlewares=[self._guard])
         app.on_response_prepare.append(_add_headers)
         for path, handler in (
@@ -167,7 +167,7 @@ class DashboardServer:
             await response.write(squeezing.HEADER)
         until = asyncio.get_running_loop().time() + LONGEST_STREAM_SECONDS
         while asyncio.get_running_loop().time() < until:
-            message = _HEARTBEAT
+            message = self._heartbeat
             with contextlib.suppress(TimeoutError):
                 message = await asyncio.wait_for(client.waiting.get(), HEARTBEAT_SECONDS)
             data = memoryview(await message.squeezed() if gzip else message.plain)

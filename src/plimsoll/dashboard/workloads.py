@@ -12,7 +12,6 @@ from plimsoll.results import Outcome
 
 # A scale-down rarely takes more at once, and every change of the order is sent to everybody who looks.
 LEAVING_SHOWN = 20
-_UNSAID = ("NotEnabled", "Gone")
 
 
 class Decided(Struct, frozen=True):
@@ -58,8 +57,13 @@ def obstacle(blocker: Blocker) -> Obstacle:
     return Obstacle(blocker.code, blocker.message, blocker.until)
 
 
+def is_gone(decision: Decision) -> bool:
+    """What it was about is no longer there."""
+    return decision.forget or decision.reason.code == "Gone"
+
+
 def _speaks(decision: Decision) -> bool:
-    return not decision.forget and decision.reason.code not in _UNSAID
+    return not is_gone(decision) and decision.reason.code != "NotEnabled"
 
 
 def _order(decision: DeletionCostDecision) -> list[tuple[str, str, str, int | None]]:
