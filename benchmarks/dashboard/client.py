@@ -21,6 +21,7 @@ def main(url: str) -> None:
             head += stream.recv(65536)
         _, _, rest = head.partition(b"\r\n\r\n")
         unpack, text, wire = zlib.decompressobj(zlib.MAX_WBITS | 16), b"", 0
+        rest = rest or stream.recv(1 << 20)
         while rest:
             wire += len(rest)
             text += unpack.decompress(rest)

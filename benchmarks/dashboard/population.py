@@ -94,7 +94,9 @@ class Population:
         return meta
 
     def _put(self, kind: Any, obj: KubeObject) -> None:
-        store = self._stores[kind]
+        store = self._stores.get(kind)
+        if store is None:
+            return  # nobody watches this kind
         share_with_relatives(obj, store)
         store.put(obj)
         store.resource_version = obj.metadata.resource_version

@@ -5,12 +5,12 @@ from __future__ import annotations
 from plimsoll.dashboard.records import NodeRecord, NodeState, PodCell, PodState
 from plimsoll.kube.resources import BY_NODE, NODES, PODS, REPLICASETS, Key
 from plimsoll.kube.store import View
-from plimsoll.kube.types import Labels, Node, Pod
+from plimsoll.kube.types import Labels, Node, Pod, PodSpec
 from plimsoll.nodegroups.types import BY_NODE_NAME, NODE_GROUP, VPSIE_NODES, VPSieNode
 from plimsoll.nodegroups.writes import leaving_taint
 from plimsoll.placement.classes import ClassRules
 from plimsoll.placement.leaving import leaving
-from plimsoll.placement.marks import marked_class
+from plimsoll.placement.marks import CLASS, marked_class
 from plimsoll.scheduling.requests import allocatable, effective_requests
 
 ZONE = "topology.kubernetes.io/zone"
@@ -25,14 +25,28 @@ GROUP_LABELS = (
 _UNINITIALISED = "node.cloudprovider.kubernetes.io/uninitialized"
 
 
-class Owners:
-    """The workload of each pod, by its controller's UID: the thousand pods of a ReplicaSet are asked about once."""
+class Siblings:
+    """What the thousand pods of a ReplicaSet have in common, worked out once: their workload, and what each requests.
+
+    For one renewal of the picture: what is known of an owner may be another thing at the next.
+    """
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._known: dict[str, str] = {}
+        self._requested: dict[tuple[int, ...], tuple[PodSpec, int, int]] = {}
 
-    def key(self, pod: Pod) -> str:
+    def requested(self, spec: PodSpec) -> tuple[PodSpec, int, int]:
+        """CPU and memory, behind the spec that they were read from: siblings hold the very same parts (`kube/sharing.py`)."""
+        parts = (id(spec.containers), id(spec.init_containers), id(spec.resources), id(spec.overhead))
+        found = self._requested.get(parts)
+        if found is None:
+            requests = effective_requests(spec)
+            # The spec is kept so that no other part can come to have its address.
+            found = self._requested[parts] = (spec, requests.get("cpu", 0), requests.get("memory", 0))
+        return found
+
+    def workload(self, pod: Pod) -> str:
         owner = pod.metadata.controller
         if owner is None:
             return str(PODS.key(pod))
@@ -50,7 +64,7 @@ class Owners:
         return str(Key(kind, namespace, name))
 
 
-def node_record(name: str, view: View, rules: ClassRules, owners: Owners) -> NodeRecord | None:
+def node_record(name: str, view: View, rules: ClassRules, siblings: Siblings) -> NodeRecord | None:
     """None where there is no such node, and none that comes under this name."""
     node = view[NODES].get("", name)
     member = _member(name, view)
@@ -60,11 +74,11 @@ def node_record(name: str, view: View, rules: ClassRules, owners: Owners) -> Nod
     cells: list[PodCell] = []
     cpu = memory = 0
     for pod in view[PODS].by(BY_NODE, name):
-        cells.append(_cell(pod, owners.key(pod), capacity_class))
+        cells.append(_cell(pod, siblings.workload(pod), capacity_class))
         if not pod.finished:
-            requests = effective_requests(pod.spec)
-            cpu += requests.get("cpu", 0)
-            memory += requests.get("memory", 0)
+            _, its_cpu, its_memory = siblings.requested(pod.spec)
+            cpu += its_cpu
+            memory += its_memory
     room = allocatable(node.status.allocatable)
     return NodeRecord(
         zone=node.labels.get(ZONE, ""),
@@ -104,10 +118,10 @@ def _coming(member: VPSieNode, rules: ClassRules) -> NodeRecord | None:
 
 
 def _cell(pod: Pod, workload: str, node_class: str) -> PodCell:
-    meant = marked_class(pod)
-    if meant is not None and meant.value != node_class:
-        return (pod.name, workload, pod_state(pod), meant.value)
-    return (pod.name, workload, pod_state(pod))
+    name, state = pod.metadata.name, pod_state(pod)
+    if pod.metadata.annotations.get(CLASS, node_class) != node_class and (meant := marked_class(pod)) is not None:
+        return (name, workload, state, meant.value)
+    return (name, workload, state)
 
 
 def pod_state(pod: Pod) -> PodState:

@@ -22,7 +22,7 @@ from plimsoll.clock import Clock
 from plimsoll.dashboard.allocations import allocation_record
 from plimsoll.dashboard.groups import Tally, group_record, managed_groups
 from plimsoll.dashboard.history import SECONDS_KEPT, Histories
-from plimsoll.dashboard.nodes import Owners, labelled_group, node_record
+from plimsoll.dashboard.nodes import Siblings, labelled_group, node_record
 from plimsoll.dashboard.pending import is_pending, pending_record
 from plimsoll.dashboard.records import (
     AllocationRecord,
@@ -76,7 +76,7 @@ class Picture:
         self._clock = clock
         self._shown = shown
         self._ports_per_container = ports_per_container
-        self._owners = Owners(view)
+        self._siblings = Siblings(view)
         self._tally = Tally(rules)
         self._timeline = Timeline()
         self._histories = Histories()
@@ -154,7 +154,7 @@ class Picture:
 
     async def renew(self) -> bytes | None:
         """Catch up, in slices; the change as JSON, or None where nothing that is shown has changed."""
-        self._owners = Owners(self._view)
+        self._siblings = Siblings(self._view)
         changed: dict[str, dict[str, Raw | None]] = {}
         began = time.perf_counter()
         for title, section in self._sections():
@@ -214,7 +214,7 @@ class Picture:
         return OperatorRecord(shown.identity, shown.leading(), shown.read_only, shown.controllers, __version__)
 
     def _node(self, name: str) -> NodeRecord | None:
-        return node_record(name, self._view, self._rules, self._owners)
+        return node_record(name, self._view, self._rules, self._siblings)
 
     def _workload(self, name: str) -> WorkloadRecord | None:
         key = self._keys[name]
