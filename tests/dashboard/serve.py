@@ -23,7 +23,8 @@ from plimsoll.dashboard.serving import dashboard_of, serve
 from plimsoll.logs import set_up_logging
 from plimsoll.sim.clocks import ScaledClock
 from plimsoll.simulation.changes import carry_out, read_event, read_set
-from plimsoll.simulation.story import CONFIG, NAMESPACE, STORY
+from plimsoll.simulation.stage import CONFIG, NAMESPACE
+from plimsoll.simulation.story import STORY
 from plimsoll.simulation.telling import Telling
 from plimsoll.simulation.world import World
 
@@ -36,7 +37,8 @@ async def story(port: int) -> None:
     async with World(config, ScaledClock(_SPEED)) as world:
         telling = Telling(world, STORY, pause_seconds=10)
         await telling.prepare()
-        async with dashboard_of(world.operator, world.config, world.client, world.clock, "story") as server:
+        process = world.operator_process
+        async with dashboard_of(process.operator, world.config, process.client, world.clock, "story") as server:
             assert server is not None
             click.echo(server.url)
             await telling.play()

@@ -14,7 +14,8 @@ from plimsoll.config import Dashboard as DashboardSection
 from plimsoll.config.sources import ConfigurationError
 from plimsoll.dashboard.serving import dashboard_of
 from plimsoll.sim.clocks import ScaledClock
-from plimsoll.simulation.story import CONFIG, STORY
+from plimsoll.simulation.stage import CONFIG
+from plimsoll.simulation.story import STORY
 from plimsoll.simulation.telling import Telling
 from plimsoll.simulation.world import World
 from tests.dashboard.scene import merged
@@ -30,7 +31,8 @@ def with_dashboard(**settings: object) -> Config:
 async def test_what_is_shown_is_what_was_done() -> None:
     async with World(with_dashboard(port=0), ScaledClock(20)) as world:
         await Telling(world, STORY).prepare()
-        async with dashboard_of(world.operator, world.config, world.client, world.clock, "me") as server:
+        process = world.operator_process
+        async with dashboard_of(process.operator, world.config, process.client, world.clock, "me") as server:
             assert server is not None
             async with (
                 aiohttp.ClientSession(server.url) as session,
@@ -58,9 +60,9 @@ async def test_an_address_that_is_taken_costs_the_window_and_not_the_work() -> N
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         async with World(with_dashboard(port=port), ScaledClock(20)) as world:
-            await world.start_operator()
+            process = await world.start_operator()
             with capture_logs() as logs:
-                async with dashboard_of(world.operator, world.config, world.client, world.clock, "me") as server:
+                async with dashboard_of(process.operator, world.config, process.client, world.clock, "me") as server:
                     assert server is None
                     await world.pass_time(1)  # raises if the operator ended
     (told,) = [one for one in logs if one["log_level"] == "error"]
@@ -70,14 +72,14 @@ async def test_an_address_that_is_taken_costs_the_window_and_not_the_work() -> N
 
 async def test_switched_off() -> None:
     async with World(with_dashboard(enabled=False), ScaledClock(20)) as world:
-        await world.start_operator()
-        async with dashboard_of(world.operator, world.config, world.client, world.clock, "me") as server:
+        process = await world.start_operator()
+        async with dashboard_of(process.operator, world.config, process.client, world.clock, "me") as server:
             assert server is None
 
 
 async def test_open_to_all_is_refused_before_anything_is_served() -> None:
     async with World(with_dashboard(port=0, host="0.0.0.0"), ScaledClock(20)) as world:
-        await world.start_operator()
+        process = await world.start_operator()
         with pytest.raises(ConfigurationError, match="token"):
-            async with dashboard_of(world.operator, world.config, world.client, world.clock, "me"):
+            async with dashboard_of(process.operator, world.config, process.client, world.clock, "me"):
                 pass

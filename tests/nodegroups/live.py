@@ -61,8 +61,10 @@ def config(home: str, *, election: LeaderElection = ELECTION, **section: Any) ->
 
 
 class Running:
-    def __init__(self, operator: Operator, controller: NodeGroupController, life: asyncio.Task[Any]) -> None:
-        self.operator, self.controller, self.life = operator, controller, life
+    def __init__(
+        self, config: Config, operator: Operator, controller: NodeGroupController, life: asyncio.Task[Any]
+    ) -> None:
+        self.config, self.operator, self.controller, self.life = config, operator, controller, life
 
     def counted(self, name: str, **labels: str) -> float:
         return self.operator.metrics.registry.get_sample_value(name, labels) or 0.0
@@ -82,20 +84,20 @@ async def operating(
 ) -> AsyncIterator[Running]:
     """The operator as `plimsoll run` has it, with settings that no configuration has shortened by `changed`."""
     metrics, stop, time = Metrics(), asyncio.Event(), clock or RealClock()
-    (controller,) = controllers(settings)
-    assert isinstance(controller, NodeGroupController)
+    all_of_them = controllers(settings)
+    (controller,) = (one for one in all_of_them if isinstance(one, NodeGroupController))
     quick = {"taint_wait": timedelta(milliseconds=500), "retry_interval": timedelta(seconds=1), **changed}
     controller._settings = replace(controller._settings, **quick)
     async with connect(settings, metrics, kubeconfig=kubeconfig or Path(cluster.kubeconfig), context=None) as client:
         made = KwokProvider(kwok, client, settings.operator.namespace, time)
         providers: dict[str, Provider] = {"kwok": provider(made)}
         operator = Operator(
-            settings, client, [controller], clock=time, metrics=metrics, name=name, providers=providers,
-            observers=observers(settings, [controller], client, providers, time),
+            settings, client, all_of_them, clock=time, metrics=metrics, name=name, providers=providers,
+            observers=observers(settings, all_of_them, client, providers, time),
         )  # fmt: skip
         life = asyncio.create_task(operator.run(stop))
         try:
-            yield Running(operator, controller, life)
+            yield Running(settings, operator, controller, life)
         finally:
             stop.set()
             await asyncio.gather(life, return_exceptions=True)

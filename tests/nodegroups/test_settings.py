@@ -136,13 +136,13 @@ def test_max_parallel_drains(drains: int, tainted: int) -> None:
     one.group(desiredNodes=2, scaleDownPolicy=QUICK)
     one.workload("web", 8, cpu="100m")
     one.run(20)
-    for node in one.typed(NODES):  # pods on every node, whatever the scheduler has made of it
+    for node in one.api.typed(NODES):  # pods on every node, whatever the scheduler has made of it
         one.bind("web", node.name)
         one.bind("web", node.name)
     one.evictions_refused = {pod.name for pod in one.pods()}
     one.change_group(desiredNodes=0)
     one.run(60)
-    assert sum(bool(node.spec.taints) for node in one.typed(NODES)) == tainted
+    assert sum(bool(node.spec.taints) for node in one.api.typed(NODES)) == tainted
 
 
 @pytest.mark.parametrize(("at_once", "left"), [(0, 4), (10, 0)])

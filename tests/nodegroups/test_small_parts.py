@@ -119,7 +119,7 @@ def test_one_group_that_is_wrong_holds_up_no_other() -> None:
     world.group("right", desiredNodes=1)
     world.run(20)
     assert [member.spec.node_group_name for member in world.members()] == ["right"]
-    decision = world.controller.decide(CLUSTER, world.view(), world.now)
+    decision = world.controller.decide(CLUSTER, world.api.view(), world.now)
     assert [problem.code for problem in decision.problems] == ["InvalidSpec"]
 
 

@@ -47,6 +47,12 @@ def test_and_as_many_as_a_budget_allows():
     assert evicted(scene.decide()) == ["leaves-0", "leaves-1", "leaves-2"]
 
 
+def test_a_pod_that_says_it_must_not_be_moved_stays_to_the_end():
+    scene = interrupted()
+    scene.pod("leaves-0", node="spot-2", mark=SPOT, annotations={"karpenter.sh/do-not-disrupt": "true"})
+    assert evicted(scene.decide()) == ["leaves-1"]
+
+
 def test_whatever_the_window_and_the_cooldown_say():
     scene = interrupted(annotations={SCHEDULE: "0 2 * * *", DURATION: "1m"})
     scene.now += timedelta(hours=5)

@@ -8,6 +8,7 @@ from datetime import datetime
 from plimsoll.nodegroups.seen import GroupSeen, Seen, must_move, oldest_first
 from plimsoll.nodegroups.situation import Candidate
 from plimsoll.nodegroups.spec import underutilization_duration
+from plimsoll.nodegroups.unready import given_up, unready_since
 from plimsoll.nodegroups.usage import Measured
 from plimsoll.nodegroups.utilisation import Utilisation, utilisation_of
 
@@ -40,16 +41,8 @@ def candidates(
         if surplus > 0:
             why = f"group {group.key} has {surplus} nodes more than its maximum"
         elif not node.ready:
-            unready_since = max(
-                (
-                    c.last_transition_time
-                    for c in node.status.conditions
-                    if c.type == "Ready" and c.last_transition_time
-                ),
-                default=None,
-            )
-            if unready_since is not None and seen.now - unready_since >= seen.settings.unready_timeout:
-                why = f"node {node.name} is not ready since {unready_since:%H:%M:%S}"
+            if given_up(node, seen):
+                why = f"node {node.name} is not ready since {unready_since(node):%H:%M:%S}"
         elif since is not None and seen.now - since >= underutilization_duration(group.group):
             why = f"node {node.name} is little used since {since:%H:%M:%S}: {used[node.uid]}"
         if why:

@@ -35,6 +35,7 @@ from plimsoll.nodegroups.drain import CHOSEN, leave
 from plimsoll.nodegroups.growth import Growth, grow
 from plimsoll.nodegroups.pending import waiting_pods
 from plimsoll.nodegroups.phases import NodeDecision, live
+from plimsoll.nodegroups.prospects import prospects
 from plimsoll.nodegroups.report import Verdict
 from plimsoll.nodegroups.scale_down import ScaleDown, Stays, all_blockers, choose
 from plimsoll.nodegroups.scale_up import ScaleUp, daemon_pods
@@ -52,10 +53,11 @@ from plimsoll.nodegroups.types import (
     NodeGroup,
     VPSieNode,
 )
-from plimsoll.nodegroups.usage import Measured
+from plimsoll.nodegroups.usage import USE_OF_NODES, Measured
 from plimsoll.nodegroups.utilisation import LowSince
 from plimsoll.nodegroups.writes import conditions_with, group_status, leaving_taint, node_status, stamp, untaint
 from plimsoll.scheduling.picture import Picture
+from plimsoll.scheduling.prospects import Prospects
 
 CLUSTER = Key("NodeGroups", "", "all")
 
@@ -70,12 +72,6 @@ class GroupsDecision(Decision, frozen=True, kw_only=True):
 
 class NodeGroupController:
     name: ClassVar[str] = "nodegroups"
-    permissions: ClassVar[tuple[Permission, ...]] = (
-        Permission("", "pods/eviction", "create"),
-        *(Permission("", "nodes", verb) for verb in ("patch", "delete")),
-        *(Permission(GROUP, "vpsienodes", verb) for verb in ("create", "patch", "delete")),
-        *(Permission(GROUP, kind, "patch") for kind in ("vpsienodes/status", "nodegroups/status")),
-    )
 
     def __init__(
         self,
@@ -94,6 +90,18 @@ class NodeGroupController:
         self._further_checks = tuple(further_checks)
         self._picture = Picture()
         self._low_since = LowSince()
+
+    @property
+    def permissions(self) -> tuple[Permission, ...]:
+        needed = (
+            Permission("", "pods", "get"),
+            Permission("", "pods/eviction", "create"),
+            *(Permission("", "nodes", verb) for verb in ("get", "patch", "delete")),
+            *(Permission(GROUP, "vpsienodes", verb) for verb in ("create", "get", "patch", "delete")),
+            Permission(GROUP, "nodegroups", "get"),
+            *(Permission(GROUP, kind, "patch") for kind in ("vpsienodes/status", "nodegroups/status")),
+        )
+        return (*needed, USE_OF_NODES) if self.measured is not None else needed
 
     @property
     def watches(self) -> tuple[Resource[Any], ...]:
@@ -147,6 +155,12 @@ class NodeGroupController:
                     candidate = Candidate(member, node, group, tuple(must_move(seen.pods_on(node.name))))
                     return all_blockers(candidate, groups, seen, self._picture.of(view), self._further_checks)
         return ()
+
+    def prospects(self, view: View, now: datetime) -> Prospects:
+        """What the groups could still bring, for whoever is about to send a pod away."""
+        seen = Seen(view, now, self._settings, self.sightings)
+        sound = [one for one in groups_in(seen) if invalid(one.group) is None and not one.group.terminating]
+        return prospects(sound, seen, daemon_pods(view[DAEMONSETS]))
 
     def _all_groups(self, seen: Seen) -> GroupsDecision:
         groups = groups_in(seen)

@@ -35,7 +35,7 @@ from plimsoll.nodegroups.phases import NodeDecision
 from plimsoll.nodegroups.provisioning import FINAL
 from plimsoll.nodegroups.removal import GivingBack, step
 from plimsoll.nodegroups.scale_down import settle_the_others
-from plimsoll.nodegroups.seen import GroupSeen, Seen, groups_in, machine_in, must_move
+from plimsoll.nodegroups.seen import GroupSeen, Seen, group_with, groups_in, machine_in, must_move
 from plimsoll.nodegroups.situation import Candidate, Check, Situation
 from plimsoll.nodegroups.spec import floor_of
 from plimsoll.nodegroups.types import FINALIZER, NODE_GROUPS, VPSIE_NODE, VPSIE_NODES, VPSieNode, condition_of
@@ -132,16 +132,18 @@ def _blocker(
         staying = [pod for pod in pods if not pod.terminating]
         return first_blocker(ABOUT_PODS, Candidate(node, there, group, tuple(staying)), Situation(seen, groups))
     with snapshot.trial():
-        settle_the_others(snapshot, _others(groups, node), seen)
+        settle_the_others(snapshot, _others(groups, node, seen), seen)
         removals = {answer.node: answer for answer in removable(snapshot, [there.name])}
     situation = Situation(seen, groups, removals=removals)
     return first_blocker((*BEFORE_EVICTING, *further_checks), candidate, situation) or LAST(candidate, situation)
 
 
-def _others(groups: list[GroupSeen], node: VPSieNode) -> list[GroupSeen]:
+def _others(groups: list[GroupSeen], node: VPSieNode, seen: Seen) -> list[GroupSeen]:
     """The groups without the node itself: it must be in the picture for its pods to be found."""
     return [
-        GroupSeen(one.group, tuple(member for member in one.members if member.uid != node.uid), one.nodes, one.setbacks)
+        group_with(one.group, (member for member in one.members if member.uid != node.uid), seen)
+        if one.key == node.group
+        else one
         for one in groups
     ]
 

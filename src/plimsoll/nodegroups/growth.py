@@ -30,6 +30,7 @@ from plimsoll.nodegroups.types import (
     VPSIE_NODES,
     NodeGroup,
 )
+from plimsoll.nodegroups.unready import to_replace
 from plimsoll.scheduling.model import ComingNode
 from plimsoll.scheduling.snapshot import Snapshot
 
@@ -83,13 +84,13 @@ def grow(
     blockers: list[Blocker] = []
     able: list[GroupSeen] = []
     for one in groups:
-        blocker = _cannot_grow(one, seen)
+        blocker = cannot_grow(one, seen)
         if blocker is None:
             able.append(one)
         else:
             blockers.append(blocker)
-    basic = {one.key: max(0, floor_of(one.group) - one.current) for one in able}
-    expected = [*coming_nodes(groups, seen, sizes, daemons), *_basic_nodes(able, basic, seen, sizes, daemons)]
+    basic = {one.key: _below_floor(one, seen) for one in able}
+    expected = [*coming_nodes(groups, seen, sizes, daemons), *basic_nodes(able, basic, seen, sizes, daemons)]
     waited = max((seen.now - since for pod in pods if (since := unschedulable_since(pod))), default=timedelta(0))
     growing = [one for one in able if one.group.spec.scale_up_policy.enabled and waited >= _patience(one)]
     room = {one.key: one.group.spec.max_nodes - one.current - basic[one.key] for one in growing}
@@ -115,7 +116,13 @@ def grow(
     return Growth(packed, shares, tuple(blockers), tuple(_unhelped(able, packed)))
 
 
-def _cannot_grow(one: GroupSeen, seen: Seen) -> Blocker | None:
+def _below_floor(one: GroupSeen, seen: Seen) -> int:
+    """How many nodes the group lacks whatever pods need. A node that is given up is replaced before it goes, if there is room."""
+    lacking = max(0, floor_of(one.group) - (one.current - to_replace(one, seen)))
+    return min(lacking, max(0, one.group.spec.max_nodes - one.current))
+
+
+def cannot_grow(one: GroupSeen, seen: Seen) -> Blocker | None:
     spec = one.group.spec
     setback = setback_of(one.setbacks, seen.now)
     if setback is not None:
@@ -155,7 +162,7 @@ def _usual(one: GroupSeen, seen: Seen, count: int) -> tuple[str, ...]:
     return (offerings[0].id,) * count if offerings else ()
 
 
-def _basic_nodes(
+def basic_nodes(
     able: Sequence[GroupSeen], basic: Mapping[str, int], seen: Seen, sizes: Sizes, daemons: Sequence[Pod]
 ) -> list[ComingNode]:
     """Nodes that the floor brings anyway: pods that wait take those first."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -13,8 +12,9 @@ from plimsoll.kube.types import Pod
 from plimsoll.nodegroups.checks.all_of_them import BEFORE_CHOOSING, LAST, first_blocker
 from plimsoll.nodegroups.seen import GroupSeen, Seen
 from plimsoll.nodegroups.settings import NodeGroupSettings
-from plimsoll.nodegroups.situation import Candidate, Check, Situation
+from plimsoll.nodegroups.situation import Candidate, Check, Chosen, Situation
 from plimsoll.nodegroups.types import VPSIE_NODES
+from plimsoll.nodegroups.unready import halt
 from plimsoll.scheduling.model import Removal
 from plimsoll.scheduling.pack import pack
 from plimsoll.scheduling.removable import removable
@@ -47,11 +47,11 @@ def choose(
         return ScaleDown(halted=halted if asked else None)
     settings = seen.settings
     draining = sum(1 for one in seen.view[VPSIE_NODES] if one.phase == "Terminating" and not one.terminating)
-    chosen: Counter[str] = Counter()
+    chosen = Chosen()
     staying: list[Stays] = []
     able: list[Candidate] = []
     for candidate in asked:
-        situation = Situation(seen, groups, dict(chosen))
+        situation = Situation(seen, groups, chosen)
         blocker = first_blocker((*BEFORE_CHOOSING, *further_checks), candidate, situation)
         if blocker is not None:
             staying.append(Stays(candidate, blocker))
@@ -61,7 +61,7 @@ def choose(
     going: list[Candidate] = []
     empty = 0
     for candidate in able:
-        situation = Situation(seen, groups, dict(chosen), removals)
+        situation = Situation(seen, groups, chosen, removals)
         # Asked again: those chosen before it in this very decision count.
         blocker = first_blocker(BEFORE_CHOOSING, candidate, situation) or LAST(candidate, situation)
         if blocker is None:
@@ -70,7 +70,7 @@ def choose(
             staying.append(Stays(candidate, blocker))
             continue
         going.append(candidate)
-        chosen[candidate.group.key] += 1
+        chosen.add(candidate)
         if candidate.pods:
             draining += 1
         else:
@@ -92,17 +92,6 @@ def all_blockers(
     return tuple(blocker for blocker in (halt(seen), *found) if blocker is not None)
 
 
-def halt(seen: Seen) -> Blocker | None:
-    """With so many nodes not ready, it is rather we who are cut off: nothing is removed then."""
-    nodes = list(seen.view[NODES])
-    unready = sum(1 for node in nodes if not node.ready)
-    settings = seen.settings
-    if unready > settings.unready_nodes and unready * 100 > settings.unready_percentage * len(nodes):
-        message = f"{unready} of {len(nodes)} nodes are not ready: no node is removed until that is over"
-        return Blocker("TooManyUnready", message)
-    return None
-
-
 def _too_many(candidate: Candidate, settings: NodeGroupSettings, *, empty: int, draining: int) -> Blocker | None:
     if candidate.pods and draining >= settings.max_parallel_drains:
         return Blocker(
@@ -114,6 +103,8 @@ def _too_many(candidate: Candidate, settings: NodeGroupSettings, *, empty: int, 
 
 
 def _removals(able: Sequence[Candidate], groups: Iterable[GroupSeen], seen: Seen, snapshot: Snapshot) -> list[Removal]:
+    if not able:
+        return []
     with snapshot.trial():
         settle_the_others(snapshot, groups, seen)
         return removable(snapshot, [candidate.name for candidate in able])

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from plimsoll.kube.resources import NODES
 from plimsoll.kube.types import DaemonSet, Labels, Metadata, Node, OwnerReference, Pod
-from plimsoll.nodegroups.blueprint import ZONE, Sizes, lasting_taints, node_labels, own_labels, usable_offerings
-from plimsoll.nodegroups.seen import GroupSeen, Seen
+from plimsoll.nodegroups.blueprint import Sizes, lasting_taints, node_labels, own_labels, usable_offerings
+from plimsoll.nodegroups.seen import ZONE, GroupSeen, Seen
 from plimsoll.nodegroups.settings import Expander
 from plimsoll.nodegroups.types import DATACENTER, NODE_GROUP, VPSIE_NODE, VPSieNode
 from plimsoll.providers.provider import Offering as Sold

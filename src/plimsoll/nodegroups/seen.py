@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
@@ -17,6 +18,7 @@ from plimsoll.nodegroups.types import BY_GROUP, NODE_GROUPS, VPSIE_NODES, NodeGr
 from plimsoll.providers.provider import Machine
 
 MIRROR = "kubernetes.io/config.mirror"
+ZONE = "topology.kubernetes.io/zone"
 _STARTING = frozenset(
     {
         "node.kubernetes.io/not-ready",
@@ -56,38 +58,40 @@ class Seen(Struct, frozen=True):
 
 
 class GroupSeen(Struct, frozen=True):
-    """One group and its nodes."""
+    """One group and its nodes; what follows from them is worked out once, for groups may have thousands."""
 
     group: NodeGroup
     members: tuple[VPSieNode, ...]
     nodes: Mapping[str, Node] = field(default_factory=dict)  # by the member's name
     setbacks: tuple[Setback, ...] = ()  # as they are with every failure that is seen now
+    staying: tuple[VPSieNode, ...] = ()  # the members that are not on their way out
+    ready: int = 0  # of those
+    zones: Mapping[str, int] = field(default_factory=dict)  # how many of those are in each zone
 
     @property
     def key(self) -> str:
         return f"{self.group.namespace}/{self.group.name}"
 
     @property
-    def staying(self) -> list[VPSieNode]:
-        return [member for member in self.members if not member.leaving]
-
-    @property
     def current(self) -> int:
         return len(self.staying)
 
-    @property
-    def ready(self) -> int:
-        return sum(1 for one in self.staying if one.name in self.nodes and self.nodes[one.name].ready)
-
 
 def groups_in(seen: Seen) -> list[GroupSeen]:
-    found = []
-    for group in sorted(seen.view[NODE_GROUPS], key=lambda one: (one.namespace, one.name)):
-        members = tuple(sorted(seen.members(group), key=oldest_first))
-        nodes = {member.name: node for member in members if (node := seen.node_of(member)) is not None}
-        setbacks = with_failures(group, members, seen.settings, seen.now)
-        found.append(GroupSeen(group, members, nodes, setbacks))
-    return found
+    groups = sorted(seen.view[NODE_GROUPS], key=lambda one: (one.namespace, one.name))
+    return [group_with(group, seen.members(group), seen) for group in groups]
+
+
+def group_with(group: NodeGroup, members: Iterable[VPSieNode], seen: Seen) -> GroupSeen:
+    ordered = tuple(sorted(members, key=oldest_first))
+    nodes = {member.name: node for member in ordered if (node := seen.node_of(member)) is not None}
+    staying = tuple(member for member in ordered if not member.leaving)
+    there = [node for member in staying if (node := nodes.get(member.name)) is not None]
+    return GroupSeen(
+        group, ordered, nodes, with_failures(group, ordered, seen.settings, seen.now), staying,
+        ready=sum(node.ready for node in there),
+        zones=Counter(zone for node in there if (zone := node.labels.get(ZONE)) is not None),
+    )  # fmt: skip
 
 
 def oldest_first(node: VPSieNode) -> tuple[datetime, str]:

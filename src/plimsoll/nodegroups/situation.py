@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -9,7 +10,7 @@ from msgspec import Struct, field
 
 from plimsoll.decision import Blocker
 from plimsoll.kube.types import Node, Pod
-from plimsoll.nodegroups.seen import GroupSeen, Seen
+from plimsoll.nodegroups.seen import ZONE, GroupSeen, Seen
 from plimsoll.nodegroups.types import VPSieNode
 from plimsoll.nodegroups.utilisation import Utilisation
 from plimsoll.scheduling.model import Removal
@@ -30,12 +31,22 @@ class Candidate(Struct, frozen=True):
         return self.node.name
 
 
+class Chosen:
+    """The nodes that were chosen before in the same decision: they count as gone."""
+
+    def __init__(self) -> None:
+        self.nodes: Counter[str] = Counter()  # by group
+        self.in_zones: Counter[tuple[str, str]] = Counter()  # by group and zone
+
+    def add(self, candidate: Candidate) -> None:
+        self.nodes[candidate.group.key] += 1
+        self.in_zones[candidate.group.key, candidate.node.labels.get(ZONE, "")] += 1
+
+
 class Situation(Struct, frozen=True):
     seen: Seen
     groups: Sequence[GroupSeen] = ()
-    chosen: Mapping[str, int] = field(
-        default_factory=dict
-    )  # group → how many of its nodes were chosen in this decision
+    chosen: Chosen = field(default_factory=Chosen)
     removals: Mapping[str, Removal] = field(default_factory=dict)  # node → whether its pods have a place elsewhere
 
 
