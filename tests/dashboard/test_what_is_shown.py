@@ -13,6 +13,8 @@ from plimsoll.decision import Blocker, Decision, Evict, Reason, Ref
 from plimsoll.kube.codec import convert
 from plimsoll.kube.resources import PODS, Key
 from plimsoll.kube.types import Taint
+from plimsoll.nodegroups.controller import CLUSTER, GroupsDecision
+from plimsoll.nodegroups.scale_up import ScaleUp
 from plimsoll.nodegroups.types import NodeGroup, VPSieNode
 from plimsoll.placement.marks import CLASS
 from plimsoll.results import Outcome, Result
@@ -233,3 +235,32 @@ async def test_many_alike_are_one_entry() -> None:
         ("Pod/default/p300", "for p300", "conflict"),
         ("Pod/default/q1", "for q1", "done"),
     ]
+
+
+async def test_what_groups_said_to_a_pod_that_waits_and_what_holds_them_up() -> None:
+    scene = Scene(*ALL)
+    for name in ("pool", "pool-2"):
+        scene.put(convert({"metadata": build.metadata(name, "infra"), "spec": {"maxNodes": 5}}, NodeGroup))
+    scene.put(build.pod("waits", node="", phase="Pending"))
+    picture = scene.picture()
+    plan = ScaleUp(tried={"default/waits": {"infra/pool": "it asks for 64 CPUs, and the largest has 8"}})
+    blockers = (
+        Blocker("ScaleUpCooldown", "group infra/pool-2 was scaled up at 10:00:00; it rests"),
+        Blocker("ProviderUnknown", "group infra/pool: nothing recent is known of kwok"),
+        Blocker("ClusterUnhealthy", "most nodes are not ready"),
+    )
+    decision = GroupsDecision(reason=Reason("NoGroupHelps", "1 pod waits"), scale_up=plan, blockers=blockers)
+    picture.acted("nodegroups", CLUSTER, decision, Outcome())
+    await picture.renew()
+    found = read(picture.whole())
+    assert found["pending"]["default/waits"]["tried"] == [
+        {"group": "infra/pool", "why": "it asks for 64 CPUs, and the largest has 8"}
+    ]
+    codes = {name: [one["code"] for one in group["blockers"]] for name, group in found["groups"].items()}
+    assert codes == {
+        "infra/pool": ["ProviderUnknown", "ClusterUnhealthy"],
+        "infra/pool-2": ["ScaleUpCooldown", "ClusterUnhealthy"],
+    }
+    picture.acted("nodegroups", CLUSTER, GroupsDecision(reason=Reason("ScalingUp", "1 node more")), Outcome())
+    change = read(await picture.renew() or b"")
+    assert change["pending"]["default/waits"]["tried"] == []

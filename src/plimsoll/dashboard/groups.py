@@ -105,6 +105,7 @@ def _blockers(key: str, decision: GroupsDecision | None) -> list[Obstacle]:
         return []
     staying = [one.blocker for one in decision.staying if one.candidate.group.key == key]
     kept = {id(one.blocker) for one in decision.staying}
-    growing = [one for one in decision.blockers if id(one) not in kept and f"group {key}" in one.message]
-    halted = [one for one in decision.blockers if id(one) not in kept and "group " not in one.message]
+    others = [one for one in decision.blockers if id(one) not in kept]
+    growing = [one for one in others if any(f"group {key}{end}" in one.message for end in (" ", ":"))]
+    halted = [one for one in others if "group " not in one.message]
     return [obstacle(one) for one in (*growing, *halted, *staying)][:_MOST_BLOCKERS]
