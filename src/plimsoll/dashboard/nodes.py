@@ -127,6 +127,10 @@ def _cell(pod: Pod, workload: str, node_class: str) -> PodCell:
 def pod_state(pod: Pod) -> PodState:
     if pod.finished:
         return "f"
-    if pod.terminating:
+    if pod.metadata.deletion_timestamp is not None:
         return "t"
-    return "r" if pod.ready else "s"
+    # `pod.ready`, without a generator for each of fifty thousand.
+    for condition in pod.status.conditions:
+        if condition.type == "Ready":
+            return "r" if condition.status == "True" else "s"
+    return "s"
