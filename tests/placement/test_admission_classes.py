@@ -127,6 +127,13 @@ def test_an_owner_that_is_not_the_controller_does_not_count():
     assert Scene(deployment, replica_set).ask(request) == LeftAlone("NoReplica")
 
 
+def test_an_owner_of_the_same_name_from_another_group_does_not_count():
+    deployment, replica_set = workload()
+    reference = {"apiVersion": "other.io/v1", "kind": "ReplicaSet", "name": replica_set.name, "uid": replica_set.uid}
+    request = review(None, ownerReferences=[{**reference, "controller": True}])
+    assert Scene(deployment, replica_set).ask(request) == LeftAlone("NoReplica")
+
+
 @pytest.mark.parametrize(
     ("annotations", "code"),
     [
