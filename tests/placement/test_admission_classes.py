@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,6 +115,7 @@ def test_a_stateful_set_goes_by_ordinal_at_every_size(ordinal):
         (review(build.deployment("odd")), "an owner of another kind"),
         (review(build.replica_set(), operation="UPDATE"), "adoption is an update"),
         (review(build.replica_set(), annotations={"kubernetes.io/config.mirror": "x"}), "a mirror pod"),
+        (replace(review(build.replica_set()), sub_resource="binding"), "no pod is created"),
     ],
 )
 def test_what_is_no_replica_is_left_alone(request_, why):
