@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from msgspec.structs import replace
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS
 from plimsoll.placement.admission import Assigned, LeftAlone, What
