@@ -216,13 +216,19 @@ class Permission(Struct, frozen=True):
     group: str
     resource: str  # with its subresource: "pods/eviction"
     verb: str
+    namespace: str = ""  # the only one in which it is needed; empty: wherever the operator watches
+    cluster_wide: bool = False  # a kind without namespaces that no view holds; of those that one holds it is known
 
 
 class Controller(Protocol):
     """What the operator runs. `keys` and `decide` are synchronous and pure."""
 
     name: ClassVar[str]
-    permissions: ClassVar[tuple[Permission, ...]]
+
+    @property
+    def permissions(self) -> tuple[Permission, ...]:
+        """What it does beyond listing and watching what it looks at. Reading one object live is a right of its own."""
+        ...
 
     @property
     def watches(self) -> tuple[Resource[Any], ...]:

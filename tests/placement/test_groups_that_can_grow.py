@@ -28,7 +28,7 @@ from plimsoll.placement.controller import PlacementController, PlacementDecision
 from plimsoll.providers.provider import Offering
 from tests import build
 from tests.build import START
-from tests.nodegroups.world import SMALL
+from tests.nodegroups.cloud import SMALL
 from tests.placement.scene import SPOT_LABEL, Scene, codes, evicted, on_demand_node, spot_node, stamp, stores
 from tests.placement.test_promised_places import Pair
 

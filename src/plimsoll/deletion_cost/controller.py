@@ -35,7 +35,10 @@ class DeletionCostDecision(Decision, frozen=True, kw_only=True):
 class DeletionCostController:
     name: ClassVar[str] = "deletion-cost"
     watches: ClassVar[tuple[Resource[Any], ...]] = (DEPLOYMENTS, REPLICASETS, PODS, NODES)
-    permissions: ClassVar[tuple[Permission, ...]] = (Permission("", "pods", "patch"),)
+    permissions: ClassVar[tuple[Permission, ...]] = (
+        Permission("", "pods", "get"),
+        Permission("", "pods", "patch"),
+    )
 
     def __init__(self, settings: DeletionCostSettings, algorithms: Algorithms) -> None:
         self._settings = settings

@@ -58,7 +58,10 @@ class PlacementDecision(Decision, frozen=True, kw_only=True):
 
 class PlacementController:
     name: ClassVar[str] = "placement"
-    permissions: ClassVar[tuple[Permission, ...]] = (Permission("", "pods/eviction", "create"),)
+    permissions: ClassVar[tuple[Permission, ...]] = (
+        Permission("", "pods", "get"),
+        Permission("", "pods/eviction", "create"),
+    )
 
     def __init__(self, settings: PlacementSettings, maker: NodeMaker | None = None) -> None:
         """maker: who brings further nodes where those at hand are not enough; None: nobody that we know of."""
