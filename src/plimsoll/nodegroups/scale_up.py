@@ -46,7 +46,7 @@ def question_of(
 ) -> Growing:
     """`room`: how many nodes each group that may grow can still add; `expected`: nodes that come whether or not pods need them."""
     templates = templates_of(groups, room, seen, sizes, daemons)
-    offered = priced(templates, pods, seen.settings.expander, seen.settings.random_seed)
+    offered = priced(templates, pods, seen.settings.expander)
     gone = tuple(member.node_name for group in groups for member in group.members if not _takes_pods(member, group))
     balance = seen.settings.balance_similar_groups
     sized = {group.key: group.current for group in groups} if balance else None
@@ -111,17 +111,18 @@ def templates_of(
 # ── expanders ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def priced(templates: Sequence[Template], pods: Sequence[Pod], expander: Expander, seed: int) -> list[Template]:
+def priced(templates: Sequence[Template], pods: Sequence[Pod], expander: Expander) -> list[Template]:
     """The templates with the prices and priorities by which the engine then chooses as the expander would.
 
     least-waste: a node costs what it holds, measured in what the pods ask for, so the cheapest plan buys least in vain.
     most-pods: every node costs the same, so the cheapest plan has the fewest, fullest nodes.
+    random: by chance, but always the same for the same pods, so that a decision made twice is one decision.
     """
     if expander == "priority":
         return list(templates)
     if expander == "random":
         order = sorted(template.name for template in templates)
-        material = sha256(f"{seed}:{','.join(pod.uid for pod in pods)}".encode()).hexdigest()
+        material = sha256(",".join(pod.uid for pod in pods).encode()).hexdigest()
         random.Random(material).shuffle(order)  # noqa: S311 - spreads load, hides nothing
         return [replace(template, priority=order.index(template.name)) for template in templates]
     demand = dict.fromkeys(("cpu", "memory"), 0)
