@@ -98,6 +98,8 @@ class Operator:
         self._ended: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
         self._beginning: asyncio.Task[None] | None = None
         self._losses_to_keep = asyncio.Event()
+        # Disruptions and losses count for who evicts; where nobody does, nothing needs to be written down.
+        self._remembers = not config.operator.read_only_mode and any(map(evicts, controllers))
 
         self._stores: dict[Resource[Any], Store[Any]] = {}
         self._reflectors: dict[tuple[Resource[Any], str], Reflector[Any]] = {}
@@ -284,7 +286,7 @@ class Operator:
 
     async def _begin(self) -> None:
         """What was written down before counts from the first decision on; then every key is looked at."""
-        while not self._config.operator.read_only_mode:
+        while self._remembers:
             try:
                 self._ledger.recall(await self._memory.recall())
                 break
@@ -341,7 +343,7 @@ class Operator:
             self._losses_to_keep.clear()
             lost = self._ledger.losses(self._clock.monotonic())[-LOSSES_KEPT:]
             missing = [loss for loss in lost if not self._memory.holds(loss)]
-            if not missing or not self.leading or self._config.operator.read_only_mode:
+            if not missing or not self.leading or not self._remembers:
                 continue  # once elected, this process looks again
             try:
                 await self._memory.keep(missing)
@@ -356,9 +358,13 @@ def watched_by(controllers: Sequence[Controller]) -> tuple[Resource[Any], ...]:
     wanted: dict[Resource[Any], None] = {}
     for controller in controllers:
         wanted |= dict.fromkeys(controller.watches)
-        if any(permission.resource == "pods/eviction" for permission in controller.permissions):
+        if evicts(controller):
             wanted |= dict.fromkeys(SEEN_BEFORE_EVICTING)
     return tuple(wanted)
+
+
+def evicts(controller: Controller) -> bool:
+    return any(permission.resource == "pods/eviction" for permission in controller.permissions)
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:

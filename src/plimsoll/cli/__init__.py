@@ -14,7 +14,9 @@ from plimsoll import __version__
 # By name: the module, what the command is called in it, and what the list of commands says of it.
 _COMMANDS = {
     "allocation": ("allocation", "allocation", "Drives and ports that storage containers hold."),
+    "cleanup": ("cleanup", "cleanup", "Take away what the operator has left in a cluster."),
     "cluster": ("cluster", "cluster", "Run a Kubernetes cluster in this process, without a container."),
+    "completion": ("completion", "completion", "Print what lets a shell complete the command."),
     "config": ("config_cmd", "config", "Show the effective configuration, or check a file."),
     "demo": ("demo", "demo", "Watch the operator at work, without a cluster of your own."),
     "explain": ("explain", "explain", "Say why an object is as it is: the operator's own decision."),
@@ -69,3 +71,8 @@ class _Group(click.Group):
 @click.version_option(__version__, "--version", prog_name="plimsoll", message="%(prog)s %(version)s")
 def main() -> None:
     """Keep a cluster's capacity right and safe, and say why."""
+
+
+def kubectl_plugin() -> None:
+    """The program `kubectl-plimsoll`, which `kubectl plimsoll` calls: the same command under the name that was written."""
+    main(prog_name="kubectl plimsoll")
