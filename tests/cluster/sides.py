@@ -203,6 +203,29 @@ async def real_side(
         await side.close()
 
 
+@asynccontextmanager
+async def installed(side: Side, *definitions: Json) -> AsyncIterator[None]:
+    """Custom kinds that are there for as long as the block lasts."""
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+    def is_established(found: Json) -> bool:
+        conditions = (found.get("status") or {}).get("conditions") or ()
+        return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+
+    for definition in definitions:
+        await side.ask("POST", path, definition)
+        await side.until(f"{path}/{definition['metadata']['name']}", is_established, "the kind is served")
+        spec = definition["spec"]
+        listed = side.path(spec["names"]["plural"], group=f"{spec['group']}/{spec['versions'][0]['name']}")
+        await side.until(listed, lambda found: "items" in found, "the kind is listed")
+    try:
+        yield
+    finally:
+        for definition in definitions:
+            await side.ask("DELETE", f"{path}/{definition['metadata']['name']}")
+            await side.gone(f"{path}/{definition['metadata']['name']}")
+
+
 async def same(scenario: Scenario, both: tuple[Side, Side]) -> None:
     """Run a scenario on both sides, one after the other, and compare what they have to tell, entry by entry."""
     embedded, real = both

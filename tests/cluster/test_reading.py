@@ -27,6 +27,11 @@ async def reading(side: Side) -> None:
         _, listed = await side.ask("GET", maps, params={"fieldSelector": selector, "labelSelector": "app"})
         side.note(selector, [one["metadata"]["name"] for one in listed["items"]])
     await side.tell("a field that cannot be selected", "GET", maps, params={"fieldSelector": "data.a=1"})
+    pods = side.path("pods")
+    await side.tell(
+        "pods of a node", "GET", pods, params={"fieldSelector": "spec.nodeName=n,status.phase!=Failed"}, show=("items",)
+    )
+    await side.tell("a field of pods that cannot be selected", "GET", pods, params={"fieldSelector": "spec.image=x"})
     code, answer = await side.ask("GET", maps, params={"labelSelector": "a b c"})
     side.note("a selector that is none", [code, answer["reason"]])
     await _pages(side, maps)

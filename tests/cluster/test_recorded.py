@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.sides import Scenario, compared, embedded_side, record_of, recorded
+from tests.cluster.test_allocating import allocating
 from tests.cluster.test_applying import applying
 from tests.cluster.test_changing import endpoints, generations, json_patches, locks, strategic_patches
 from tests.cluster.test_creating import creating
@@ -20,13 +21,16 @@ from tests.cluster.test_custom_kinds import custom_kinds
 from tests.cluster.test_deleting import deleting, grace, owners
 from tests.cluster.test_events_and_leases import events_and_leases
 from tests.cluster.test_evicting import evicting, scaling, unready
+from tests.cluster.test_node_groups import node_groups, removing_nodes
+from tests.cluster.test_priorities import priorities
 from tests.cluster.test_reading import reading
 from tests.cluster.test_watching import watching
 from tests.cluster.test_workloads import deployments, nodes, stateful_sets_and_daemons
 
 SCENARIOS: tuple[Scenario, ...] = (
-    applying, creating, custom_kinds, deleting, deployments, endpoints, events_and_leases, evicting, generations, grace,
-    json_patches, locks, nodes, owners, reading, scaling, stateful_sets_and_daemons, strategic_patches, unready, watching,
+    allocating, applying, creating, custom_kinds, deleting, deployments, endpoints, events_and_leases, evicting, generations,
+    grace, json_patches, locks, node_groups, nodes, owners, priorities, reading, removing_nodes, scaling,
+    stateful_sets_and_daemons, strategic_patches, unready, watching,
 )  # fmt: skip
 
 
