@@ -17,6 +17,7 @@ from plimsoll.act import Door
 from plimsoll.audit import AuditTrail
 from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config
+from plimsoll.conversation import new_token
 from plimsoll.decision import Controller, DisruptionLimits
 from plimsoll.disruption import DisruptionLedger
 from plimsoll.exit_codes import ExitCode
@@ -51,7 +52,9 @@ log = structlog.get_logger()
 SEEN_BEFORE_EVICTING: tuple[Resource[Any], ...] = (PODS, NODES, BUDGETS, DEPLOYMENTS, REPLICASETS, STATEFULSETS)
 # SIGTERM to exit in ten seconds: six for the keys in hand, the rest for giving the lease back and the last events.
 DRAIN_SECONDS = 6.0
+# The view's age is looked at so often, or sixty times before it is too old, whichever is less.
 WATCHDOG_SECONDS = 1.0
+WATCHDOGS_BEFORE_THE_END = 60
 # Losses are written down up to so many, the latest first: 1 MB in all, and more than any limit lets pass.
 LOSSES_KEPT = 5000
 
@@ -95,6 +98,8 @@ class Operator:
         self._ended: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
         self._beginning: asyncio.Task[None] | None = None
         self._losses_to_keep = asyncio.Event()
+        # Disruptions and losses count for who evicts; where nobody does, nothing needs to be written down.
+        self._remembers = not config.operator.read_only_mode and any(map(evicts, controllers))
 
         self._stores: dict[Resource[Any], Store[Any]] = {}
         self._reflectors: dict[tuple[Resource[Any], str], Reflector[Any]] = {}
@@ -123,6 +128,7 @@ class Operator:
             client, self.view, clock, identity=name, leadership=leadership, ledger=self._ledger, memory=self._memory,
             own_writes=self._own_writes, recorder=self._recorder, metrics=metrics, audit=self._audit,
             read_only=config.operator.read_only_mode, providers=providers,
+            token=new_token if rng is None else lambda: f"{self._rng.getrandbits(128):032x}",
         )  # fmt: skip
         self.reconcilers = [
             Reconciler(
@@ -280,7 +286,7 @@ class Operator:
 
     async def _begin(self) -> None:
         """What was written down before counts from the first decision on; then every key is looked at."""
-        while not self._config.operator.read_only_mode:
+        while self._remembers:
             try:
                 self._ledger.recall(await self._memory.recall())
                 break
@@ -320,7 +326,7 @@ class Operator:
                         trouble=reflector.trouble,
                     )
                     self._end(ExitCode.VIEW_TOO_OLD)
-            await self._clock.sleep(WATCHDOG_SECONDS)
+            await self._clock.sleep(max(WATCHDOG_SECONDS, limit / WATCHDOGS_BEFORE_THE_END))
 
     def _node_changed(self, _: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:
         # On every replica, leading or not: whoever leads next has seen the losses too.
@@ -337,7 +343,7 @@ class Operator:
             self._losses_to_keep.clear()
             lost = self._ledger.losses(self._clock.monotonic())[-LOSSES_KEPT:]
             missing = [loss for loss in lost if not self._memory.holds(loss)]
-            if not missing or not self.leading or self._config.operator.read_only_mode:
+            if not missing or not self.leading or not self._remembers:
                 continue  # once elected, this process looks again
             try:
                 await self._memory.keep(missing)
@@ -352,9 +358,13 @@ def watched_by(controllers: Sequence[Controller]) -> tuple[Resource[Any], ...]:
     wanted: dict[Resource[Any], None] = {}
     for controller in controllers:
         wanted |= dict.fromkeys(controller.watches)
-        if any(permission.resource == "pods/eviction" for permission in controller.permissions):
+        if evicts(controller):
             wanted |= dict.fromkeys(SEEN_BEFORE_EVICTING)
     return tuple(wanted)
+
+
+def evicts(controller: Controller) -> bool:
+    return any(permission.resource == "pods/eviction" for permission in controller.permissions)
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:

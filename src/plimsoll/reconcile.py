@@ -160,6 +160,8 @@ class Reconciler:
             identity = (note.regarding.uid, note.reason, note.message)
             said.add(identity)
             if identity not in before:
+                if note.type == "Warning":
+                    log.warning(note.message, controller=name, key=str(key), code=note.reason)
                 self._door.tell(note)
         if said:
             self._said[key] = frozenset(said)

@@ -70,6 +70,19 @@ SAME: list[tuple[str, dict[str, Any], list[str]]] = [
       "--set", "providers.vpsie.secretNamespace=safe"]),
     ("node groups that only look", {"controllers": {"enabled": ["nodegroups"]}, "operator": {"readOnlyMode": True}},
      ["--controllers", "nodegroups", "--read-only"]),
+    ("node groups of KWOK, by what is measured",
+     {"controllers": {"enabled": ["nodegroups"]}, "providers": {"enabled": ["kwok"]},
+      "nodegroups": {"utilizationSource": "metrics"}},
+     ["--controllers", "nodegroups", "--set", "providers.enabled=kwok", "--set", "nodegroups.utilizationSource=metrics"]),
+    ("node groups of managed clusters, in watched namespaces",
+     {"controllers": {"enabled": ["nodegroups"]}, "providers": {"vpsie": {"order": "cluster-nodes"}},
+      "operator": {"watchNamespaces": ["shop", "default"]}},
+     ["--controllers", "nodegroups", "--set", "providers.vpsie.order=cluster-nodes",
+      "--set", "operator.watchNamespaces=shop,default"]),
+    ("leases elsewhere", {"controllers": {"enabled": ["allocation"]}, "allocation": {"namespace": "storage"}},
+     ["--controllers", "allocation", "--set", "allocation.namespace=storage"]),
+    ("allocation that only looks", {"controllers": {"enabled": ["allocation"]}, "operator": {"readOnlyMode": True}},
+     ["--controllers", "allocation", "--read-only"]),
     ("read-only", {"operator": {"readOnlyMode": True}}, ["--read-only"]),
     ("no webhook", {"webhook": {"mode": "off"}}, ["--set", "webhook.mode=off"]),
     ("watched namespaces", {"operator": {"watchNamespaces": ["shop", "office"]}},
@@ -99,7 +112,8 @@ def test_the_same_objects(helm: Path, tmp_path: Path, config: dict[str, Any], ar
 
 def test_monitoring_behind_switches(helm: Path):
     ours = comparable(printed("--namespace", "plimsoll-system", "--monitoring"))
-    theirs = comparable(rendered(helm, "--set", "serviceMonitor.enabled=true", "--set", "prometheusRule.enabled=true"))
+    switches = ("serviceMonitor", "prometheusRule", "grafanaDashboard")
+    theirs = comparable(rendered(helm, *(word for one in switches for word in ("--set", f"{one}.enabled=true"))))
     assert theirs == ours
 
 

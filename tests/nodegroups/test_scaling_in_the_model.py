@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from plimsoll.kube.resources import NODES
 from plimsoll.nodegroups.settings import NodeGroupSettings
-from tests.nodegroups.world import LARGE, SMALL, Cloud, World, said
+from tests.nodegroups.cloud import LARGE, SMALL, Cloud
+from tests.nodegroups.world import World, said
 
 QUICK = {"underutilizationDuration": "30s", "cooldownSeconds": 20}
 
@@ -28,7 +29,7 @@ def test_from_zero_to_three_and_back() -> None:
     world.scale("web", 1)
     world.run(300)
     assert ready(world) == len(world.members()) == len(world.cloud.machines) == 1, "\n".join(said(world))
-    assert len(world.objects[NODES]) == 1
+    assert len(world.api.objects[NODES]) == 1
     before = len(world.log)
     world.run(120)
     assert len(world.log) == before, "L2: nothing more is written"
@@ -125,7 +126,7 @@ def test_a_maximum_that_was_lowered() -> None:
     world.workload("web", 8, cpu="100m")
     world.group("other", desiredNodes=3, scaleDownPolicy=QUICK)
     world.run(60)
-    world.allowed_before = lambda group: 3  # type: ignore[method-assign]
+    world.formerly_allowed["other"] = 3
     world.change_group("other", maxNodes=1, desiredNodes=1)
     world.run(300)
     assert sum(machine.group == "default.other" for machine in world.cloud.machines.values()) == 1, "\n".join(
@@ -138,7 +139,7 @@ def test_nodes_get_the_labels_and_taints_of_their_group() -> None:
     world = World()
     world.group(desiredNodes=1, labels={"team": "a"}, taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])
     world.run(30)
-    (node,) = world.typed(NODES)
+    (node,) = world.api.typed(NODES)
     assert node.labels["team"] == "a"
     assert node.labels["autoscaler.vpsie.com/nodegroup"] == "workers"
     assert [(taint.key, taint.value) for taint in node.spec.taints] == [("gpu", "yes")]

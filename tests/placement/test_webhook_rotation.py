@@ -9,7 +9,7 @@ from datetime import timedelta
 from plimsoll.clock import RealClock
 from plimsoll.kube.client import Client
 from plimsoll.kube.resources import SECRETS
-from plimsoll.placement.webhook_configuration import SECRET, URL_CONFIGURATION, webhooks
+from plimsoll.placement.webhook_configuration import SECRET, url_configuration, webhooks
 from plimsoll.web.certificate_sources import CertificateInSecret
 from plimsoll.web.certificates import RENEWED_BEFORE, SETTLES_IN, VALID_FOR
 from plimsoll.web.registration import WEBHOOK_CONFIGURATIONS, Registrar, UrlRegistration
@@ -33,13 +33,13 @@ async def test_a_new_authority_is_in_the_configuration_before_its_certificate_is
     source = CertificateInSecret(client, clock, namespace=namespace, hosts=HOSTS)
     follower = CertificateInSecret(client, clock, namespace=namespace, hosts=HOSTS)
     registration = UrlRegistration(
-        client, identity="one", url="https://127.0.0.1:9/mutate",
+        client, namespace=namespace, identity="one", url="https://127.0.0.1:9/mutate",
         webhooks=lambda where: webhooks(where, operator_namespace=namespace, timeout_seconds=1, namespace_labels=only(namespace)),
     )  # fmt: skip
     registrar = Registrar(clock, registration, source, leading=lambda: True, ready=lambda: True)
 
     async def trusted() -> bytes:
-        found = await client.get(WEBHOOK_CONFIGURATIONS, "", URL_CONFIGURATION)
+        found = await client.get(WEBHOOK_CONFIGURATIONS, "", url_configuration(namespace))
         return base64.b64decode(found.webhooks[0]["clientConfig"]["caBundle"])
 
     async def served() -> str:

@@ -41,7 +41,11 @@ Examples:
 @controllers_option
 @click.option("--namespace", metavar="NAME", help="Where the operator runs. [default: plimsoll-system]")
 @click.option("--image", metavar="IMAGE", default=f"plimsoll:{__version__}", show_default=True)
-@click.option("--monitoring", is_flag=True, help="Add a ServiceMonitor and alerts, for the Prometheus operator.")
+@click.option(
+    "--monitoring",
+    is_flag=True,
+    help="Add a ServiceMonitor and alerts, for the Prometheus operator, and a dashboard for Grafana.",
+)
 @click.option("--read-only", is_flag=True, help="Only watch: readOnlyMode, and no right to write anything.")
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 @click.pass_context

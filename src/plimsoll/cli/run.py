@@ -122,9 +122,10 @@ async def _run(
 
 def _providers(config: Config, controllers: Sequence[Controller], client: Client) -> Installed:
     """Who makes machines, where anyone asks for some; in read-only mode nobody does."""
-    if config.operator.read_only_mode or not any(one.name == "nodegroups" for one in controllers):
+    home, wanted = config.operator.namespace, config.providers.enabled
+    if config.operator.read_only_mode or not wanted or not any(one.name == "nodegroups" for one in controllers):
         return Installed()
-    return discover(config.providers, client=client, namespace=config.operator.namespace, clock=RealClock())
+    return discover(config.providers, client=client, namespace=home, clock=RealClock(), wanted=wanted)
 
 
 async def _answers(client: Client, stop: asyncio.Event) -> bool:

@@ -35,8 +35,10 @@ class Explainer:
 
     def __init__(self, config: Config) -> None:
         self._settings = placement_settings(config)
-        self._placement, self._deletion_cost = placement(config), deletion_cost(config)
         self._groups = node_groups(config)
+        makes_nodes = self._groups.name in config.controllers.enabled
+        self._placement = placement(config, self._groups if makes_nodes else None)
+        self._deletion_cost = deletion_cost(config)
         known: tuple[Controller, ...] = (self._placement, self._deletion_cost, self._groups)
         names = {one.name for one in known}
         self._controllers = (*known, *(make(config) for name, make in MAKERS.items() if name not in names))
