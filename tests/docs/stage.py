@@ -77,7 +77,6 @@ OBJECTS = (
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "capacity"}},
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "plimsoll-system"}},
-    deployment("default"),
     deployment("shop"),
     {
         "apiVersion": "v1",
