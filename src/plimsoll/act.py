@@ -8,14 +8,14 @@ done, refused or would have been done is told in an event, a metric and the audi
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import structlog
 
 from plimsoll.audit import AuditRecord, AuditTrail
 from plimsoll.clock import Clock
-from plimsoll.conversation import Answer, Write, converse
+from plimsoll.conversation import Answer, Write, converse, new_token
 from plimsoll.decision import (
     Action,
     Blocker,
@@ -96,6 +96,7 @@ class Door:
         audit: AuditTrail,
         read_only: bool,
         providers: Mapping[str, Provider] | None = None,
+        token: Callable[[], str] = new_token,
     ) -> None:
         self._client = client
         self._view = view
@@ -110,6 +111,7 @@ class Door:
         self._audit = audit
         self._read_only = read_only
         self._providers = dict(providers or {})
+        self._token = token  # of each conversation
         # Evictions are judged and sent one at a time: two judged together would each see the other's pod standing.
         self._evicting = asyncio.Lock()
         self._concurrency = asyncio.Semaphore(CONCURRENT_WRITES)
@@ -307,7 +309,7 @@ class Door:
             results = await asyncio.gather(*(self._limited(controller, key, one, epoch) for one in writes))
             return tuple(_answer(result) for result in results)
 
-        end = await converse(action, self._client, write, self._clock)
+        end = await converse(action, self._client, write, self._clock, self._token)
         for note in end.notes:
             self.tell(note)
         return Result(action, end.word, end.detail, end.blocker)
@@ -316,7 +318,10 @@ class Door:
         provider = self._providers.get(action.provider)
         if provider is None:
             known = ", ".join(sorted(self._providers)) or "none"
-            raise _refusal("UnknownProvider", f'there is no provider "{action.provider}"; there is: {known}')
+            raise _refusal(
+                "UnknownProvider",
+                f'there is no provider "{action.provider}"; there is: {known} (see providers.enabled)',
+            )
         try:
             async with asyncio.timeout(PROVIDER_SECONDS):
                 if isinstance(action, CreateMachine):

@@ -14,10 +14,11 @@ from typing import Any, Protocol
 import structlog
 
 from plimsoll.act import Door
-from plimsoll.audit import AuditTrail
+from plimsoll.audit import AuditRecord, AuditTrail
 from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config
-from plimsoll.decision import Controller, DisruptionLimits
+from plimsoll.conversation import new_token
+from plimsoll.decision import Controller, Decision, DisruptionLimits
 from plimsoll.disruption import DisruptionLedger
 from plimsoll.exit_codes import ExitCode
 from plimsoll.freshness import OwnWrites
@@ -44,6 +45,7 @@ from plimsoll.memory import DisruptionMemory
 from plimsoll.metrics import Metrics
 from plimsoll.providers.provider import Provider
 from plimsoll.reconcile import Reconciler
+from plimsoll.results import Outcome
 
 log = structlog.get_logger()
 
@@ -51,7 +53,9 @@ log = structlog.get_logger()
 SEEN_BEFORE_EVICTING: tuple[Resource[Any], ...] = (PODS, NODES, BUDGETS, DEPLOYMENTS, REPLICASETS, STATEFULSETS)
 # SIGTERM to exit in ten seconds: six for the keys in hand, the rest for giving the lease back and the last events.
 DRAIN_SECONDS = 6.0
+# The view's age is looked at so often, or sixty times before it is too old, whichever is less.
 WATCHDOG_SECONDS = 1.0
+WATCHDOGS_BEFORE_THE_END = 60
 # Losses are written down up to so many, the latest first: 1 MB in all, and more than any limit lets pass.
 LOSSES_KEPT = 5000
 
@@ -67,6 +71,14 @@ class Observer(Protocol):
     controller: str
 
     async def run(self, view: View, leading: Callable[[], bool], look_at: Callable[[Key], None]) -> None: ...
+
+
+class Spectator(Protocol):
+    """Is told what was decided and what came of it, by a call that must be quick and must not raise."""
+
+    def acted(self, controller: str, key: Key, decision: Decision, outcome: Outcome) -> None: ...
+
+    def recorded(self, record: AuditRecord) -> None: ...
 
 
 class Operator:
@@ -95,6 +107,8 @@ class Operator:
         self._ended: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
         self._beginning: asyncio.Task[None] | None = None
         self._losses_to_keep = asyncio.Event()
+        # Disruptions and losses count for who evicts; where nobody does, nothing needs to be written down.
+        self._remembers = not config.operator.read_only_mode and any(map(evicts, controllers))
 
         self._stores: dict[Resource[Any], Store[Any]] = {}
         self._reflectors: dict[tuple[Resource[Any], str], Reflector[Any]] = {}
@@ -123,6 +137,7 @@ class Operator:
             client, self.view, clock, identity=name, leadership=leadership, ledger=self._ledger, memory=self._memory,
             own_writes=self._own_writes, recorder=self._recorder, metrics=metrics, audit=self._audit,
             read_only=config.operator.read_only_mode, providers=providers,
+            token=new_token if rng is None else lambda: f"{self._rng.getrandbits(128):032x}",
         )  # fmt: skip
         self.reconcilers = [
             Reconciler(
@@ -191,6 +206,14 @@ class Operator:
     def leader_annotations(self) -> Mapping[str, str]:
         """What the process that leads says of itself on its lease."""
         return self._election.holder_annotations if self._election is not None else {}
+
+    # ── who looks on ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def show_to(self, spectator: Spectator) -> None:
+        """Let someone see the decisions that are acted on; what is seen of the cluster is `view`."""
+        for reconciler in self.reconcilers:
+            reconciler.on_outcome = spectator.acted
+        self._audit.on_record = spectator.recorded
 
     # ── health ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -280,7 +303,7 @@ class Operator:
 
     async def _begin(self) -> None:
         """What was written down before counts from the first decision on; then every key is looked at."""
-        while not self._config.operator.read_only_mode:
+        while self._remembers:
             try:
                 self._ledger.recall(await self._memory.recall())
                 break
@@ -320,7 +343,7 @@ class Operator:
                         trouble=reflector.trouble,
                     )
                     self._end(ExitCode.VIEW_TOO_OLD)
-            await self._clock.sleep(WATCHDOG_SECONDS)
+            await self._clock.sleep(max(WATCHDOG_SECONDS, limit / WATCHDOGS_BEFORE_THE_END))
 
     def _node_changed(self, _: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:
         # On every replica, leading or not: whoever leads next has seen the losses too.
@@ -337,7 +360,7 @@ class Operator:
             self._losses_to_keep.clear()
             lost = self._ledger.losses(self._clock.monotonic())[-LOSSES_KEPT:]
             missing = [loss for loss in lost if not self._memory.holds(loss)]
-            if not missing or not self.leading or self._config.operator.read_only_mode:
+            if not missing or not self.leading or not self._remembers:
                 continue  # once elected, this process looks again
             try:
                 await self._memory.keep(missing)
@@ -352,9 +375,13 @@ def watched_by(controllers: Sequence[Controller]) -> tuple[Resource[Any], ...]:
     wanted: dict[Resource[Any], None] = {}
     for controller in controllers:
         wanted |= dict.fromkeys(controller.watches)
-        if any(permission.resource == "pods/eviction" for permission in controller.permissions):
+        if evicts(controller):
             wanted |= dict.fromkeys(SEEN_BEFORE_EVICTING)
     return tuple(wanted)
+
+
+def evicts(controller: Controller) -> bool:
+    return any(permission.resource == "pods/eviction" for permission in controller.permissions)
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:

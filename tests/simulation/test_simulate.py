@@ -117,7 +117,7 @@ def test_a_curve_that_replicas_follow(web: str, tmp_path: Path):
         ([*NODES, "--event", "reclaim:node/x@1m"], "there is no node x"),
         (["--nodes", "3 zone=a class=gold"], "'gold' is no value for class="),
         ([*NODES, "--for", "soon"], '"soon"'),
-        ([*NODES, "--price", "gold=1"], '"gold=1"; write it like spot=0.012'),
+        ([*NODES, "--price", "gold=dear"], '"gold=dear"; write it like spot=0.012'),
         ([*NODES, "--scenario", "/nowhere"], "/nowhere: No such file or directory"),
         (["--snapshot", "/nowhere"], "/nowhere: No such file or directory"),
     ],

@@ -1,95 +1,107 @@
-"""The witness notices what must not happen: a judge who never objects proves nothing."""
+"""The witness notices what must not happen to pods: a judge who never objects proves nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-import msgspec
 import pytest
 
 from plimsoll.config import Config, DisruptionLimits, Operator
 from plimsoll.sim.api import kinds
-from plimsoll.sim.clocks import VirtualClock, run_virtually
 from plimsoll.simulation.populating import create
-from plimsoll.simulation.world import World
+from tests.simulation.villain import Deed, Villain, rules_broken
 
-NODES = ("2 zone=a class=spot", "2 zone=b class=on-demand")
-ANNOTATIONS = {"spotalis.io/enabled": "true", "spotalis.io/spot-percentage": "50%", "spotalis.io/min-on-demand": "2"}
-
-
-def deployment(replicas: int) -> dict[str, Any]:
-    labels = {"app": "web"}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web", "annotations": ANNOTATIONS},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "x"}]}},
-        },
-    }
-
-
-def broken(
-    misdeed: Callable[[World, list[dict[str, Any]]], list[tuple[str, str, dict[str, Any]]]], config: Config
-) -> set[str]:
-    """Which rules a series of calls breaks, with no operator that could mend anything."""
-
-    async def go() -> set[str]:
-        async with World(config, VirtualClock()) as world:
-            for line in NODES:
-                await world.cluster.add_nodes(line)
-            await world.pass_time(60)
-            await create(world.cluster, deployment(4))
-            await world.pass_time(60)
-            pods = sorted(
-                world.cluster.all(kinds.PODS), key=lambda pod: not pod["spec"]["nodeName"].startswith("on-demand")
-            )
-            for method, path, body in misdeed(world, pods):
-                await world._served(method, path, {}, msgspec.json.encode(body), "application/json")
-            return {violation.rule for violation in world.witness.violations}
-
-    return run_virtually(go())
-
-
-def evict(pod: dict[str, Any], *, uid: bool = True) -> tuple[str, str, dict[str, Any]]:
-    name = pod["metadata"]["name"]
-    options = {"preconditions": {"uid": pod["metadata"]["uid"]}} if uid else {}
-    body = {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": name, "namespace": "default"},
-        "deleteOptions": options,
-    }
-    return "POST", f"/api/v1/namespaces/default/pods/{name}/eviction", body
-
-
-ROOMY = Config()
 TIGHT = Config(operator=Operator(disruption_limits=DisruptionLimits(per_workload=1)))
 
 
+async def nothing(_: Villain) -> None: ...
+
+
+async def one_eviction(villain: Villain) -> None:
+    await villain.evicts(villain.pods()[-1])
+
+
+async def without_uid(villain: Villain) -> None:
+    await villain.evicts(villain.pods()[-1], uid=False)
+
+
+async def a_deletion(villain: Villain) -> None:
+    pod = villain.pods()[-1]
+    options = {"preconditions": {"uid": pod["metadata"]["uid"]}}
+    await villain.asks("DELETE", f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}", options)
+
+
+async def two_at_once(villain: Villain) -> None:
+    *_, second, first = villain.pods()
+    await villain.evicts(first)
+    await villain.evicts(second)
+
+
+async def two_in_a_row(villain: Villain) -> None:
+    await villain.evicts(villain.pods()[-1])
+    await villain.world.pass_time(60)
+    await villain.evicts(villain.pods()[-1])
+
+
+async def after_a_loss(villain: Villain) -> None:
+    """One node goes by itself, with the pods on it; then one more pod of the workload has to go."""
+    pod = villain.pods()[-1]
+    villain.world.cluster.remove_node(pod["spec"]["nodeName"])
+    await villain.world.pass_time(60)
+    await villain.evicts(villain.pods()[-1])
+
+
+async def the_minimum(villain: Villain) -> None:
+    await villain.evicts(villain.pods()[0])
+
+
+async def against_a_budget(villain: Villain) -> None:
+    """Evicted first; the budget that forbids it is there before the next one goes, and was not yet looked at by its controller."""
+    body = {
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"minAvailable": 4, "selector": {"matchLabels": {"app": "web"}}},
+        "status": {"disruptionsAllowed": 1, "observedGeneration": 1, "currentHealthy": 4, "desiredHealthy": 3},
+    }  # fmt: skip
+    villain.world.cluster.load(kinds.BUDGETS, [body])
+    await villain.evicts(villain.pods()[-1])
+
+
 @pytest.mark.parametrize(
-    ("misdeed", "config", "rules"),
+    ("deed", "config", "rules"),
     [
-        (lambda _, pods: [], ROOMY, set()),
-        (lambda _, pods: [evict(pods[-1])], ROOMY, set()),
-        (lambda _, pods: [evict(pods[-1], uid=False)], ROOMY, {"S8"}),
-        (
-            lambda _, pods: [("DELETE", f"/api/v1/namespaces/default/pods/{pods[-1]['metadata']['name']}", {})],
-            ROOMY,
-            {"S4"},
-        ),
-        (lambda _, pods: [evict(pods[-1]), evict(pods[-2])], ROOMY, {"S4"}),
-        (lambda _, pods: [evict(pods[-1]), evict(pods[-2])], TIGHT, {"S4", "S5"}),
-        (lambda _, pods: [evict(pods[0])], ROOMY, {"S13"}),
+        (nothing, Config(), set()),
+        (one_eviction, Config(), set()),
+        (two_in_a_row, Config(), set()),
+        (without_uid, Config(), {"S8"}),
+        (a_deletion, Config(), {"S4"}),
+        (two_at_once, Config(), {"S4"}),
+        (two_in_a_row, TIGHT, {"S5"}),
+        (after_a_loss, TIGHT, {"S5"}),
+        (the_minimum, Config(), {"S13"}),
+        (against_a_budget, Config(), {"S4"}),
     ],
-    ids=["nothing", "one eviction", "no UID", "a deletion", "two at once", "too many", "the minimum"],
+    ids=lambda value: getattr(value, "__name__", None),
 )
-def test_what_must_not_happen_is_noticed(
-    misdeed: Callable[[World, list[dict[str, Any]]], list[tuple[str, str, dict[str, Any]]]],
-    config: Config,
-    rules: set[str],
-):
-    assert broken(misdeed, config) == rules
+def test_what_must_not_happen_to_pods_is_noticed(deed: Deed, config: Config, rules: set[str]):
+    assert rules_broken(deed, config) == rules
+
+
+async def the_last_ready(villain: Villain) -> None:
+    *others, last = villain.pods()
+    for pod in others:
+        notes = {"metadata": {"annotations": {"controlplane.test/ready": "false"}}}
+        await villain.world.cluster.api.objects.patch(
+            kinds.PODS, "default", pod["metadata"]["name"], notes, "application/merge-patch+json"
+        )
+    await villain.world.pass_time(5)
+    await create(
+        villain.world.cluster,
+        {
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web", "namespace": "default"},
+            "spec": {"maxUnavailable": "100%", "selector": {"matchLabels": {"app": "web"}}},
+        },
+    )  # fmt: skip
+    await villain.world.pass_time(5)
+    assert await villain.evicts(last) == 201
+
+
+def test_the_last_ready_pod_is_not_taken_whatever_a_budget_allows():
+    assert rules_broken(the_last_ready, Config()) == {"S4"}

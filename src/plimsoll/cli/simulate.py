@@ -11,9 +11,11 @@ from typing import Any, Literal
 import click
 import msgspec
 import yaml
+from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 
+from plimsoll.assembly import MAKERS
 from plimsoll.cli.configuration import BadConfiguration, effective
 from plimsoll.config import Config
 from plimsoll.config.sources import ConfigurationError
@@ -64,8 +66,9 @@ Exit codes: 0 nothing was done that must not be, 1 something was, 2 the command 
 @click.option("--config", "configs", metavar="FILE", multiple=True, type=click.Path(path_type=Path),
               help="The operator's settings; several are compared.")  # fmt: skip
 @click.option(
-    "--price", "prices", metavar="CLASS=PRICE", multiple=True, help="Of a CPU for an hour: spot=0.012, on-demand=0.04."
-)
+    "--price", "prices", metavar="WHAT=PRICE", multiple=True,
+    help="Of an hour: of a CPU (spot=0.012, on-demand=0.04), or of a whole machine of an instance type (m5.large=0.096).",
+)  # fmt: skip
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Decides names and what the cluster leaves to chance."
 )
@@ -91,7 +94,11 @@ def simulate(*, configs: tuple[Path, ...], story: bool, output: Literal["text", 
 
 
 def _config(path: Path | None) -> Config:
-    return effective(file=path, dry_run=False, controllers=None, settings=(), log_format=None, log_level=None).config
+    """What the file says; without one every controller, for there is nothing here that two of them could fight over."""
+    found = effective(file=path, dry_run=False, controllers=None, settings=(), log_format=None, log_level=None).config
+    if path is None and not found.controllers.enabled:
+        return replace(found, controllers=replace(found.controllers, enabled=tuple(MAKERS)))
+    return found
 
 
 def _scenario(
@@ -138,7 +145,6 @@ def _yaml(path: Path) -> Any:
 
 
 def _prices(texts: Sequence[str]) -> Prices:
-    known = {"spot": "spot", "on-demand": "on_demand"}
     found: dict[str, float] = {}
     for text in texts:
         name, _, value = text.partition("=")
@@ -146,10 +152,14 @@ def _prices(texts: Sequence[str]) -> Prices:
             price = float(value)
         except ValueError:
             price = -1.0
-        if name not in known or not 0 <= price < 1e6:
-            raise click.BadParameter(f'"{text}"; write it like spot=0.012 or on-demand=0.04', param_hint="--price")
-        found[known[name]] = price
-    return Prices(**found)
+        if not name or not 0 <= price < 1e6:
+            raise click.BadParameter(
+                f'"{text}"; write it like spot=0.012, on-demand=0.04, or m5.large=0.096', param_hint="--price"
+            )
+        found[name] = price
+    cpus = Prices()
+    spot, on_demand = found.pop("spot", cpus.spot), found.pop("on-demand", cpus.on_demand)
+    return Prices(spot, on_demand, found)
 
 
 def _run(name: str, config: Config, scenario: Scenario, *, tell: bool) -> Report:
@@ -179,6 +189,8 @@ _ROWS: Sequence[tuple[str, Callable[[Report], str]]] = (
     ("refused by budgets", lambda report: str(report.refused_evictions)),
     ("replica minutes missing", lambda report: f"{report.unavailable_minutes:g}"),
     ("nodes at most, at the end", lambda report: f"{report.nodes_at_most}, {report.nodes_at_end}"),
+    ("machines bought, given back", lambda report: f"{report.machines_bought}, {report.machines_given_back}"),
+    ("node hours", lambda report: f"{report.node_hours:g}"),
     ("cost", lambda report: f"{report.cost:.2f}"),
     ("spot share of replica hours", lambda report: f"{100 * report.spot_share:.1f} %"),
     ("settled after the last change", _settled),

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -195,7 +194,7 @@ class Reflector(Generic[T]):
                         else:
                             self._begin(relist, reader.metadata)
                             self._admit(obj, relist)
-                        if time.perf_counter() >= self._turn_ends:
+                        if self._clock.monotonic() >= self._turn_ends:
                             await self._give_way()
             except Unreachable as error:
                 raise CutList(str(error)) from error
@@ -203,7 +202,7 @@ class Reflector(Generic[T]):
         self._begin(relist, page.metadata)
         for obj in (*early, *(page.items or ())):
             self._admit(obj, relist)
-            if time.perf_counter() >= self._turn_ends:
+            if self._clock.monotonic() >= self._turn_ends:
                 await self._give_way()
         return page.metadata.continue_
 
@@ -232,7 +231,7 @@ class Reflector(Generic[T]):
         """The list has come to its end, so what it did not name is gone."""
         for namespace, name in relist.missing:
             self.store.withdraw(namespace, name, relist.resource_version)
-            if time.perf_counter() >= self._turn_ends:
+            if self._clock.monotonic() >= self._turn_ends:
                 await self._give_way()
         self.store.resource_version = relist.resource_version
         self._complete = True
@@ -266,7 +265,7 @@ class Reflector(Generic[T]):
                             self._apply(event)
                         elif await self._apply_initial(event, relist):
                             relist = None
-                        if time.perf_counter() >= self._turn_ends:
+                        if self._clock.monotonic() >= self._turn_ends:
                             await self._give_way()
             finally:
                 self._liveness.start_grace()
@@ -373,7 +372,7 @@ class Reflector(Generic[T]):
 
     async def _give_way(self) -> None:
         await asyncio.sleep(0)
-        self._turn_ends = time.perf_counter() + _TURN_SECONDS
+        self._turn_ends = self._clock.monotonic() + _TURN_SECONDS
 
 
 def _is_break(error: KubeError) -> bool:

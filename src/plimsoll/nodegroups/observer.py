@@ -44,8 +44,9 @@ class MachineObserver:
         while True:
             if leading() and not view.stale:
                 wanted = _in_use(view)
-                await asyncio.gather(*(self._ask(name, wanted[name]) for name in sorted(wanted)))
-                if wanted:
+                news = await asyncio.gather(*(self._ask(name, wanted[name]) for name in sorted(wanted)))
+                # Where all is as it was, the groups are looked at when they themselves say so.
+                if any(news):
                     look_at(self._cluster_key)
                 for node in view[VPSIE_NODES]:
                     if node.phase != "Ready" or node.terminating:
@@ -54,12 +55,13 @@ class MachineObserver:
             else:
                 await self._clock.sleep(min(1.0, self._interval.total_seconds()))
 
-    async def _ask(self, name: str, datacenters: set[str]) -> None:
+    async def _ask(self, name: str, datacenters: set[str]) -> bool:
+        """Whether there is anything new."""
         provider = self._providers.get(name)
         if provider is None:
             known = ", ".join(sorted(self._providers)) or "none"
-            self._sightings.failed(name, f'there is no provider "{name}"; there is: {known}')
-            return
+            self._sightings.failed(name, f'there is no provider "{name}"; there is: {known} (see providers.enabled)')
+            return True
         asked_at = self._clock.now()
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
@@ -75,7 +77,8 @@ class MachineObserver:
             self._sightings.failed(name, repr(error))
             log.exception("a provider failed", provider=name)
         else:
-            self._sightings.enter(name, Sighting.of(asked_at, machines, offerings, capabilities))
+            return self._sightings.enter(name, Sighting.of(asked_at, machines, offerings, capabilities))
+        return True
 
 
 def _in_use(view: View) -> dict[str, set[str]]:

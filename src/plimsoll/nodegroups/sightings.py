@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from plimsoll.providers.provider import Capabilities, Machine, Offering
 
@@ -49,9 +50,12 @@ class Sightings:
         self._last: dict[str, Sighting] = {}
         self._trouble: dict[str, str] = {}
 
-    def enter(self, provider: str, sighting: Sighting) -> None:
+    def enter(self, provider: str, sighting: Sighting) -> bool:
+        """Whether it says anything new."""
+        before = self._last.get(provider)
         self._last[provider] = sighting
-        self._trouble.pop(provider, None)
+        news = before is None or replace(before, asked_at=sighting.asked_at) != sighting
+        return self._trouble.pop(provider, None) is not None or news
 
     def failed(self, provider: str, why: str) -> None:
         """The last sighting stays, and grows older."""

@@ -89,24 +89,24 @@ def sold(offering: KwokOffering) -> Offering:
     return Offering(offering.id, offering.id, capacity, offering.price, offering_labels(offering))
 
 
-def node_body(order: Order, offering: KwokOffering) -> dict[str, Any]:
-    request = order.request
-    labels = {
-        **offering_labels(offering),
-        **request.labels,
-        "kubernetes.io/hostname": request.name,
-        PROVIDER_LABEL: "kwok",
-        KEY_LABEL: request.key,
-    }
+def machine_marks(request: MachineRequest) -> tuple[dict[str, str], dict[str, str]]:
+    """The labels and annotations by which a Node is known as this machine."""
+    labels = {PROVIDER_LABEL: "kwok", KEY_LABEL: request.key}
     annotations = {
-        # By this KWOK knows that the node is its own to keep alive.
-        "kwok.x-k8s.io/node": "fake",
         _OFFERING: request.offering,
         _DATACENTER: request.datacenter,
         _GROUP: request.group,
         _CLUSTER: request.resource_identifier,
-        _CREATED_AT: order.ordered_at.isoformat(),
     }
+    return labels, annotations
+
+
+def node_body(order: Order, offering: KwokOffering) -> dict[str, Any]:
+    request = order.request
+    marks, notes = machine_marks(request)
+    labels = {**offering_labels(offering), **request.labels, "kubernetes.io/hostname": request.name, **marks}
+    # By the first KWOK knows that the node is its own to keep alive.
+    annotations = {"kwok.x-k8s.io/node": "fake", **notes, _CREATED_AT: order.ordered_at.isoformat()}
     version = request.kubernetes_version or "kwok"
     return {
         "metadata": {"name": request.name, "labels": labels, "annotations": annotations},

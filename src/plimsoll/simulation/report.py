@@ -5,20 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from plimsoll.kube.quantity import parse_quantity
 from plimsoll.sim.api import kinds
-from plimsoll.sim.api.documents import at
+from plimsoll.sim.api.documents import Json, at, labels_of, name_of, uid_of
+from plimsoll.sim.api.storage import Change
 from plimsoll.sim.cluster import Cluster
-from plimsoll.simulation.witness import Violation, Witness, is_spot
+from plimsoll.simulation.witness import Witness
+from plimsoll.simulation.witness.rule import Violation
+from plimsoll.simulation.witness.sight import is_spot, replicas_of
+
+_INSTANCE_TYPE = "node.kubernetes.io/instance-type"
+_WORKLOADS = (kinds.DEPLOYMENTS.storage_key, kinds.STATEFULSETS.storage_key)
+# A cluster in which the operator has written nothing for so long, and nothing else happened, has come to rest.
+QUIET_SECONDS = 120.0
 
 
 class Prices(Struct, frozen=True):
-    """Of a CPU for an hour, in whatever money."""
+    """Of an hour, in whatever money: of a whole machine where its instance type has a price, else of each of its CPUs."""
 
     spot: float = 0.012
     on_demand: float = 0.04
+    machines: Mapping[str, float] = field(default_factory=dict)  # by instance type
+
+    def of(self, node: Json) -> float:
+        whole = self.machines.get(labels_of(node).get(_INSTANCE_TYPE, ""))
+        if whole is not None:
+            return whole
+        cpus = parse_quantity(str(at(node, "status", "capacity", "cpu", default="0"))).milli / 1000
+        return cpus * (self.spot if is_spot(node) else self.on_demand)
 
 
 class Sample(Struct, frozen=True, rename="camel"):
@@ -38,6 +54,9 @@ class Report(Struct, frozen=True, rename="camel"):
     unavailable_minutes: float  # of replicas: one missing for a minute is 1
     nodes_at_most: int
     nodes_at_end: int
+    node_hours: float
+    machines_bought: int
+    machines_given_back: int
     cost: float
     spot_share: float  # of replica hours on nodes
     settled_after_seconds: float | None  # since the last change; None: still writing at the end
@@ -46,11 +65,8 @@ class Report(Struct, frozen=True, rename="camel"):
 
 
 class _Standing(Struct, frozen=True):
-    """How things stand between two changes."""
+    """How a workload stands between two changes."""
 
-    nodes: int = 0
-    spot_nodes: int = 0
-    price: float = 0.0  # an hour
     missing: int = 0
     wanted: int = 0
     spot_pods: int = 0
@@ -58,53 +74,84 @@ class _Standing(Struct, frozen=True):
 
 
 class Ledger:
-    """Adds up over time; `look` is called at every step of the simulation."""
+    """Adds up over time, from one change of the cluster to the next; `look` notes how things stand, for a curve."""
 
     def __init__(self, cluster: Cluster, witness: Witness, prices: Prices) -> None:
-        self._cluster = cluster
         self._witness = witness
         self._prices = prices
-        self._last = 0.0
-        self._standing = _Standing()
-        self._revision = -1
-        self._unavailable = self._cost = self._spot_hours = self._hours = 0.0
+        self._last = cluster.clock.monotonic()
+        self._clock = cluster.clock
+        self._workloads: dict[str, _Standing] = {}
+        self._total = _Standing()
+        self._nodes: dict[str, tuple[float, bool]] = {}  # by name: price an hour, and whether it is spot
+        self._price = 0.0
+        self._unavailable = self._cost = self._spot_hours = self._hours = self._node_hours = 0.0
         self._nodes_at_most = 0
         self.samples: list[Sample] = []
+        for node in cluster.all(kinds.NODES):
+            self._node_changed(node, there=True)
+        for workload in witness.workloads():
+            self._count(workload, there=True)
+        cluster.api.storage.listeners.append(self._changed)
 
-    def look(self, seconds: float) -> None:
-        hours, standing = (seconds - self._last) / 3600, self._standing
-        self._last = seconds
-        self._unavailable += standing.missing * hours * 60
-        self._cost += standing.price * hours
-        self._spot_hours += standing.spot_pods * hours
-        self._hours += (standing.spot_pods + standing.other_pods) * hours
-        # Most of a day nothing changes, and counting every pod again would be most of the work.
-        if self._cluster.api.storage.revision == self._revision:
+    def _changed(self, change: Change) -> None:
+        there = change.type != "DELETED"
+        if change.collection == kinds.PODS.storage_key:
+            workload = self._witness.sight.workload_of(change.object)
+            if workload is not None:
+                self._pass()
+                self._count(workload, there=True)
+        elif change.collection in _WORKLOADS:
+            self._pass()
+            self._count(change.object, there=there)
+        elif change.collection == kinds.NODES.storage_key:
+            self._pass()
+            self._node_changed(change.object, there=there)
+
+    def _pass(self) -> None:
+        now = self._clock.monotonic()
+        if now == self._last:
             return
-        self._revision = self._cluster.api.storage.revision
-        self._standing = standing = self._count()
-        self._nodes_at_most = max(self._nodes_at_most, standing.nodes)
-        ready = standing.wanted - standing.missing
-        self.samples.append(Sample(seconds, standing.nodes, standing.spot_nodes, ready, standing.wanted))
+        hours, total, self._last = (now - self._last) / 3600, self._total, now
+        self._unavailable += total.missing * hours * 60
+        self._cost += self._price * hours
+        self._node_hours += len(self._nodes) * hours
+        self._spot_hours += total.spot_pods * hours
+        self._hours += (total.spot_pods + total.other_pods) * hours
 
-    def _count(self) -> _Standing:
-        nodes = self._cluster.all(kinds.NODES)
-        price = 0.0
-        for node in nodes:
-            cpus = parse_quantity(str(at(node, "status", "capacity", "cpu", default="0"))).milli / 1000
-            price += cpus * (self._prices.spot if is_spot(node) else self._prices.on_demand)
-        missing = wanted = spot_pods = other_pods = 0
-        for workload in self._witness.workloads():
-            missing += self._witness.missing(workload)
-            wanted += int(at(workload, "spec", "replicas", default=1))
-            spot, others = self._witness.split(workload)
-            spot_pods += spot
-            other_pods += others
-        return _Standing(
-            len(nodes), sum(is_spot(node) for node in nodes), price, missing, wanted, spot_pods, other_pods
+    def _node_changed(self, node: Json, *, there: bool) -> None:
+        if there:
+            self._nodes[name_of(node)] = (self._prices.of(node), is_spot(node))
+        else:
+            self._nodes.pop(name_of(node), None)
+        self._price = sum(price for price, _ in self._nodes.values())
+        self._nodes_at_most = max(self._nodes_at_most, len(self._nodes))
+
+    def _count(self, workload: Json, *, there: bool) -> None:
+        before = self._workloads.pop(uid_of(workload), _Standing())
+        after = _Standing()
+        if there:
+            sight = self._witness.sight
+            after = _Standing(sight.missing(workload), replicas_of(workload), *sight.split(workload))
+            self._workloads[uid_of(workload)] = after
+        total = self._total
+        self._total = _Standing(
+            total.missing + after.missing - before.missing,
+            total.wanted + after.wanted - before.wanted,
+            total.spot_pods + after.spot_pods - before.spot_pods,
+            total.other_pods + after.other_pods - before.other_pods,
         )
 
+    def look(self, seconds: float) -> None:
+        total = self._total
+        spot = sum(is_one for _, is_one in self._nodes.values())
+        sample = Sample(seconds, len(self._nodes), spot, total.wanted - total.missing, total.wanted)
+        # Most of a day nothing changes.
+        if not self.samples or _shown(self.samples[-1]) != _shown(sample):
+            self.samples.append(sample)
+
     def report(self, seconds: float, last_change: datetime, now: datetime) -> Report:
+        self._pass()
         witness = self._witness
         last = max(witness.last_write, last_change) if witness.last_write is not None else last_change
         quiet = (now - last).total_seconds() >= QUIET_SECONDS
@@ -114,9 +161,12 @@ class Ledger:
             refused_evictions=witness.refused_evictions,
             most_evictions_of_one_pod=witness.often_evicted(),
             writes=dict(witness.writes),
-            unavailable_minutes=round(self._unavailable, 1),
+            unavailable_minutes=round(self._unavailable, 2),
             nodes_at_most=self._nodes_at_most,
-            nodes_at_end=self.samples[-1].nodes if self.samples else 0,
+            nodes_at_end=len(self._nodes),
+            node_hours=round(self._node_hours, 2),
+            machines_bought=witness.machines_bought,
+            machines_given_back=witness.machines_given_back,
             cost=round(self._cost, 2),
             spot_share=round(self._spot_hours / self._hours, 4) if self._hours else 0.0,
             settled_after_seconds=round((last - last_change).total_seconds(), 1) if quiet else None,
@@ -125,5 +175,5 @@ class Ledger:
         )
 
 
-# A cluster in which the operator has written nothing for so long, and nothing else happened, has come to rest.
-QUIET_SECONDS = 120.0
+def _shown(sample: Sample) -> tuple[int, ...]:
+    return sample.nodes, sample.spot_nodes, sample.pods_ready, sample.pods_wanted

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from plimsoll.config import Config
 from plimsoll.sim.clocks import EPOCH, VirtualClock, run_virtually
@@ -15,7 +16,7 @@ from plimsoll.simulation.report import Ledger, Prices, Report
 from plimsoll.simulation.world import World
 from plimsoll.still.views import Still
 
-# The figures are looked at so often, and at every change. A replica that is missing for less may be overlooked.
+# How often a point of the curves is noted. The sums do not depend on it: they are kept from change to change.
 LOOK_SECONDS = 15.0
 # Before the clock of the simulation starts: nodes are ready, pods run, the operator has looked at everything.
 _WARM_UP_SECONDS = 60.0
@@ -38,16 +39,22 @@ def simulate(config: Config, scenario: Scenario, *, seen: Callable[[World, float
     return run_virtually(_simulate(config, scenario, seen))
 
 
+def _prices(given: Prices, config: Config) -> Prices:
+    """What machines of node groups cost, by the offerings of the configuration unless someone says otherwise."""
+    sold = {offering.id: offering.price for offering in config.providers.kwok.offerings if offering.price}
+    return replace(given, machines={**sold, **given.machines})
+
+
 async def _simulate(config: Config, scenario: Scenario, seen: Callable[[World, float], None]) -> Report:
     start = scenario.still.at if scenario.still is not None else EPOCH
     clock = VirtualClock(start)
     async with World(config, clock, seed=scenario.seed) as world:
-        await populate(world.cluster, scenario.still, scenario.node_lines)
+        await populate(world, scenario.still, scenario.node_lines)
         await world.start_operator()
         await world.pass_time(_WARM_UP_SECONDS)
         began = clock.now()
         last_change = began
-        ledger = Ledger(world.cluster, world.witness, scenario.prices)
+        ledger = Ledger(world.cluster, world.witness, _prices(scenario.prices, config))
         for document in scenario.documents:
             await create(world.cluster, document)
         due = sorted(scenario.changes, key=lambda change: change.at)

@@ -1,52 +1,46 @@
-"""The embedded cluster with the real operator on it, on one clock and without a socket."""
+"""The embedded cluster with the real operator on it, a cloud that makes its machines, and a witness; one clock and no socket."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
+from functools import partial
 from random import Random
-from typing import Any, Self
+from typing import Self
 
-import msgspec
 from msgspec.structs import replace
 
-from plimsoll.assembly import controllers, placement_settings
 from plimsoll.clock import Clock
 from plimsoll.config import Config
-from plimsoll.decision import Controller, Count
-from plimsoll.exit_codes import ExitCode
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import Credentials
-from plimsoll.kube.in_process import InProcessTransport, Reply
-from plimsoll.metrics import Metrics
-from plimsoll.operator import Operator
-from plimsoll.placement.admission import Admission
-from plimsoll.placement.webhook_configuration import URL_CONFIGURATION, namespace_labels, webhooks
+from plimsoll.placement.webhook_configuration import namespace_labels, url_configuration, webhooks
+from plimsoll.providers.kwok import KwokProvider
+from plimsoll.providers.provider import Provider
 from plimsoll.sim.api import kinds
 from plimsoll.sim.api.admission import UnansweredError
-from plimsoll.sim.api.documents import Json
+from plimsoll.sim.api.documents import Json, at
 from plimsoll.sim.cluster import Cluster
 from plimsoll.sim.controllers.context import Times
+from plimsoll.simulation.cloud import Cloud
+from plimsoll.simulation.custom_kinds import NODE_GROUPS
+from plimsoll.simulation.line import Line
+from plimsoll.simulation.process import Process, client_over
 from plimsoll.simulation.witness import Witness
-from plimsoll.web.admissions import LOOKING_SHARE, Admissions
-from plimsoll.web.live_looks import LiveLooks
 
 _URL = "https://operator.invalid/mutate"  # nobody resolves it: the question is asked in this process
 # What a container takes to start and to stop, where a scenario says nothing else.
 TIMES = Times(node_ready=20.0, pod_start=5.0, pod_stop=3.0)
 _SELDOM = timedelta(hours=2)
-_MANY = 1_000_000  # calls a second: virtual time must not be spent waiting for a rate limit that protects a real server
 
 
 class World:
-    """`async with World(config, clock) as world`: the operator runs inside of the block."""
+    """`async with World(config, clock) as world`: operators run inside of the block."""
 
-    def __init__(self, config: Config, clock: Clock, *, seed: int = 0, times: Times = TIMES) -> None:
-        # One process alone needs no election; its renewals would be most of what happens in a quiet day.
-        election = replace(config.operator.leader_election, enabled=False)
-        quiet = replace(config.operator, leader_election=election, audit_log="")
+    def __init__(
+        self, config: Config, clock: Clock, *, seed: int = 0, times: Times = TIMES, election: bool = False
+    ) -> None:
+        """election: for more than one process. One alone needs none, and renewals would be most of what happens in a quiet day."""
+        voting = replace(config.operator.leader_election, enabled=election)
+        quiet = replace(config.operator, leader_election=voting, audit_log="")
         # Looking again without a reason guards against events that were lost. None is lost here.
         seldom = replace(config.controllers, reconcile_interval=max(config.controllers.reconcile_interval, _SELDOM))
         hooked = replace(config.webhook, mode="service")
@@ -54,73 +48,69 @@ class World:
         self.clock = clock
         self._rng = Random(seed)  # noqa: S311 - the same in every run is what is wanted
         self.cluster = Cluster(clock, seed=seed, times=times, ask=self._asked)
-        self._stop = asyncio.Event()
-        self._running: asyncio.Task[ExitCode] | None = None
-        self._admissions: Admissions | None = None
+        self.processes: list[Process] = []
+        self._started = 0
 
     async def __aenter__(self) -> Self:
         self._stack = AsyncExitStack()
         await self._stack.enter_async_context(self.cluster)
         self.witness = Witness(self.cluster, self.clock, self.config)
         await self.cluster.create(kinds.NAMESPACES, {"metadata": {"name": self.config.operator.namespace}})
-        transport = InProcessTransport(self._served, self.clock)
-        self.client = await self._stack.enter_async_context(
-            Client(
-                Credentials("https://embedded.invalid"),
-                clock=self.clock,
-                qps=_MANY,
-                burst=_MANY,
-                rng=self._rng,
-                transport=transport,
-            )
-        )
+        buyer = client_over(partial(self.cluster.serve, user_agent="cloud"), self.clock, self._rng)
+        maker = KwokProvider(self.config.providers.kwok, buyer, self.config.operator.namespace, self.clock)
+        self._stack.push_async_callback(maker.close)
+        self.cloud = Cloud(maker, lambda: self.cluster.api.storage.revision)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._stop.set()
-        if self._running is not None:
-            await self._running
+        for process in self.processes:
+            await process.stop()
         await self._stack.aclose()
 
-    async def start_operator(self) -> None:
-        """Bring in the operator; what is in the cluster by then was there before it."""
-        made: Sequence[Controller] = controllers(self.config)
-        self.metrics = Metrics()
-        self.operator = Operator(
-            self.config, self.client, made, clock=self.clock, metrics=self.metrics, name="simulated", rng=self._rng
+    # ── its operators ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def operator_process(self) -> Process:
+        return self.processes[-1]
+
+    async def start_operator(self) -> Process:
+        """Bring in a process of the operator; what is in the cluster by then was there before it."""
+        self._started += 1
+        who = f"plimsoll/{self._started}"
+        rng = Random(self._rng.getrandbits(64))  # noqa: S311 - as above; its own, so that two do not disturb each other
+        line = Line(self.cluster.serve, who, rng, self.witness.heard)
+        process = Process(
+            self.config, self.clock, line, rng, providers=self._providers(who), decided=self.witness.decided
         )
-        for reconciler in self.operator.reconcilers:
-            reconciler.on_decision = self.witness.decided
-        if any(controller.name == "placement" for controller in made):
+        self.processes.append(process)
+        if (
+            self.cluster.api.storage.get(kinds.MUTATING_WEBHOOKS, "", url_configuration(self.config.operator.namespace))
+            is None
+        ):
             await self._register_webhook()
-        self._running = asyncio.create_task(self.operator.run(self._stop), name="operator")
+        process.start()
+        return process
+
+    async def end(self, process: Process, *, crash: bool = False) -> None:
+        self.processes.remove(process)
+        await (process.crash() if crash else process.stop())
+
+    def _providers(self, who: str) -> dict[str, Provider]:
+        """By every name that a NodeGroup may give: nothing is bought in a simulation."""
+        named = {at(group, "spec", "provider", default="") for group in self.cluster.all(NODE_GROUPS)}
+        names = sorted({"kwok", "vpsie", *named} - {""})
+        return {name: self.cloud.account(name, who, self.witness) for name in names}
 
     async def pass_time(self, seconds: float) -> None:
         await self.clock.sleep(seconds)
-        if self._running is not None and self._running.done():
-            raise RuntimeError(f"the operator ended by itself: {self._running.result().name}")
+        for process in self.processes:
+            code = process.ended_by_itself()
+            if code is not None:
+                raise RuntimeError(f"the operator ended by itself: {code.name}")
 
-    # ── how the two reach each other ─────────────────────────────────────────────────────────────────────────────────
-
-    async def _served(self, method: str, path: str, params: Mapping[str, str], body: bytes, content_type: str) -> Reply:
-        about = self.witness.asked(method, path, body)
-        reply = await self.cluster.serve(method, path, params, body, content_type)
-        self.witness.answered(method, path, about, reply.status)
-        return reply
+    # ── its webhook ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _register_webhook(self) -> None:
-        settings = placement_settings(self.config)
-        admission = Admission(self.operator.view, settings, watch_namespaces=self.config.operator.watch_namespaces)
-        seconds = self.config.webhook.timeout.total_seconds() * LOOKING_SHARE
-        looks = LiveLooks(self.client, admission, self.clock, seconds=seconds, counted=lambda *_: None)
-
-        def count(one: Count) -> None:
-            self.metrics.count((one,))
-
-        self._admissions = Admissions(
-            admission, looks, self.clock, look_seconds=seconds,
-            leading=lambda: self.operator.leading, forwarding=None, count=count,
-        )  # fmt: skip
         hooks = webhooks(
             {"url": _URL},
             operator_namespace=self.config.operator.namespace,
@@ -128,10 +118,13 @@ class World:
             watch_namespaces=self.config.operator.watch_namespaces,
             namespace_labels=namespace_labels(self.config.placement.namespace_selector),
         )
-        await self.cluster.create(kinds.MUTATING_WEBHOOKS, {"metadata": {"name": URL_CONFIGURATION}, "webhooks": hooks})
+        name = url_configuration(self.config.operator.namespace)
+        await self.cluster.create(kinds.MUTATING_WEBHOOKS, {"metadata": {"name": name}, "webhooks": hooks})
 
     async def _asked(self, _url: str, _authority: bytes, review: Json, _seconds: float) -> Json:
-        if self._admissions is None or self.operator.not_ready() is not None:
-            raise UnansweredError("the operator is not ready")
-        answer: dict[str, Any] = msgspec.json.decode(await self._admissions.review(msgspec.json.encode(review)))
-        return answer
+        serving = [process for process in self.processes if process.serves_webhook]
+        # A follower would ask the leader: the answer is the leader's wherever there is one.
+        leading = [process for process in serving if process.operator.leading]
+        if not serving:
+            raise UnansweredError("no process of the operator is ready")
+        return await (leading or serving)[0].review(review)

@@ -68,7 +68,9 @@ class Admissions:
         leading: Callable[[], bool],
         forwarding: Forwarding | None,
         count: Callable[[Count], None],
+        nonce: str = "",
     ) -> None:
+        """nonce: of this life of this process; made up where none is given."""
         self._admission = admission
         self._looks = looks
         self._clock = clock
@@ -78,7 +80,7 @@ class Admissions:
         self._count = count
         self._decode = decoder(_Review).decode
         self._encode = msgspec.json.Encoder().encode
-        self._nonce = uuid.uuid4().hex[:8]  # tokens of two processes, or of two lives of one, must differ
+        self._nonce = nonce or uuid.uuid4().hex[:8]  # tokens of two processes, or of two lives of one, must differ
         self._serial = itertools.count(1)
 
     async def review(

@@ -1,0 +1,75 @@
+"""S4: pods leave only through Eviction, within every budget, and without one, one pod of an owner at a time. S13: enough of
+them stay on-demand."""
+
+from __future__ import annotations
+
+import math
+
+from plimsoll.kube.selectors import selects
+from plimsoll.sim.api import kinds
+from plimsoll.sim.api.documents import Json, annotations_of, at, holds, labels_of, terminating, uid_of
+from plimsoll.sim.api.selecting import selector_of
+from plimsoll.simulation.witness.call import Call
+from plimsoll.simulation.witness.rule import Rule
+from plimsoll.simulation.witness.sight import replicas_of, title
+
+_SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+_ENABLED = "spotalis.io/enabled"
+_MINIMUM = "spotalis.io/min-on-demand"
+
+
+class Evictions(Rule):
+    def asked(self, call: Call) -> None:
+        if call.method == "DELETE" and call.plural == "pods":
+            self.broken("S4", f"the operator deletes a pod: {call}")
+
+    def evicted(self, pod: Json, call: Call) -> None:
+        workload = self.sight.workload_of(pod)
+        if workload is None or not holds(pod, "Ready"):
+            return
+        others = [one for one in self.sight.ready_pods_of(workload) if uid_of(one) != uid_of(pod)]
+        budgets = self.sight.budgets_of(pod)
+        where, wanted = title(workload), replicas_of(workload)
+        if not others and wanted and annotations_of(pod).get(_SAFE) != "true":
+            self.broken("S4", f"the last ready pod of {where} was evicted: {call}")
+        if not budgets and len(others) < wanted - 1:
+            self.broken("S4", f"{where} has no budget, and {wanted - len(others)} of its {wanted} pods are missing")
+        for budget in budgets:
+            self._within(budget, pod)
+        self._minimum(pod, workload, others)
+
+    def _within(self, budget: Json, pod: Json) -> None:
+        selector = selector_of(at(budget, "spec", "selector", default={}))
+        pods = [
+            one
+            for one in self.sight.cluster.all(kinds.PODS, budget["metadata"]["namespace"])
+            if selects(selector, labels_of(one))
+        ]
+        healthy = sum(holds(one, "Ready") and not terminating(one) and uid_of(one) != uid_of(pod) for one in pods)
+        desired = self._desired(budget, pods)
+        if healthy < desired:
+            self.broken("S4", f"{title(budget)} wants {desired} healthy pods, and {healthy} are left")
+
+    def _desired(self, budget: Json, pods: list[Json]) -> int:
+        owners = {uid_of(one): one for pod in pods if (one := self.sight.workload_of(pod)) is not None}
+        expected = sum(replicas_of(owner) for owner in owners.values())
+        least, most = at(budget, "spec", "minAvailable"), at(budget, "spec", "maxUnavailable")
+        if least is not None:
+            return _of(least, expected)
+        return max(0, expected - _of(most, expected)) if most is not None else 0
+
+    def _minimum(self, pod: Json, workload: Json, others: list[Json]) -> None:
+        notes = annotations_of(workload)
+        text = notes.get(_MINIMUM, "")
+        if notes.get(_ENABLED) != "true" or not text.isdecimal() or self.sight.on_spot(pod):
+            return
+        if int(text) > replicas_of(workload) or self.sight.interrupted(pod):
+            return  # a wish that cannot be met is not followed; a pod whose node goes anyway is rescued
+        ready = sum(not self.sight.on_spot(one) for one in others)
+        if ready < int(text):
+            self.broken("S13", f"{title(workload)} has {ready} ready on-demand pods, and {text} must stay")
+
+
+def _of(value: object, total: int) -> int:
+    text = str(value)
+    return math.ceil(int(text[:-1]) * total / 100) if text.endswith("%") else int(text)
