@@ -1,4 +1,8 @@
-"""`python -m benchmarks.deletion_cost`: D1, the time to give 1,000 ready pods in 3 zones their values; and 10,000."""
+"""`python -m benchmarks.deletion_cost`: D1, the time to give 1,000 ready pods in 3 zones their values; and 10,000.
+
+First beside a whole control plane, whose controllers react to every write and share the machine. Then with an API server alone: a
+ReplicaSet controller looks at all pods of a ReplicaSet whenever one changes, which would hide how our own part grows.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from benchmarks.deletion_cost.cluster import Watcher, connected, deploy, node_lines, switch, write_bare
+from benchmarks.deletion_cost.cluster import Watcher, connected, deploy, node_lines, populate, switch, write_bare
 from benchmarks.operator_process import Operator, operator
 from benchmarks.report import Figure, Report, progress
 from plimsoll.kube.client import Client
@@ -53,7 +57,7 @@ async def measure(kubeconfig: Path, running: Operator, pods: int, runs: int) -> 
 
 async def _measure(client: Client, watcher: Watcher, running: Operator, pods: int, runs: int) -> list[Run]:
     figures = []
-    await watcher.until(lambda: len(watcher.values) == pods, "the pods are listed")
+    await watcher.until_listed(pods)
     for number in range(1, runs + 1):
         progress(f"{pods} pods, {number} of {runs}")
         bare_seconds = await write_bare(client, stamp=str(number))
@@ -61,7 +65,7 @@ async def _measure(client: Client, watcher: Watcher, running: Operator, pods: in
         before, cpu_before = running.writes, running.cpu_seconds
         started = time.monotonic()
         await switch(client, on=True)
-        await watcher.until(lambda: watcher.covered == pods, "every pod has a value")
+        await watcher.until_covered(pods)
         seconds, cpu_seconds = time.monotonic() - started, running.cpu_seconds - cpu_before
         written = running.writes - before
         progress(
@@ -71,45 +75,58 @@ async def _measure(client: Client, watcher: Watcher, running: Operator, pods: in
         late = running.writes - before - written
         figures.append(Run(pods, seconds, cpu_seconds, running.resident_megabytes, written, late, bare_seconds))
         await switch(client, on=False)
-        await watcher.until(lambda: watcher.covered == 0, "no pod has a value")
+        await watcher.until_covered(0)
         await asyncio.sleep(1)
     return figures
 
 
-def run_size(pods: int, runs: int) -> list[Run]:
-    with ControlPlane.start(nodes=node_lines(pods)) as cluster, tempfile.TemporaryDirectory() as directory:
+def run_size(pods: int, runs: int, *, alone: bool = False) -> list[Run]:
+    """alone: an API server without controllers, scheduler and kubelets."""
+    components = dict.fromkeys(("controller-manager", "scheduler", "kwok"), False) if alone else {}
+    with ControlPlane.start(components=components) as cluster, tempfile.TemporaryDirectory() as directory:
+        nodes = {line.split("zone=")[1][0]: cluster.add_nodes(line) for line in node_lines(pods)}
         progress(f"creating {pods} pods")
 
         async def create() -> None:
             async with connected(cluster.kubeconfig) as client:
-                await deploy(client, pods)
+                await (populate(client, pods, nodes) if alone else deploy(client, pods))
 
         asyncio.run(create())
         with operator(cluster.kubeconfig, Path(directory) / "operator.log", "deletion-cost") as running:
             return asyncio.run(measure(cluster.kubeconfig, running, pods, runs))
 
 
-def make_report(small: Sequence[Run], large: Sequence[Run]) -> Report:
-    best = min(small, key=lambda run: run.seconds)
-    figures = [*_figures(small, at_most_seconds=3.0, peer=True)]
-    if large:
-        larger = min(large, key=lambda run: run.seconds)
+def make_report(whole: Sequence[Run], few: Sequence[Run], many: Sequence[Run]) -> Report:
+    figures = [*_figures(whole, "", at_most_seconds=3.0, peer=True)]
+    if many:
+        best, larger = _best(few), _best(many)
         growth = (larger.seconds / larger.pods) / (best.seconds / best.pods)
-        figures += [*_figures(large), Figure("time a pod, as a multiple", "×", growth, at_most=1.3)]
+        figures += [
+            *_figures(few, ", API server alone"),
+            *_figures(many, ", API server alone"),
+            Figure("time a pod, as a multiple", "×", growth, at_most=1.3),
+        ]
+    runs = (*whole, *few, *many)
     facts: Mapping[str, object] = {
         "zones": 3,
-        "runs": f"{len(small)} and {len(large)}, the fastest counts",
-        "seconds": " ".join(f"{run.seconds:.2f}" for run in (*small, *large)),
-        "bare writes": " ".join(f"{run.bare_seconds:.2f}" for run in (*small, *large)),
+        "runs": f"{len(whole)}, {len(few)} and {len(many)}, the fastest counts",
+        "seconds": " ".join(f"{run.seconds:.2f}" for run in runs),
+        "bare writes": " ".join(f"{run.bare_seconds:.2f}" for run in runs),
         "limits": "the defaults of the configuration",
     }
     work = "give the ready pods of a Deployment their values, from the switch to the last pod"
     return Report("deletion_cost", work, figures, peer=_PEER, facts=facts)
 
 
-def _figures(runs: Sequence[Run], *, at_most_seconds: float | None = None, peer: bool = False) -> Iterator[Figure]:
-    best = min(runs, key=lambda run: run.seconds)
-    size = f"{best.pods:,} pods"
+def _best(runs: Sequence[Run]) -> Run:
+    return min(runs, key=lambda run: run.seconds)
+
+
+def _figures(
+    runs: Sequence[Run], where: str, *, at_most_seconds: float | None = None, peer: bool = False
+) -> Iterator[Figure]:
+    best = _best(runs)
+    size = f"{best.pods:,} pods{where}"
     yield Figure(f"time, {size}", "s", best.seconds, _PEER_SECONDS if peer else None, at_most=at_most_seconds)
     yield Figure(f"time beside bare writes, {size}", "×", _overhead(runs))
     yield Figure(f"CPU, {size}", "s", best.cpu_seconds, _PEER_CPU_SECONDS if peer else None)
@@ -130,9 +147,10 @@ def main() -> int:
     parser.add_argument("--many", type=int, default=10_000, help="the larger size; 0 leaves it out")
     parser.add_argument("--runs", type=int, default=3, help="how often each is measured")
     options = parser.parse_args()
-    small = run_size(options.pods, options.runs)
-    large = run_size(options.many, max(1, options.runs - 1)) if options.many else []
-    report = make_report(small, large)
+    whole = run_size(options.pods, options.runs)
+    few = run_size(options.pods, options.runs, alone=True) if options.many else []
+    many = run_size(options.many, 1, alone=True) if options.many else []
+    report = make_report(whole, few, many)
     report.print(as_json=options.json)
     return 0 if report.kept else 1
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -18,13 +19,14 @@ from plimsoll.deletion_cost.values import COST
 from plimsoll.kube.client import Client
 from plimsoll.kube.credentials import load_credentials
 from plimsoll.kube.envelopes import WatchEvent
-from plimsoll.kube.resources import DEPLOYMENTS, PODS
-from plimsoll.kube.types import Pod
+from plimsoll.kube.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource
+from plimsoll.kube.types import KubeObject, Pod
 
 NAMESPACE = "default"
 NAME = "web"
 ZONES = ("a", "b", "c")
 _PODS_A_NODE = 250
+_CONCURRENT = 16  # writes of whoever sets the scene
 _PATIENCE_SECONDS = 120.0
 _PATIENCE_A_POD_SECONDS = 0.2  # until it is scheduled and ready, or written to, on a machine that does much else
 
@@ -42,34 +44,29 @@ async def connected(kubeconfig: Path) -> AsyncIterator[Client]:
         yield client
 
 
-async def deploy(client: Client, pods: int) -> None:
-    """Create the Deployment, not enabled yet, and wait until every pod is ready."""
-    labels = {"app": NAME}
+def _template(labels: Mapping[str, str] | None = None) -> dict[str, Any]:
     spread = {
         "maxSkew": 1,
         "topologyKey": "topology.kubernetes.io/zone",
         "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": labels},
+        "labelSelector": {"matchLabels": {"app": NAME}},
     }
-    template = {
-        "metadata": {"labels": labels},
-        "spec": {
-            "containers": [{"name": "main", "image": "example.org/none"}],
-            "topologySpreadConstraints": [spread],
-        },
+    containers = [{"name": "main", "image": "example.org/none"}]
+    return {
+        "metadata": {"labels": {"app": NAME, **(labels or {})}},
+        "spec": {"containers": containers, "topologySpreadConstraints": [spread]},
     }
-    body = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": NAME},
-        "spec": {
-            "replicas": pods,
-            "selector": {"matchLabels": labels},
-            "template": template,
-            "progressDeadlineSeconds": 3600,
-        },
-    }
-    await client.create(DEPLOYMENTS, NAMESPACE, body)
+
+
+def _deployment(pods: int) -> dict[str, Any]:
+    selector = {"matchLabels": {"app": NAME}}
+    spec = {"replicas": pods, "selector": selector, "template": _template(), "progressDeadlineSeconds": 3600}
+    return {"metadata": {"name": NAME}, "spec": spec}
+
+
+async def deploy(client: Client, pods: int) -> None:
+    """Create the Deployment, not enabled yet, and wait until every pod is ready."""
+    await client.create(DEPLOYMENTS, NAMESPACE, _deployment(pods))
     told = -1
     patience = _PATIENCE_SECONDS + pods * _PATIENCE_A_POD_SECONDS
     deadline = time.monotonic() + patience
@@ -80,6 +77,51 @@ async def deploy(client: Client, pods: int) -> None:
             told = ready // 1000
             progress(f"{ready} of {pods} pods are ready")
         await asyncio.sleep(1)
+
+
+async def populate(client: Client, pods: int, nodes: Mapping[str, list[str]]) -> None:
+    """The same Deployment where no controller, scheduler or kubelet runs: its pods are written as those would leave them."""
+    made = await client.create(DEPLOYMENTS, NAMESPACE, _deployment(pods))
+    template = _template({"pod-template-hash": "1"})
+    replica_set = await client.create(
+        REPLICASETS,
+        NAMESPACE,
+        {
+            "metadata": {
+                "name": f"{NAME}-1",
+                "labels": template["metadata"]["labels"],
+                "ownerReferences": [_owned(DEPLOYMENTS, made)],
+            },
+            "spec": {
+                "replicas": pods,
+                "selector": {"matchLabels": template["metadata"]["labels"]},
+                "template": template,
+            },
+        },
+    )
+    by_zone = [names for _, names in sorted(nodes.items())]
+    metadata = {**template["metadata"], "ownerReferences": [_owned(REPLICASETS, replica_set)]}
+    now = RealClock().now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
+    free = asyncio.Semaphore(_CONCURRENT)
+
+    async def make(number: int) -> None:
+        zone = by_zone[number % len(by_zone)]
+        node = zone[number // len(by_zone) % len(zone)]
+        name = f"{NAME}-1-{number:05}"
+        body = {"metadata": {**metadata, "name": name}, "spec": {**template["spec"], "nodeName": node}}
+        async with free:
+            await client.create(PODS, NAMESPACE, body)
+            status = {"status": {"phase": "Running", "conditions": [ready]}}
+            await client.patch(PODS, NAMESPACE, name, status, subresource="status")
+        if number % 1000 == 999:
+            progress(f"{number + 1} of {pods} pods are written")
+
+    await asyncio.gather(*(make(number) for number in range(pods)))
+
+
+def _owned(kind: Resource[Any], owner: KubeObject) -> dict[str, Any]:
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "name": owner.name, "uid": owner.uid, "controller": True}
 
 
 async def switch(client: Client, *, on: bool) -> None:
@@ -97,7 +139,7 @@ async def write_bare(client: Client, stamp: str) -> float:
     async def write(pod: Pod) -> None:
         async with free:
             version = pod.metadata.resource_version
-            await client.patch(PODS, NAMESPACE, pod.name, body, uid=pod.uid, resource_version=version)
+            await client.patch(PODS, NAMESPACE, pod.name, body, form="strategic", uid=pod.uid, resource_version=version)
 
     started = time.monotonic()
     await asyncio.gather(*map(write, pods))
@@ -105,11 +147,12 @@ async def write_bare(client: Client, stamp: str) -> float:
 
 
 class Watcher:
-    """Which pods carry a value, as a watch tells it."""
+    """Which pods carry a value, as a watch tells it. What comes is read only when it can be the last: it takes CPU, too."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self.values: dict[str, str | None] = {}
+        self._unread: list[bytes] = []
         self._decoder = msgspec.json.Decoder(WatchEvent)
         self._pod = msgspec.json.Decoder(_Annotated)
         self._changed = asyncio.Event()
@@ -118,6 +161,7 @@ class Watcher:
         """Watch without end; the server drops a watch that cannot keep up, and then all is listed anew."""
         while True:
             listing = await self._client.list(PODS, NAMESPACE)
+            self._unread.clear()
             self.values = {pod.uid: pod.annotations.get(COST) for pod in listing.items}
             self._changed.set()
             params = {"watch": "true", "resourceVersion": listing.resource_version, "allowWatchBookmarks": "true"}
@@ -125,11 +169,16 @@ class Watcher:
                 rest = b""
                 async for chunk in chunks:
                     *lines, rest = (rest + chunk).split(b"\n")
-                    for line in lines:
-                        self._see(self._decoder.decode(line))
+                    self._unread += lines
                     self._changed.set()
 
-    async def until(self, holds: Callable[[], bool], what: str) -> None:
+    async def until_listed(self, pods: int) -> None:
+        await self._until(lambda: len(self.values) == pods, f"{pods} pods are listed")
+
+    async def until_covered(self, pods: int) -> None:
+        await self._until(lambda: self._covered(pods), f"{pods} pods have a value")
+
+    async def _until(self, holds: Callable[[], bool], what: str) -> None:
         patience = _PATIENCE_SECONDS + len(self.values) * _PATIENCE_A_POD_SECONDS
         try:
             async with asyncio.timeout(patience):
@@ -137,16 +186,20 @@ class Watcher:
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
-            counts = f"{self.covered} of {len(self.values)} pods have a value"
-            raise TimeoutError(f"not within {patience:.0f} s: {what}; {counts}") from None
+            raise TimeoutError(f"not within {patience:.0f} s: {what}; {self._count()} have one") from None
 
-    def _see(self, event: WatchEvent) -> None:
-        if event.type == "MODIFIED":
-            metadata = self._pod.decode(event.object).metadata
-            self.values[metadata.uid] = metadata.annotations.get(COST)
+    def _covered(self, pods: int) -> bool:
+        if len(self._unread) < abs(pods - self._count()):
+            return False
+        for line in self._unread:
+            event = self._decoder.decode(line)
+            if event.type == "MODIFIED":
+                metadata = self._pod.decode(event.object).metadata
+                self.values[metadata.uid] = metadata.annotations.get(COST)
+        self._unread.clear()
+        return self._count() == pods
 
-    @property
-    def covered(self) -> int:
+    def _count(self) -> int:
         return sum(1 for value in self.values.values() if value is not None)
 
 

@@ -36,7 +36,7 @@ def _nodes(count: int) -> Iterator[Json]:
         line = parse_node_line(
             f"zone={'abc'[number % 3]} class={'spot' if number % 2 else 'on-demand'} cpu=16 memory=64Gi"
         )
-        node = line.manifest(f"node-{number}", number)
+        node = line.manifest(f"node-{number}", f"10.0.{number // 256}.{number % 256}", kubelet="plimsoll")
         yield {**node, "status": {**node["status"], "conditions": ready}}
 
 

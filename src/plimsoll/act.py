@@ -326,7 +326,10 @@ class Door:
         provider = self._providers.get(action.provider)
         if provider is None:
             known = ", ".join(sorted(self._providers)) or "none"
-            raise _refusal("UnknownProvider", f'there is no provider "{action.provider}"; there is: {known}')
+            raise _refusal(
+                "UnknownProvider",
+                f'there is no provider "{action.provider}"; there is: {known} (see providers.enabled)',
+            )
         try:
             async with asyncio.timeout(PROVIDER_SECONDS):
                 if isinstance(action, CreateMachine):

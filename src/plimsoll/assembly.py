@@ -19,6 +19,7 @@ from plimsoll.durations import format_duration
 from plimsoll.kube.client import Client
 from plimsoll.nodegroups.controller import CLUSTER, NodeGroupController
 from plimsoll.nodegroups.observer import MachineObserver
+from plimsoll.nodegroups.plans import ByWorker, PlanObserver
 from plimsoll.nodegroups.settings import NodeGroupSettings
 from plimsoll.nodegroups.sightings import Sightings
 from plimsoll.nodegroups.situation import Check
@@ -33,6 +34,7 @@ from plimsoll.placement.settings import PlacementSettings
 from plimsoll.placement.webhook_configuration import namespace_labels
 from plimsoll.placement.window import DisruptionWindow, parse_window
 from plimsoll.providers.provider import Provider
+from plimsoll.scheduling.prospects import NodeMaker
 
 
 def controllers(
@@ -42,16 +44,25 @@ def controllers(
 
     token: gives what no other process has; a simulation has its own, and its own clock, to be the same every time.
     """
-    wanted: Sequence[str] = config.controllers.enabled or [name for name in MAKERS if name not in ONLY_IF_NAMED]
+    wanted = names(config)
     if missing := [name for name in wanted if name not in MAKERS]:
         message = f"this version has no controller {', '.join(missing)}; it has: {', '.join(MAKERS)}"
         raise ConfigurationError([Problem("", "controllers.enabled", message)])
-    return tuple(
-        allocation(config, clock=clock or RealClock(), nonce=token())
+    made: dict[str, Controller] = {
+        name: allocation(config, clock=clock or RealClock(), nonce=token())
         if name == AllocationController.name
         else MAKERS[name](config)
         for name in wanted
-    )
+    }
+    groups = made.get(NodeGroupController.name)
+    if PlacementController.name in made and isinstance(groups, NodeGroupController):
+        made[PlacementController.name] = placement(config, groups)
+    return tuple(made.values())
+
+
+def names(config: Config) -> Sequence[str]:
+    """Of the controllers that are switched on."""
+    return config.controllers.enabled or tuple(name for name in MAKERS if name not in ONLY_IF_NAMED)
 
 
 def placement_settings(config: Config) -> PlacementSettings:
@@ -100,8 +111,8 @@ def _window(section: WindowSection) -> DisruptionWindow | None:
         raise ConfigurationError([Problem("", "operator.disruptionWindow", str(error))]) from None
 
 
-def placement(config: Config) -> PlacementController:
-    return PlacementController(placement_settings(config))
+def placement(config: Config, maker: NodeMaker | None = None) -> PlacementController:
+    return PlacementController(placement_settings(config), maker)
 
 
 def deletion_cost(config: Config) -> DeletionCostController:
@@ -148,7 +159,7 @@ def node_groups(config: Config) -> NodeGroupController:
         max_parallel_drains=section.max_parallel_drains,
         max_empty_removals=section.max_empty_removals,
         max_sighting_age=max(timedelta(minutes=1), 3 * section.poll_interval),
-        sees_allocations=AllocationController.name in config.controllers.enabled,
+        sees_allocations=AllocationController.name in names(config),
     )
     measured = Measured() if section.utilization_source == "metrics" else None
     return NodeGroupController(settings, Sightings(), _known_by_others(config), measured)
@@ -156,8 +167,7 @@ def node_groups(config: Config) -> NodeGroupController:
 
 def _known_by_others(config: Config) -> list[Check]:
     """What the other controllers know against removing a node."""
-    enabled = config.controllers.enabled
-    if PlacementController.name not in enabled:
+    if PlacementController.name not in names(config):
         return []
     placing = placement_settings(config)
     return [lambda candidate, situation: minimum_on_demand(candidate.pods, situation.seen.view, placing)]
@@ -174,6 +184,9 @@ def observers(
             continue
         if not config.operator.read_only_mode:
             found.append(MachineObserver(one.sightings, providers, clock, interval=interval, cluster_key=CLUSTER))
+        # A large packing is worked out in a process of its own: the webhook is answered meanwhile.
+        one.plans = plans = ByWorker(clock)
+        found.append(PlanObserver(plans, clock))
         if one.measured is not None:
             found.append(UsageObserver(one.measured, client, clock, interval=interval, cluster_key=CLUSTER))
     return found

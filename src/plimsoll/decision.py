@@ -87,6 +87,7 @@ class Note(Struct, frozen=True):
 class Patch(Struct, frozen=True):
     """Change part of an object by a JSON merge patch (`body` a mapping) or a JSON patch (`body` a list of operations).
 
+    A merge patch without lists of a kind that is built in may be `strategic`, which costs the API server less.
     The patch carries the target's UID, so that it never lands on a namesake. With `if_unchanged` it carries the
     resourceVersion too and is refused if anyone has written since the view saw the object.
     """
@@ -94,7 +95,7 @@ class Patch(Struct, frozen=True):
     target: Ref
     body: Mapping[str, Any] | Sequence[Mapping[str, Any]]
     why: Reason
-    form: Literal["merge", "json"] = "merge"
+    form: Literal["merge", "strategic", "json"] = "merge"
     if_unchanged: bool = True
     subresource: str = ""
     note: Note | None = None
@@ -215,13 +216,19 @@ class Permission(Struct, frozen=True):
     group: str
     resource: str  # with its subresource: "pods/eviction"
     verb: str
+    namespace: str = ""  # the only one in which it is needed; empty: wherever the operator watches
+    cluster_wide: bool = False  # a kind without namespaces that no view holds; of those that one holds it is known
 
 
 class Controller(Protocol):
     """What the operator runs. `keys` and `decide` are synchronous and pure."""
 
     name: ClassVar[str]
-    permissions: ClassVar[tuple[Permission, ...]]
+
+    @property
+    def permissions(self) -> tuple[Permission, ...]:
+        """What it does beyond listing and watching what it looks at. Reading one object live is a right of its own."""
+        ...
 
     @property
     def watches(self) -> tuple[Resource[Any], ...]:

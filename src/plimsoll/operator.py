@@ -14,11 +14,11 @@ from typing import Any, Protocol
 import structlog
 
 from plimsoll.act import Door
-from plimsoll.audit import AuditTrail
+from plimsoll.audit import AuditRecord, AuditTrail
 from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config
 from plimsoll.conversation import new_token
-from plimsoll.decision import Controller, DisruptionLimits
+from plimsoll.decision import Controller, Decision, DisruptionLimits
 from plimsoll.disruption import DisruptionLedger
 from plimsoll.exit_codes import ExitCode
 from plimsoll.freshness import OwnWrites
@@ -45,6 +45,7 @@ from plimsoll.memory import DisruptionMemory
 from plimsoll.metrics import Metrics
 from plimsoll.providers.provider import Provider
 from plimsoll.reconcile import Reconciler
+from plimsoll.results import Outcome
 
 log = structlog.get_logger()
 
@@ -70,6 +71,14 @@ class Observer(Protocol):
     controller: str
 
     async def run(self, view: View, leading: Callable[[], bool], look_at: Callable[[Key], None]) -> None: ...
+
+
+class Spectator(Protocol):
+    """Is told what was decided and what came of it, by a call that must be quick and must not raise."""
+
+    def acted(self, controller: str, key: Key, decision: Decision, outcome: Outcome) -> None: ...
+
+    def recorded(self, record: AuditRecord) -> None: ...
 
 
 class Operator:
@@ -98,6 +107,8 @@ class Operator:
         self._ended: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
         self._beginning: asyncio.Task[None] | None = None
         self._losses_to_keep = asyncio.Event()
+        # Disruptions and losses count for who evicts; where nobody does, nothing needs to be written down.
+        self._remembers = not config.operator.read_only_mode and any(map(evicts, controllers))
 
         self._stores: dict[Resource[Any], Store[Any]] = {}
         self._reflectors: dict[tuple[Resource[Any], str], Reflector[Any]] = {}
@@ -196,6 +207,14 @@ class Operator:
         """What the process that leads says of itself on its lease."""
         return self._election.holder_annotations if self._election is not None else {}
 
+    # ── who looks on ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def show_to(self, spectator: Spectator) -> None:
+        """Let someone see the decisions that are acted on; what is seen of the cluster is `view`."""
+        for reconciler in self.reconcilers:
+            reconciler.on_outcome = spectator.acted
+        self._audit.on_record = spectator.recorded
+
     # ── health ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def not_alive(self) -> str | None:
@@ -284,7 +303,7 @@ class Operator:
 
     async def _begin(self) -> None:
         """What was written down before counts from the first decision on; then every key is looked at."""
-        while not self._config.operator.read_only_mode:
+        while self._remembers:
             try:
                 self._ledger.recall(await self._memory.recall())
                 break
@@ -341,7 +360,7 @@ class Operator:
             self._losses_to_keep.clear()
             lost = self._ledger.losses(self._clock.monotonic())[-LOSSES_KEPT:]
             missing = [loss for loss in lost if not self._memory.holds(loss)]
-            if not missing or not self.leading or self._config.operator.read_only_mode:
+            if not missing or not self.leading or not self._remembers:
                 continue  # once elected, this process looks again
             try:
                 await self._memory.keep(missing)
@@ -356,9 +375,13 @@ def watched_by(controllers: Sequence[Controller]) -> tuple[Resource[Any], ...]:
     wanted: dict[Resource[Any], None] = {}
     for controller in controllers:
         wanted |= dict.fromkeys(controller.watches)
-        if any(permission.resource == "pods/eviction" for permission in controller.permissions):
+        if evicts(controller):
             wanted |= dict.fromkeys(SEEN_BEFORE_EVICTING)
     return tuple(wanted)
+
+
+def evicts(controller: Controller) -> bool:
+    return any(permission.resource == "pods/eviction" for permission in controller.permissions)
 
 
 async def _cancel(*tasks: asyncio.Task[Any]) -> None:

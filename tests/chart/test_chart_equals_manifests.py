@@ -52,8 +52,8 @@ def _allowed(rules: list[dict[str, Any]]) -> set[tuple[str, str, str, tuple[str,
     return {
         (group, kind, verb, tuple(rule.get("resourceNames", ())))
         for rule in rules
-        for group in rule["apiGroups"]
-        for kind in rule["resources"]
+        for group in rule.get("apiGroups", ["non-resource"])
+        for kind in rule.get("resources") or rule["nonResourceURLs"]
         for verb in rule["verbs"]
     }
 
@@ -70,6 +70,19 @@ SAME: list[tuple[str, dict[str, Any], list[str]]] = [
       "--set", "providers.vpsie.secretNamespace=safe"]),
     ("node groups that only look", {"controllers": {"enabled": ["nodegroups"]}, "operator": {"readOnlyMode": True}},
      ["--controllers", "nodegroups", "--read-only"]),
+    ("node groups of KWOK, by what is measured",
+     {"controllers": {"enabled": ["nodegroups"]}, "providers": {"enabled": ["kwok"]},
+      "nodegroups": {"utilizationSource": "metrics"}},
+     ["--controllers", "nodegroups", "--set", "providers.enabled=kwok", "--set", "nodegroups.utilizationSource=metrics"]),
+    ("node groups of managed clusters, in watched namespaces",
+     {"controllers": {"enabled": ["nodegroups"]}, "providers": {"vpsie": {"order": "cluster-nodes"}},
+      "operator": {"watchNamespaces": ["shop", "default"]}},
+     ["--controllers", "nodegroups", "--set", "providers.vpsie.order=cluster-nodes",
+      "--set", "operator.watchNamespaces=shop,default"]),
+    ("leases elsewhere", {"controllers": {"enabled": ["allocation"]}, "allocation": {"namespace": "storage"}},
+     ["--controllers", "allocation", "--set", "allocation.namespace=storage"]),
+    ("allocation that only looks", {"controllers": {"enabled": ["allocation"]}, "operator": {"readOnlyMode": True}},
+     ["--controllers", "allocation", "--read-only"]),
     ("read-only", {"operator": {"readOnlyMode": True}}, ["--read-only"]),
     ("no webhook", {"webhook": {"mode": "off"}}, ["--set", "webhook.mode=off"]),
     ("watched namespaces", {"operator": {"watchNamespaces": ["shop", "office"]}},
@@ -83,6 +96,11 @@ SAME: list[tuple[str, dict[str, Any], list[str]]] = [
     ("alone", {"operator": {"leaderElection": {"enabled": False}}}, ["--set", "operator.leaderElection.enabled=false"]),
     ("certificates of others", {"webhook": {"certificateFile": "/tls/tls.crt", "keyFile": "/tls/tls.key"}},
      ["--set", "webhook.certificateFile=/tls/tls.crt", "--set", "webhook.keyFile=/tls/tls.key"]),
+    ("a dashboard for everybody who may look", {"dashboard": {"host": "*", "access": "token", "port": 8091}},
+     ["--set", "dashboard.host=*", "--set", "dashboard.access=token", "--set", "dashboard.port=8091"]),
+    ("a token for the dashboard on loopback", {"dashboard": {"access": "token"}}, ["--set", "dashboard.access=token"]),
+    ("no dashboard", {"dashboard": {"enabled": False, "host": "*"}},
+     ["--set", "dashboard.enabled=false", "--set", "dashboard.host=*"]),
 ]  # fmt: skip
 
 
@@ -99,7 +117,8 @@ def test_the_same_objects(helm: Path, tmp_path: Path, config: dict[str, Any], ar
 
 def test_monitoring_behind_switches(helm: Path):
     ours = comparable(printed("--namespace", "plimsoll-system", "--monitoring"))
-    theirs = comparable(rendered(helm, "--set", "serviceMonitor.enabled=true", "--set", "prometheusRule.enabled=true"))
+    switches = ("serviceMonitor", "prometheusRule", "grafanaDashboard")
+    theirs = comparable(rendered(helm, *(word for one in switches for word in ("--set", f"{one}.enabled=true"))))
     assert theirs == ours
 
 
@@ -136,6 +155,7 @@ def test_nothing_is_granted_that_would_surprise(helm: Path):
         (["--set", "config.placment.rounding=up"], "placment"),
         (["--set", "config.placement.rounding=sideways"], "rounding"),
         (["--set", "replicas=0"], "replicas"),
+        (["--set", "config.dashboard.host=*"], "dashboard.access"),
         (["--set", "image.digest=abc"], "digest"),
         (["--set", "config.controllers.enabled={sorting}"], "/config/controllers/enabled/0"),
     ],

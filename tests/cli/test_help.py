@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import click
 import pytest
 
@@ -59,3 +62,12 @@ def test_exit_codes_keep_their_numbers() -> None:
         "CLUSTER_REFUSED": 4,
         "VIEW_TOO_OLD": 5,
     }
+
+
+@pytest.mark.process
+def test_the_list_of_commands_has_them_all_and_loads_none() -> None:
+    script = "import sys, plimsoll.cli as c; c.main(['--help'], standalone_mode=False); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)
+    *told, loaded = done.stdout.partition("Commands:\n")[2].splitlines()
+    assert {line.split()[0] for line in told} == set(main.commands)
+    assert not {"aiohttp", "numpy", "rich", "structlog"} & set(loaded.split())

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import pytest
 import yaml
 
-from plimsoll.config import Config, LeaderElection, Operator, Web
+from plimsoll.assembly import controllers
+from plimsoll.config import Allocation, Config, Controllers, LeaderElection, Operator, Web
 from plimsoll.config.providers import Providers, Vpsie
 from plimsoll.decision import Controller, Decision, Permission, Reason
 from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, Key, Resource
@@ -66,7 +67,7 @@ def granted(role: Manifest) -> set[tuple[str, str, str]]:
     }
 
 
-SEE = ("get", "list", "watch")
+SEE = ("list", "watch")
 SEEN = {("", "pods"), ("", "nodes"), ("apps", "replicasets"), ("apps", "deployments")}
 EVENTS = {("events.k8s.io", "events", "create"), ("events.k8s.io", "events", "patch")}
 
@@ -98,16 +99,24 @@ def test_the_lease_and_the_memory_are_rights_at_home_only() -> None:
     assert not {right for right in granted(without) if right[1] == "leases"}
 
 
-def test_makers_of_machines_may_read_one_secret_and_clear_up_at_home() -> None:
-    config = Config(providers=Providers(vpsie=Vpsie(secret_name="mine", secret_namespace="safe")))
-    found = {m["metadata"]["name"]: m for m in render(config, (Growing(),)) if m["kind"] == "Role"}
-    assert found["plimsoll-vpsie"]["metadata"]["namespace"] == "safe"
-    assert found["plimsoll-vpsie"]["rules"] == [
+def test_makers_of_machines_have_rights_only_where_they_are_in_use() -> None:
+    def of(**providers: Any) -> dict[tuple[str, str], Manifest]:
+        found = render(Config(providers=Providers(**providers)), (Growing(),))
+        return {(m["kind"], m["metadata"]["name"].removeprefix("plimsoll-")): m for m in found if "rules" in m}
+
+    vpsie = of(vpsie=Vpsie(secret_name="mine", secret_namespace="safe"))
+    assert vpsie["Role", "vpsie"]["metadata"]["namespace"] == "safe"
+    assert vpsie["Role", "vpsie"]["rules"] == [
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["mine"]}
     ]
-    assert found["plimsoll-providers"]["metadata"]["namespace"] == "plimsoll-system"
-    assert granted(found["plimsoll-providers"]) == {("", "configmaps", "delete")}
-    assert {m["metadata"]["name"] for m in render() if m["kind"] == "Role"} == {"plimsoll-own"}
+    assert not {("Role", "vpsie-orders"), ("Role", "kwok"), ("ClusterRole", "kwok")} & set(vpsie)
+    orders = of(vpsie=Vpsie(order="cluster-nodes"))["Role", "vpsie-orders"]
+    assert orders["metadata"]["namespace"] == "plimsoll-system"
+    assert {kind for _, kind, _ in granted(orders)} == {"configmaps"}
+    kwok = of(enabled=("kwok",))
+    assert ("Role", "vpsie") not in kwok
+    assert {kind for _, kind, _ in granted(kwok["ClusterRole", "kwok"])} == {"nodes"}
+    assert {kind for _, kind, _ in granted(kwok["Role", "kwok"])} == {"configmaps"}
 
 
 def test_read_only_means_no_right_to_write() -> None:
@@ -119,11 +128,26 @@ def test_read_only_means_no_right_to_write() -> None:
 def test_watched_namespaces_turn_cluster_wide_rights_into_local_ones() -> None:
     found = render(Config(operator=Operator(watch_namespaces=("shop", "bank"))))
     everywhere = granted(the("ClusterRole", found))
-    assert everywhere == {("", "nodes", verb) for verb in (*SEE, "patch")} | EVENTS
+    assert everywhere == {("", "nodes", verb) for verb in (*SEE, "patch")}
     local = {m["metadata"]["namespace"]: granted(m) for m in found if m["kind"] == "Role"}
-    assert set(local) == {"shop", "bank", "plimsoll-system"}
+    assert set(local) == {"shop", "bank", "plimsoll-system", "default"}
+    assert local["default"] == EVENTS, "where events about namespaces are kept"
+    alone = render(Config(operator=Operator(watch_namespaces=("shop",))), (Sorting(),))
+    assert "default" not in {m["metadata"]["namespace"] for m in alone if m["kind"] == "Role"}, (
+        "only placement tells such"
+    )
+    assert local["shop"] >= EVENTS
     assert local["shop"] == local["bank"] >= {("", "pods", "watch"), ("", "pods/eviction", "create")}
     assert not {right for right in local["shop"] if right[1] == "nodes"}
+
+
+def test_leases_of_allocation_are_rights_in_their_namespace_only() -> None:
+    config = Config(controllers=Controllers(enabled=("allocation",)), allocation=Allocation(namespace="storage"))
+    found = render(config, controllers(config))
+    (role,) = [m for m in found if m["kind"] == "Role" and m["metadata"]["namespace"] == "storage"]
+    leases = {("coordination.k8s.io", "leases", verb) for verb in ("create", "delete", "get", "list", "patch")}
+    assert granted(role) == leases
+    assert not leases & granted(the("ClusterRole", found))
 
 
 def test_every_binding_binds_a_role_that_is_there_to_our_account() -> None:

@@ -11,7 +11,9 @@ import pytest
 import yaml
 
 from plimsoll.clock import RealClock
+from plimsoll.nodegroups.crds import crds
 from plimsoll.sim.cluster import Cluster
+from plimsoll.sim.controllers.context import Times
 from plimsoll.sim.http import HttpServer
 from tests.eventually import eventually
 from tools.controlplane.binaries import ControlPlaneUnavailableError, find_binaries
@@ -66,7 +68,7 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
         program = find_binaries(may_build=False).path("kubectl")
     except ControlPlaneUnavailableError as error:
         pytest.skip(str(error))
-    async with Cluster(RealClock()) as cluster, HttpServer(cluster.api) as server:
+    async with Cluster(RealClock(), times=Times(heartbeat=10.0)) as cluster, HttpServer(cluster.api) as server:
         for zone in "abc":
             await cluster.add_nodes(f"1 zone={zone} class=spot")
         made = Kubectl(program, tmp_path)
@@ -103,6 +105,8 @@ async def test_what_people_do(kubectl: Kubectl) -> None:
     await kubectl("cordon", node)
     assert "Ready,SchedulingDisabled" in await kubectl("get", "node", node)
     assert "node.kubernetes.io/unschedulable:NoSchedule" in await kubectl("describe", "node", node)
+    described = await kubectl("describe", "node", node)
+    assert "HolderIdentity:  " + node in described
     assert "drained" in await kubectl("drain", node, "--timeout=60s")
     assert node not in await kubectl("get", "pods", "-o", "wide")
     await kubectl("uncordon", node)
@@ -110,6 +114,58 @@ async def test_what_people_do(kubectl: Kubectl) -> None:
     assert 'deployment.apps "web" deleted' in await kubectl("delete", "deployment", "web")
     await eventually(lambda: _is(kubectl, "No resources found", "get", "pods"), "no pods are left")
     assert "NotFound" in await kubectl("get", "deployment", "web", code=1)
+
+
+async def test_rollouts_go_forth_and_back(kubectl: Kubectl) -> None:
+    await kubectl("create", "deployment", "web", "--image=web:1", "--replicas=2", "--port=80")
+    await kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    await kubectl("set", "image", "deployment/web", "web=web:2")
+    await kubectl("rollout", "restart", "deployment/web")
+    await kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    history = (await kubectl("rollout", "history", "deployment/web")).splitlines()
+    assert [line.split()[0] for line in history[2:] if line] == ["1", "2", "3"]
+    assert "rolled back" in await kubectl("rollout", "undo", "deployment/web", "--to-revision=1")
+    await kubectl("rollout", "status", "deployment/web", "--timeout=60s")
+    assert "web:1" in await kubectl("get", "deployment", "web", "-o", "wide")
+    refused = await kubectl("create", "deployment", "web", "--image=web:1", code=1)
+    assert refused == 'error: failed to create deployment: deployments.apps "web" already exists\n'
+
+
+async def test_what_is_used_and_what_one_may(kubectl: Kubectl) -> None:
+    requests = {"requests": {"cpu": "1", "memory": "1Gi"}}
+    container = {"name": "main", "image": "example.org/none:1", "resources": requests}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "busy"}, "spec": {"containers": [container]}}
+    await kubectl("apply", "-f", kubectl.file(pod))
+    await kubectl("wait", "--for=condition=Ready", "pod/busy", "--timeout=60s")
+    (shown,) = (await kubectl("top", "pods", "--no-headers")).splitlines()
+    assert shown.split() == ["busy", "500m", "512Mi"]
+    used = [line.split()[1:] for line in (await kubectl("top", "nodes", "--no-headers")).splitlines()]
+    assert sorted(used) == [["0m", "0%", "0Mi", "0%"]] * 2 + [["500m", "12%", "512Mi", "3%"]]
+    assert await kubectl("auth", "can-i", "delete", "pods") == "yes\n"
+    assert "system:embedded" in await kubectl("auth", "whoami")
+    listed = await kubectl("api-resources", "--namespaced=false")
+    assert {"nodes", "customresourcedefinitions"} <= {line.split()[0] for line in listed.splitlines()}
+
+
+async def test_node_groups(kubectl: Kubectl) -> None:
+    for definition in crds():
+        await kubectl("apply", "--server-side", "-f", kubectl.file(definition))
+    spec = {
+        "minNodes": 1, "maxNodes": 5, "datacenterID": "d", "resourceIdentifier": "r", "project": "p",
+        "offeringIDs": ["small"], "kubernetesVersion": "v1.36.3",
+    }  # fmt: skip
+    group = {"apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "NodeGroup", "metadata": {"name": "workers"}}
+    await kubectl("apply", "-f", kubectl.file({**group, "spec": spec}))
+    assert "scaled" in await kubectl("scale", "nodegroup/workers", "--replicas=3")
+    assert await kubectl("get", "ng", "workers", "-o", "jsonpath={.spec.desiredNodes}") == "3"
+    assert (await kubectl("get", "ng")).split()[:6] == ["NAME", "MIN", "MAX", "DESIRED", "CURRENT", "READY"]
+    assert "Max Nodes:" in await kubectl("describe", "nodegroup", "workers")
+    assert "The group never grows beyond this." in await kubectl("explain", "nodegroup.spec.maxNodes")
+
+
+async def test_what_cannot_be_read_is_refused_by_name(kubectl: Kubectl) -> None:
+    refused = await kubectl("create", "pdb", "web", "--selector=app=web", "--max-unavailable=1", code=1)
+    assert "a PodDisruptionBudget is read as JSON only" in refused
 
 
 async def test_watching_sees_pods_come(kubectl: Kubectl) -> None:

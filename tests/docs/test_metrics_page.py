@@ -18,7 +18,7 @@ PREFIXED = re.compile(r'f"\{PREFIX\}([a-z]+_[a-z_{}]+)"')
 def names_in_the_code() -> set[str]:
     found: set[str] = set()
     for file in SOURCE.rglob("*.py"):
-        if file.name in ("metric_catalogue.py", "metrics.py"):
+        if file.name in ("metric_catalogue.py", "metrics.py", "grafana.py"):  # what draws them measures nothing
             continue
         text = file.read_text()
         found |= set(NAME.findall(text))

@@ -104,6 +104,7 @@ async def test_a_list_of_many_pages_and_selectors(
     ("form", "body"),
     [
         ("merge", {"data": {"x": "2"}}),
+        ("strategic", {"data": {"x": "2"}}),
         ("json", [{"op": "replace", "path": "/data/x", "value": "2"}]),
         ("apply", {"data": {"x": "2"}}),
     ],

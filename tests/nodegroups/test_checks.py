@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -32,15 +31,15 @@ def world_with(pod: dict[str, Any] | None = None, *, replicas: int = 2, spare: i
 
 def free(world: World) -> None:
     """From now on the pods would run anywhere."""
-    for place, body in world.objects[PODS].items():
+    for place, body in world.api.objects[PODS].items():
         body["spec"].pop("nodeSelector", None)
-        world._store(PODS, world.objects[PODS][place])
-    for body in world.objects[REPLICASETS].values():
+        world.api.store(PODS, world.api.objects[PODS][place])
+    for body in world.api.objects[REPLICASETS].values():
         body["pod"].pop("nodeSelector", None)
 
 
 def staying(world: World) -> set[str]:
-    decision = world.controller.decide(CLUSTER, world.view(), world.now)
+    decision = world.controller.decide(CLUSTER, world.api.view(), world.now)
     assert isinstance(decision, GroupsDecision)
     return {stays.blocker.code for stays in decision.staying}
 
@@ -60,10 +59,10 @@ def check(world: World, code: str, mend: Callable[[World], None]) -> None:
 
 
 def patch_pods(world: World, change: Callable[[dict[str, Any]], None]) -> None:
-    for body in world.objects[PODS].values():
+    for body in world.api.objects[PODS].values():
         change(body)
-        world._store(PODS, body)
-    for body in world.objects[REPLICASETS].values():
+        world.api.store(PODS, body)
+    for body in world.api.objects[REPLICASETS].values():
         body["pod"].setdefault("annotations", {})
 
 
@@ -89,7 +88,7 @@ def test_local_storage(volume: dict[str, Any]) -> None:
 
 def test_budgets() -> None:
     def pdb(world: World, allowed: int) -> None:
-        world.put(
+        world.api.put(
             BUDGETS,
             {
                 "metadata": {"name": "web", "uid": "pdb", "generation": 1},
@@ -106,7 +105,7 @@ def test_budgets() -> None:
 def test_two_budgets_mean_never() -> None:
     world = world_with()
     for name in ("one", "two"):
-        world.put(
+        world.api.put(
             BUDGETS,
             {
                 "metadata": {"name": name},
@@ -116,7 +115,7 @@ def test_two_budgets_mean_never() -> None:
         )
 
     def leave_one(world: World) -> None:
-        del world.objects[BUDGETS]["default", "two"]
+        del world.api.objects[BUDGETS]["default", "two"]
 
     check(world, "SeveralBudgets", leave_one)
 
@@ -125,10 +124,10 @@ def test_system_pods() -> None:
     world = world_with()
 
     free(world)
-    for place, body in list(world.objects[PODS].items()):
+    for place, body in list(world.api.objects[PODS].items()):
         body["metadata"] |= {"namespace": "kube-system", "uid": f"{body['metadata']['uid']}-system"}
-        world.objects[PODS]["kube-system", place[1]] = world.objects[PODS].pop(place)
-        world._store(PODS, body)
+        world.api.objects[PODS]["kube-system", place[1]] = world.api.objects[PODS].pop(place)
+        world.api.store(PODS, body)
     world.run(60)
     assert staying(world) == {"UnmovableKubeSystemPod"}
     annotate(**SAFE)(world)
@@ -221,33 +220,59 @@ def test_a_storage_container() -> None:
     assert workers(world) == 1
 
 
-def test_zones_of_a_group_stay_balanced() -> None:
+def zoned(zones: str, **spec: Any) -> tuple[World, list[str]]:
+    """A group of empty nodes, in these zones by their age; all of them might go but for the zones."""
     world = World()
-    world.group(minNodes=0, maxNodes=5, desiredNodes=3, scaleDownPolicy=QUICK)
+    world.group(**{"maxNodes": 9, "desiredNodes": len(zones), "scaleDownPolicy": QUICK, **spec})
     world.run(30)
-    names = sorted(node.name for node in world.typed(NODES))
-    for name, zone in zip(names, "abb", strict=True):
-        body = world.objects[NODES]["", name]
+    names = sorted((node.name for node in world.api.typed(NODES)), key=lambda name: int(name.rsplit("-")[-1]))
+    for name, zone in zip(names, zones, strict=True):
+        body = world.api.objects[NODES]["", name]
         body["metadata"]["labels"]["topology.kubernetes.io/zone"] = zone
-        world._store(NODES, body)
+        world.api.store(NODES, body)
+    return world, names
+
+
+def zones_left(world: World) -> list[str]:
+    return sorted(node.labels["topology.kubernetes.io/zone"] for node in world.api.typed(NODES))
+
+
+def test_the_emptier_zone_waits_for_the_fuller_one() -> None:
+    """The oldest node would go first, were it not alone in its zone."""
+    world, names = zoned("abb")
+    disabled = "autoscaler.vpsie.com/scale-down"
+    for name in names[1:]:
+        world.annotate_node(name, **{disabled: "disabled"})
     world.change_group(desiredNodes=0)
-    world.run(22)
-    decision = world.controller.decide(CLUSTER, world.view(), world.now + timedelta(seconds=60))
-    assert isinstance(decision, GroupsDecision)
-    first = [stays for stays in decision.staying if stays.blocker.code == "ZoneBalance"]
-    assert first == [] or first[0].candidate.name == names[0]
+    world.run(90)
+    assert zones_left(world) == ["a", "b", "b"]
+    assert "ZoneBalance" in staying(world)
+    world.annotate_node(names[1], **{disabled: "enabled"})
+    world.run(90)
+    assert zones_left(world) == ["b"], "one of the fuller zone, then that of the other: none has two more than another"
+
+
+@pytest.mark.parametrize(("zones", "kept"), [("aabb", 2), ("aaabbb", 2), ("aaabbc", 3), ("aabbcc", 4)])
+def test_zones_stay_balanced_when_several_nodes_go_at_once(zones: str, kept: int) -> None:
+    world, _ = zoned(zones)
+    world.change_group(minNodes=kept, desiredNodes=None)
+    world.run(120)
+    left = zones_left(world)
+    assert len(left) == kept
+    counts = [left.count(zone) for zone in sorted(set(zones))]
+    assert max(counts) - min(counts) <= 1, left
 
 
 def test_a_blocked_node_is_told_and_never_tainted() -> None:
     world = world_with({"volumes": [{"name": "cache", "emptyDir": {}}]})
     free(world)
     world.run(60)
-    decision = world.controller.decide(CLUSTER, world.view(), world.now)
+    decision = world.controller.decide(CLUSTER, world.api.view(), world.now)
     note = next(note for note in decision.notes if note.reason == "ScaleDownBlocked")
     assert "keeps data on the node (volume cache)" in note.message
     assert [count.name for count in note.counts] == ["vpsie_autoscaler_scale_down_blocked_total"]
-    assert not any(node.spec.taints for node in world.typed(NODES))
-    assert all(one["status"]["phase"] == "Ready" for one in world.objects[VPSIE_NODES].values())
+    assert not any(node.spec.taints for node in world.api.typed(NODES))
+    assert all(one["status"]["phase"] == "Ready" for one in world.api.objects[VPSIE_NODES].values())
 
 
 def test_a_drain_that_takes_too_long_is_taken_back() -> None:
@@ -255,13 +280,33 @@ def test_a_drain_that_takes_too_long_is_taken_back() -> None:
     free(world)
     world.evictions_refused = {pod.name for pod in world.pods()}
     world.run(9 * 60, step=3)
-    assert any(node.spec.taints for node in world.typed(NODES))
+    assert any(node.spec.taints for node in world.api.typed(NODES))
     world.run(3 * 60, step=3)
-    assert not any(node.spec.taints for node in world.typed(NODES)), "\n".join(said(world))
+    assert not any(node.spec.taints for node in world.api.typed(NODES)), "\n".join(said(world))
     member = next(one for one in world.members() if one.spec.node_group_name == "workers")
     assert member.phase == "Ready"
     reasons = {one.type: one.reason for one in member.status.conditions}
     assert reasons["Draining"] == "DrainTimeout"
+
+
+def test_volumes_are_detached_before_the_machine_goes() -> None:
+    """S6 is judged at every step."""
+    world = world_with()
+    free(world)
+    name = next(member.node_name for member in world.members() if member.spec.node_group_name == "workers")
+
+    def attach(volumes: list[dict[str, str]]) -> None:
+        body = world.api.objects[NODES]["", name]
+        body["status"]["volumesAttached"] = volumes
+        world.api.store(NODES, body)
+
+    attach([{"name": "kubernetes.io/csi/x", "devicePath": ""}])
+    world.run(180)
+    assert workers(world) == 1, "emptied, and waiting"
+    assert not [pod for pod in world.pods() if pod.spec.node_name == name]
+    attach([])
+    world.run(60)
+    assert workers(world) == 0
 
 
 def test_one_low_sample_is_not_ten_minutes() -> None:
@@ -279,4 +324,4 @@ def test_one_low_sample_is_not_ten_minutes() -> None:
     world.scale("busy", 0)
     world.run(100)
     assert len(world.cloud.machines) == 0
-    assert NODE_GROUPS in world.objects
+    assert NODE_GROUPS in world.api.objects

@@ -11,7 +11,7 @@ from tests.nodegroups.test_checks import world_with
 def test_everything_that_keeps_a_node() -> None:
     world = world_with({"volumes": [{"name": "cache", "emptyDir": {}}]}, minNodes=1)
     name = next(member.name for member in world.members() if member.spec.node_group_name == "workers")
-    view = world.view()
+    view = world.api.view()
     answer = Explainer(Config()).explain(key_of(f"vn/{name}", "", view), view, world.now)
     assert isinstance(answer, DecisionAnswer)
     assert answer.controller == "nodegroups"

@@ -24,9 +24,9 @@ def settled(world: World, nodes: int) -> None:
     story = "\n".join(said(world))
     members = world.members()
     assert [member.phase for member in members] == ["Ready"] * nodes, story
-    assert len(world.cloud.machines) == len(world.objects[NODES]) == nodes, story
+    assert len(world.cloud.machines) == len(world.api.objects[NODES]) == nodes, story
     assert all(pod.spec.node_name for pod in world.pods()), story
-    for node in world.typed(NODES):
+    for node in world.api.typed(NODES):
         assert not any(taint.key == LEAVING for taint in node.spec.taints), story
 
 
@@ -87,7 +87,7 @@ def test_nothing_is_removed_while_most_nodes_are_not_ready() -> None:
     world.workload("web", 12)
     world.run(60)
     assert len(world.cloud.machines) == 6
-    names = [node.name for node in world.typed(NODES)]
+    names = [node.name for node in world.api.typed(NODES)]
     world.scale("web", 0)
     for name in names[:4]:
         world.unready(name)
@@ -104,10 +104,10 @@ def test_an_empty_list_of_nodes_removes_nothing() -> None:
     world.group(scaleDownPolicy=QUICK)
     world.workload("web", 4)
     world.run(60)
-    kept, world.objects[NODES] = world.objects[NODES], {}
+    kept, world.api.objects[NODES] = world.api.objects[NODES], {}
     world.decide_all_without_others()
     assert len(world.cloud.machines) == 2
-    world.objects[NODES] = kept
+    world.api.objects[NODES] = kept
     assert [member.phase for member in world.members()] == ["Ready", "Ready"]
 
 
@@ -121,7 +121,7 @@ def test_a_pod_that_binds_during_the_drain_is_not_lost() -> None:
         world.tick()
         world.now += timedelta(seconds=1)
         leaving = [member for member in world.members() if member.phase == "Terminating"]
-        if leaving and any(taint.key == LEAVING for node in world.typed(NODES) for taint in node.spec.taints):
+        if leaving and any(taint.key == LEAVING for node in world.api.typed(NODES) for taint in node.spec.taints):
             world.bind("web", leaving[0].node_name)
             break
     world.run(200)  # S6 is judged at every step
@@ -158,9 +158,9 @@ def test_someone_deletes_a_node_that_serves() -> None:
     world.workload("web", 4)
     world.run(60)
     first = world.members()[0]
-    body = world.objects[VPSIE_NODES]["default", first.name]
+    body = world.api.objects[VPSIE_NODES]["default", first.name]
     body["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z"
-    world._store(VPSIE_NODES, body)
+    world.api.store(VPSIE_NODES, body)
     world.run(120)
     settled(world, 2)
     assert first.uid not in {member.uid for member in world.members()}
@@ -204,7 +204,7 @@ def live_through(history: list[tuple[str, int]]) -> None:
     world.workload("web", 3)
     world.run(20)
     for what, number in history:
-        nodes = [node.name for node in world.typed(NODES)]
+        nodes = [node.name for node in world.api.typed(NODES)]
         match what:
             case "scale":
                 world.scale("web", number)
@@ -230,7 +230,7 @@ def live_through(history: list[tuple[str, int]]) -> None:
                 world.unready(nodes[number % len(nodes)])
         world.run(15 + 5 * number, step=2)
     heal(world)
-    for node in world.typed(NODES):
+    for node in world.api.typed(NODES):
         world.unready(node.name, ready=True)
     world.run(800, step=4)
     story = "\n".join(said(world))

@@ -7,9 +7,10 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from plimsoll.kube.resources import NODES
+from plimsoll.kube.resources import NAMESPACES, NODES
 from plimsoll.nodegroups.settings import NodeGroupSettings
-from tests.nodegroups.world import LARGE, SMALL, Cloud, World, said
+from tests.nodegroups.cloud import LARGE, SMALL, Cloud
+from tests.nodegroups.world import World, said
 
 QUICK = {"underutilizationDuration": "30s", "cooldownSeconds": 20}
 
@@ -28,7 +29,7 @@ def test_from_zero_to_three_and_back() -> None:
     world.scale("web", 1)
     world.run(300)
     assert ready(world) == len(world.members()) == len(world.cloud.machines) == 1, "\n".join(said(world))
-    assert len(world.objects[NODES]) == 1
+    assert len(world.api.objects[NODES]) == 1
     before = len(world.log)
     world.run(120)
     assert len(world.log) == before, "L2: nothing more is written"
@@ -74,6 +75,58 @@ def test_expanders(expander: str, offering: str) -> None:
     world.workload("web", 3, cpu="600m")
     world.run(60)
     assert {machine.offering for machine in cloud.machines.values()} == {offering}
+
+
+def test_the_random_expander_chooses_by_the_pods() -> None:
+    """By chance, and yet the same for the same pods."""
+
+    def chosen(number: int) -> str:
+        world = World(NodeGroupSettings(expander="random", unschedulable_pod_grace=timedelta(0)))
+        world.group("s")
+        world.group("t", offeringIDs=["large"])
+        for _ in range(number):
+            world.api.put(NAMESPACES, {"metadata": {"name": "other"}})  # so that pods have other UIDs
+        world.workload("web", 1)
+        world.run(3)
+        (member,) = world.members()
+        return member.spec.node_group_name
+
+    found = [chosen(number) for number in range(12)]
+    assert set(found) == {"s", "t"}
+    assert found == [chosen(number) for number in range(12)]
+
+
+def test_with_mixed_instances_each_node_is_what_fits() -> None:
+    def offerings(*, mixed: bool) -> list[str]:
+        world = World()
+        world.group(offeringIDs=["small", "large"], allowMixedInstances=mixed)
+        world.workload("web", 1, cpu="900m")
+        world.workload("big", 1, cpu="5")
+        world.run(40)
+        return sorted(machine.offering for machine in world.cloud.machines.values())
+
+    assert offerings(mixed=False) == ["small"], "the first that is available, whatever pods need"
+    assert "large" in offerings(mixed=True)
+
+
+def test_every_phase_leaves_its_time() -> None:
+    world = World()
+    world.group(desiredNodes=1, scaleDownPolicy=QUICK)
+    world.run(30)
+    (member,) = world.members()
+    status = member.status
+    times = [status.created_at, status.provisioned_at, status.joined_at, status.ready_at]
+    assert None not in times
+    assert times == sorted(times, key=str)
+    world.change_group(desiredNodes=0)
+    seen: dict[str, set[str]] = {}
+    for _ in range(120):
+        world.run(1)
+        for one in world.members():
+            stamps = {name for name in ("terminating_at", "deleted_at") if getattr(one.status, name) is not None}
+            seen.setdefault(one.phase, set()).update(stamps)
+    assert seen["Terminating"] == {"terminating_at"}
+    assert seen["Deleting"] == {"terminating_at", "deleted_at"}
 
 
 def test_the_preferred_offering_then_the_first_available() -> None:
@@ -125,7 +178,7 @@ def test_a_maximum_that_was_lowered() -> None:
     world.workload("web", 8, cpu="100m")
     world.group("other", desiredNodes=3, scaleDownPolicy=QUICK)
     world.run(60)
-    world.allowed_before = lambda group: 3  # type: ignore[method-assign]
+    world.formerly_allowed["other"] = 3
     world.change_group("other", maxNodes=1, desiredNodes=1)
     world.run(300)
     assert sum(machine.group == "default.other" for machine in world.cloud.machines.values()) == 1, "\n".join(
@@ -138,7 +191,7 @@ def test_nodes_get_the_labels_and_taints_of_their_group() -> None:
     world = World()
     world.group(desiredNodes=1, labels={"team": "a"}, taints=[{"key": "gpu", "value": "yes", "effect": "NoSchedule"}])
     world.run(30)
-    (node,) = world.typed(NODES)
+    (node,) = world.api.typed(NODES)
     assert node.labels["team"] == "a"
     assert node.labels["autoscaler.vpsie.com/nodegroup"] == "workers"
     assert [(taint.key, taint.value) for taint in node.spec.taints] == [("gpu", "yes")]

@@ -265,6 +265,13 @@ class TestReplacementsObey:
         scene.pod("od-1-0", node="od-1", mark=ON_DEMAND, creationTimestamp=stamp(scene.now - MINUTE))
         assert evicted(scene.decide())
 
+    def test_one_of_several_that_it_did_not_see_is_no_reason_to_stop(self):
+        scene = drifted()
+        scene.disrupted(scene.now - timedelta(minutes=2))
+        scene.pod("od-1-0", node="od-1", creationTimestamp=stamp(scene.now - MINUTE))
+        scene.pod("od-1-1", node="od-1", mark=ON_DEMAND, creationTimestamp=stamp(scene.now - MINUTE))
+        assert evicted(scene.decide())
+
     def test_one_that_someone_sent_elsewhere_stops_it_too(self):
         scene = drifted()
         scene.disrupted(scene.now - timedelta(minutes=2))
@@ -299,6 +306,52 @@ def test_a_share_of_the_replicas_may_move_at_once_where_a_budget_allows_it():
     assert len(evicted(scene.decide())) == 3, "no more than are on the wrong class"
     scene.add(spot_node(pods=5))
     assert len(evicted(scene.decide())) == 1, "no more than there is room for, found by halves"
+
+
+def together(scene: Scene) -> int:
+    """How many move at once where a budget does not count."""
+    scene.add(build.budget(allowed=50, selector={"matchLabels": {"app": "web"}}))
+    return len(evicted(scene.decide()))
+
+
+def test_a_pod_that_has_no_node_yet_is_not_moved():
+    scene = Scene(settings=PlacementSettings(moving_percentage=50))
+    scene.running(8, 1)
+    scene.waiting("waits", since=scene.now - SECOND)
+    assert together(scene) == 3
+    assert "waits" not in scene.decide().moving
+
+
+def test_of_those_that_move_together_some_are_missing_already():
+    scene = Scene(spot="60%", settings=PlacementSettings(moving_percentage=30), status={"availableReplicas": 9})
+    scene.running(0, 10)
+    assert together(scene) == 2
+
+
+def test_of_those_that_move_together_one_stays_ready():
+    scene = Scene(replicas=3, spot="0%", minimum="0", settings=PlacementSettings(moving_percentage=100))
+    scene.running(3, 0)
+    assert together(scene) == 2
+
+
+def test_of_those_that_move_together_the_minimum_on_demand_stays_ready():
+    scene = Scene(spot="80%", settings=PlacementSettings(moving_percentage=100), status={"availableReplicas": 7})
+    scene.running(0, 7)
+    for number in range(3):
+        scene.pod(f"starting-{number}", node="od-1", mark=ON_DEMAND, ready=False)
+    assert together(scene) == 5, "of seven that are ready, two must stay"
+
+
+@pytest.mark.parametrize(
+    ("limits", "workload"),
+    [(DisruptionLimits(100, 5, timedelta(hours=1)), "other"), (DisruptionLimits(5, 100, timedelta(hours=1)), "web")],
+)
+def test_of_those_that_move_together_no_more_than_the_limits_have_left(limits: DisruptionLimits, workload: str):
+    settings = PlacementSettings(moving_percentage=100, migrations=limits, cooldown=timedelta(0))
+    scene = Scene(spot="60%", settings=settings)
+    scene.running(0, 10)
+    scene.disrupted(*[scene.now - n * MINUTE for n in (20, 30, 40)], workload=Key("Deployment", "default", workload))
+    assert together(scene) == 2
 
 
 @pytest.mark.parametrize(

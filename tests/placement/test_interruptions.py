@@ -47,6 +47,12 @@ def test_and_as_many_as_a_budget_allows():
     assert evicted(scene.decide()) == ["leaves-0", "leaves-1", "leaves-2"]
 
 
+def test_a_pod_that_says_it_must_not_be_moved_stays_to_the_end():
+    scene = interrupted()
+    scene.pod("leaves-0", node="spot-2", mark=SPOT, annotations={"karpenter.sh/do-not-disrupt": "true"})
+    assert evicted(scene.decide()) == ["leaves-1"]
+
+
 def test_whatever_the_window_and_the_cooldown_say():
     scene = interrupted(annotations={SCHEDULE: "0 2 * * *", DURATION: "1m"})
     scene.now += timedelta(hours=5)
@@ -60,6 +66,15 @@ def test_but_never_against_a_budget():
     decision = scene.decide()
     assert not evicted(decision)
     assert codes(decision) == ["NotEnoughPdb"]
+
+
+def test_two_budgets_over_one_pod_mean_never():
+    scene = interrupted()
+    for name in ("one", "two"):
+        scene.add(build.budget(name, allowed=5, selector={"matchLabels": {"app": "web"}}))
+    decision = scene.decide()
+    assert not evicted(decision)
+    assert "SeveralBudgets" in codes(decision)
 
 
 def test_they_count_as_gone_so_that_what_is_missing_shows():
@@ -86,6 +101,16 @@ def test_nor_is_the_last_ready_replica():
     decision = scene.decide()
     assert not evicted(decision)
     assert codes(decision) == ["LastReady"]
+
+
+def test_whoever_leaves_with_its_node_is_not_moved_besides():
+    scene = Scene()
+    scene.running(8, 2)
+    scene.add(spot_node("spot-2", TAINTS[0]))
+    scene.pod("leaves", node="spot-2", mark=SPOT, annotations={"controller.kubernetes.io/pod-deletion-cost": "-5"})
+    decision = scene.decide()
+    assert decision.action is NextAction.MIGRATE_TO_ON_DEMAND
+    assert len(decision.moving) == 2 and "leaves" not in decision.moving
 
 
 def test_a_node_whose_removal_is_only_considered_keeps_its_pods():

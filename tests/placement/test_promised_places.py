@@ -27,7 +27,7 @@ from plimsoll.placement.settings import PlacementSettings
 from plimsoll.placement.spec import ENABLED, SPOT_PERCENTAGE
 from tests import build
 from tests.build import START
-from tests.placement.scene import codes, evicted, on_demand_node, spot_node, stamp, stores
+from tests.placement.scene import SPOT_LABEL, codes, evicted, on_demand_node, spot_node, stamp, stores
 
 
 class Pair:
@@ -72,7 +72,7 @@ class Pair:
     def replace_by(self, name: str, owner: str, node: str = "") -> Pod:
         made = build.pod(
             name, owner=self.owners[owner], node=node, labels={"app": owner}, annotations={CLASS: "spot"},
-            phase="Running" if node else "Pending", creationTimestamp=stamp(self.now),
+            phase="Running" if node else "Pending", creationTimestamp=stamp(self.now), spec={"nodeSelector": SPOT_LABEL},
         )  # fmt: skip
         self.stores[PODS].put(made)
         return made

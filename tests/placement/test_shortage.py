@@ -68,6 +68,15 @@ def test_nothing_that_guards_pods_that_run_holds_it_back():
     assert evicted(scene.decide()) == ["waits"]
 
 
+def test_while_someone_is_replaced_nobody_else_is_moved():
+    scene = Scene(settings=PlacementSettings(moving_percentage=50))
+    scene.running(8, 1)
+    scene.waiting("waits", since=scene.now - 3 * MINUTE)
+    scene.held_back(since=scene.now, until=scene.now + 5 * MINUTE)
+    scene.add(build.budget(allowed=5, selector={"matchLabels": {"app": "web"}}))
+    assert evicted(scene.decide()) == ["waits"]
+
+
 def test_no_more_than_the_limit_are_replaced_in_a_minute():
     scene = short(5, settings=PlacementSettings(max_fallbacks_per_minute=3))
     scene.held_back(since=scene.now, until=scene.now + 5 * MINUTE)

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from plimsoll.kube.client import Client
-from plimsoll.placement.webhook_configuration import URL_CONFIGURATION, webhooks
+from plimsoll.placement.webhook_configuration import url_configuration, webhooks
 from plimsoll.web.certificates import VALID_FOR, make_certificate, serving_context
 from plimsoll.web.registration import WEBHOOK_CONFIGURATIONS
 from tests.eventually import eventually
@@ -59,7 +59,7 @@ async def test_pods_start_all_the_same(control_plane: ControlPlane, client: Clie
     async with server(serving_context(certificate, key)) as port:
         where = {"url": f"https://127.0.0.1:{port}/mutate", "caBundle": base64.b64encode(authority).decode()}
         hooks = webhooks(where, operator_namespace="home", timeout_seconds=2, namespace_labels=only(namespace))
-        body = {"metadata": {"name": URL_CONFIGURATION}, "webhooks": hooks}
+        body = {"metadata": {"name": url_configuration("home")}, "webhooks": hooks}
         configured = await client.create(WEBHOOK_CONFIGURATIONS, "", body)
         try:
             await deploy(client, namespace, "web", 3, "70%")
@@ -70,4 +70,4 @@ async def test_pods_start_all_the_same(control_plane: ControlPlane, client: Clie
             await eventually(created, "three pods")
             assert split(await pods_of(client, namespace, "web")) == {"unmarked": 3}
         finally:
-            await client.delete(WEBHOOK_CONFIGURATIONS, "", URL_CONFIGURATION, uid=configured.uid)
+            await client.delete(WEBHOOK_CONFIGURATIONS, "", url_configuration("home"), uid=configured.uid)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 from plimsoll.kube.client import Client
-from plimsoll.kube.resources import Resource
+from plimsoll.kube.resources import PODS, Resource
 from plimsoll.kube.types import CustomObject
 from tests.eventually import eventually
 from tests.placement.webhook_cluster import asked, config, deploy, operating, pods_of, registered, split, wanted
 from tools.controlplane.cluster import ControlPlane
 
+ASSIGNED = {"operation": "CREATE", "resource_kind": "Pod", "result": "assigned"}
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", CustomObject)
 
 
-async def test_a_burst_from_several_replica_sets_is_exact(
+async def test_a_thousand_from_several_replica_sets_are_exact_though_a_quota_refuses_many_at_first(
     control_plane: ControlPlane, client: Client, namespace: str, home: str
 ):
+    quota = await client.create(QUOTAS, namespace, {"metadata": {"name": "tight"}, "spec": {"hard": {"pods": "400"}}})
     async with operating(control_plane, config(home, namespace)) as running:
         await registered(client)
         await asked(running, client, namespace)
@@ -24,11 +27,15 @@ async def test_a_burst_from_several_replica_sets_is_exact(
         for name, (replicas, percentage, minimum) in sizes.items():
             await deploy(client, namespace, name, replicas, f"{percentage}%", str(minimum))
 
-        async def created() -> bool:
-            found = [len(await pods_of(client, namespace, name)) for name in sizes]
-            return found == [replicas for replicas, _, _ in sizes.values()]
+        async def created(number: int) -> bool:
+            await asyncio.sleep(0.2)  # a look costs the API server more than what is looked at
+            return len((await client.list(PODS, namespace)).items) == number
 
-        await eventually(created, "1,000 pods", seconds=100)
+        await eventually(partial(created, 400), "a full quota", seconds=120)
+        given = partial(running.counted, "spotalis_webhook_requests_total", **ASSIGNED)
+        await eventually(lambda: given() > 440, "creations that the quota refuses", seconds=120)
+        await client.patch(QUOTAS, namespace, "tight", {"spec": {"hard": {"pods": "2000"}}}, uid=quota.uid)
+        await eventually(partial(created, 1000), "1,000 pods", seconds=180)
         for name, (replicas, percentage, minimum) in sizes.items():
             assert split(await pods_of(client, namespace, name)) == wanted(replicas, percentage, minimum), name
 
@@ -48,10 +55,9 @@ async def test_refusals_by_a_quota_in_between_change_nothing(
         async def full(number: int) -> bool:
             return sum([len(await pods_of(client, namespace, name)) for name in sizes]) == number
 
-        refused = "spotalis_webhook_requests_total"
-        labels = {"operation": "CREATE", "resource_kind": "Pod", "result": "assigned"}
+        given = partial(running.counted, "spotalis_webhook_requests_total", **ASSIGNED)
         await eventually(lambda: full(13), "a full quota")
-        await eventually(lambda: running.counted(refused, **labels) > 20, "creations that the quota refuses")
+        await eventually(lambda: given() > 20, "creations that the quota refuses")
         for limit, expected in ((41, 41), (200, 70)):
             patch = {"spec": {"hard": {"pods": str(limit)}}}
             await client.patch(QUOTAS, namespace, "tight", patch, uid=quota.uid)

@@ -13,8 +13,8 @@ from plimsoll.placement.marks import CLASS, REASON, TOKEN
 from plimsoll.placement.webhook_configuration import (
     SECRET,
     SERVICE_CONFIGURATION,
-    URL_CONFIGURATION,
     service_client,
+    url_configuration,
     webhooks,
 )
 from plimsoll.web.forwarding import ADDRESS
@@ -42,7 +42,7 @@ def left_behind(home: str, namespace: str) -> dict[str, Any]:
     """What a process that crashed has registered."""
     where = {"url": "https://127.0.0.1:9/mutate"}
     hooks = webhooks(where, operator_namespace=home, timeout_seconds=1, namespace_labels=only(namespace))
-    return {"metadata": {"name": URL_CONFIGURATION, "annotations": {REGISTERED_BY: "crashed"}}, "webhooks": hooks}
+    return {"metadata": {"name": url_configuration(home), "annotations": {REGISTERED_BY: "crashed"}}, "webhooks": hooks}
 
 
 async def test_registered_while_it_runs_and_gone_afterwards_and_a_stale_one_replaced(
@@ -51,7 +51,7 @@ async def test_registered_while_it_runs_and_gone_afterwards_and_a_stale_one_repl
     await client.create(WEBHOOK_CONFIGURATIONS, "", left_behind(home, namespace))
     async with operating(control_plane, config(home, namespace)) as running:
         await registered(client)
-        found = await client.get(WEBHOOK_CONFIGURATIONS, "", URL_CONFIGURATION)
+        found = await client.get(WEBHOOK_CONFIGURATIONS, "", url_configuration(home))
         (hook,) = found.webhooks
         assert running.server is not None
         assert hook["clientConfig"]["url"] == f"https://127.0.0.1:{running.server.port}/mutate"
@@ -205,7 +205,24 @@ async def test_read_only_registers_nothing_serves_nothing_and_writes_nothing(
             return
         raise AssertionError("a Secret was made in read-only mode")
     finally:
-        await client.delete(WEBHOOK_CONFIGURATIONS, "", URL_CONFIGURATION, uid=stale.uid)
+        await client.delete(WEBHOOK_CONFIGURATIONS, "", url_configuration(home), uid=stale.uid)
+
+
+async def test_another_installation_in_the_cluster_keeps_its_own(
+    control_plane: ControlPlane, client: Client, namespace: str, home: str
+):
+    """A leader takes away what its own predecessor left, and nothing that points to a process of others."""
+    others = await client.create(WEBHOOK_CONFIGURATIONS, "", left_behind(namespace, namespace))
+    try:
+        await client.create(WEBHOOK_CONFIGURATIONS, "", left_behind(home, namespace))
+        async with operating(control_plane, config(home, namespace, mode="off")):
+
+            async def is_gone() -> bool:
+                return [one.name for one in (await client.list(WEBHOOK_CONFIGURATIONS)).items] == [others.name]
+
+            await eventually(is_gone, "its own is taken away")
+    finally:
+        await client.delete(WEBHOOK_CONFIGURATIONS, "", others.name, uid=others.uid)
 
 
 async def test_a_leader_without_a_webhook_takes_its_predecessors_address_off_the_lease(

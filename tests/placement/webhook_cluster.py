@@ -16,7 +16,6 @@ from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config, Kubernetes, LeaderElection, Placement, Webhook
 from plimsoll.config import Operator as OperatorConfig
 from plimsoll.kube.client import Client
-from plimsoll.kube.errors import NotFound
 from plimsoll.kube.resources import DEPLOYMENTS, PODS
 from plimsoll.kube.types import Pod
 from plimsoll.metrics import Metrics
@@ -25,7 +24,7 @@ from plimsoll.placement.controller import PlacementController
 from plimsoll.placement.distribution import Share, target
 from plimsoll.placement.marks import CLASS
 from plimsoll.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
-from plimsoll.placement.webhook_configuration import URL_CONFIGURATION
+from plimsoll.placement.webhook_configuration import url_configuration
 from plimsoll.web.placement_webhook import placement_webhook
 from plimsoll.web.registration import REGISTERED_BY, WEBHOOK_CONFIGURATIONS
 from plimsoll.web.webhook import WebhookServer
@@ -106,11 +105,11 @@ async def operating(
 
 
 async def registered_by(client: Client) -> str | None:
-    try:
-        found = await client.get(WEBHOOK_CONFIGURATIONS, "", URL_CONFIGURATION)
-    except NotFound:
-        return None
-    return found.annotations.get(REGISTERED_BY)
+    """Of whichever installation: no two tests share the cluster at a time."""
+    found = (await client.list(WEBHOOK_CONFIGURATIONS)).items
+    return next(
+        (one.annotations.get(REGISTERED_BY) for one in found if one.name.startswith(url_configuration(""))), None
+    )
 
 
 async def registered(client: Client, name: str = "one") -> None:

@@ -75,7 +75,7 @@ def test_its_rights_are_to_its_own_objects():
     (everywhere,) = named("ClusterRole", "plimsoll-webhook", found)
     assert {rule["resourceNames"][0]: rule["verbs"] for rule in everywhere["rules"]} == {
         "plimsoll": ["get", "patch"],
-        "plimsoll-url": ["delete", "get"],
+        "plimsoll-url.plimsoll-system": ["delete", "get"],
     }
     files = Config(webhook=Webhook(mode="service", certificate_file="/tls/tls.crt", key_file="/tls/tls.key"))
     assert named("Role", "plimsoll-webhook", render(files)) == []

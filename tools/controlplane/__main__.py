@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from plimsoll.sim.node_lines import NodeLineError, parse_node_line
 from tools.controlplane import background
 from tools.controlplane.api import Api
 from tools.controlplane.binaries import ControlPlaneUnavailableError, find_binaries
-from tools.controlplane.nodes import NodeLineError, parse_node_line
 from tools.controlplane.process import ComponentFailedError
 from tools.controlplane.versions import PINNED_PATCHES, newest_kubernetes
 

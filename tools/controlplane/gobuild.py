@@ -37,17 +37,17 @@ def go_command() -> str | None:
     return shutil.which("go")
 
 
-def build_go_module(source: Path, name: str, *, package: str = ".", ldflags: str = "-s -w") -> Path:
+def build_go_module(source: Path, name: str, *, package: str = ".", ldflags: str = "-s -w", tags: str = "") -> Path:
     """Build a committed Go module once and return the program, `<cache>/gomodules/<name>-<hash>/<name>`.
 
     The hash covers every file of the module, so an edited source is a new program and an old one stays valid.
     `package` may name a package of another module that go.mod requires, such as `helm.sh/helm/v4/cmd/helm`.
     """
-    key = f"{name}-{_hash_of_sources(source, package, ldflags)}"
+    key = f"{name}-{_hash_of_sources(source, package, ldflags, tags)}"
     directory = cache_directory() / "gomodules" / key
 
     def fill(temporary: Path) -> None:
-        go_build(source, package, temporary / name, ldflags=ldflags, label=name)
+        go_build(source, package, temporary / name, ldflags=ldflags, label=name, tags=tags)
 
     return build_once(directory, fill) / name
 
@@ -76,9 +76,12 @@ def build_once(directory: Path, fill: Callable[[Path], None]) -> Path:
     return directory
 
 
-def go_build(module: Path, package: str, output: Path, *, ldflags: str, label: str, mod: str = "readonly") -> None:
+def go_build(
+    module: Path, package: str, output: Path, *, ldflags: str, label: str, mod: str = "readonly", tags: str = ""
+) -> None:
     """Run `go build` in `module`; `mod="mod"` lets it complete go.mod and go.sum, for a module that was generated."""
-    command = ["build", f"-mod={mod}", "-trimpath", f"-ldflags={ldflags}", "-v", "-o", str(output), package]
+    chosen = [f"-tags={tags}"] if tags else []
+    command = ["build", f"-mod={mod}", "-trimpath", f"-ldflags={ldflags}", *chosen, "-v", "-o", str(output), package]
     run_go(command, module, label)
 
 
@@ -166,10 +169,10 @@ def _exclusively(lock: Path) -> Iterator[None]:
         yield
 
 
-def _hash_of_sources(source: Path, package: str, ldflags: str) -> str:
+def _hash_of_sources(source: Path, package: str, ldflags: str, tags: str) -> str:
     if not (source / "go.mod").is_file():
         raise GoBuildError(f"{source} is not a Go module: it has no go.mod")
-    digest = hashlib.sha256(f"{machine()}\n{package}\n{ldflags}\n".encode())
+    digest = hashlib.sha256(f"{machine()}\n{package}\n{ldflags}\n{tags}".encode())
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
         content = file.read_bytes()
         digest.update(f"{file.relative_to(source)}\n{len(content)}\n".encode())

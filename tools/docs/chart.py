@@ -11,13 +11,25 @@ from typing import Any
 from plimsoll.allocation.crd import crd as weka_container_crd
 from plimsoll.assembly import MAKERS, controllers
 from plimsoll.config import Config
+from plimsoll.dashboard.reviews import PERMISSIONS
 from plimsoll.decision import Permission
 from plimsoll.kube.resources import Resource
 from plimsoll.manifests.monitoring import alert_rules
 from plimsoll.manifests.objects import as_yaml
-from plimsoll.manifests.rights import EVENTS, is_cluster_wide, rules_for, sights
+from plimsoll.manifests.rights import (
+    EVENTS,
+    EVENTS_OF_CLUSTER_WIDE_OBJECTS,
+    KWOK_NODES,
+    KWOK_ORDERS,
+    LIVE_LOOKS,
+    VPSIE_ORDERS,
+    is_cluster_wide,
+    rules_for,
+    sights,
+)
 from plimsoll.nodegroups.crds import crds as node_group_crds
-from plimsoll.operator import watched_by
+from plimsoll.nodegroups.usage import USE_OF_NODES
+from plimsoll.operator import evicts, watched_by
 from plimsoll.placement.webhook_configuration import service_client, webhooks
 
 _HEADER = "# Generated from the code by `make docs`: do not edit.\n"
@@ -25,18 +37,33 @@ _HEADER = "# Generated from the code by `make docs`: do not edit.\n"
 
 def rights_file() -> str:
     config = Config()
-    by_name = {}
+    by_name: dict[str, dict[str, Any]] = {}
     for name, make in MAKERS.items():
         controller = make(config)
         seen = watched_by([controller])
+        elsewhere = [one for one in controller.permissions if one.namespace]
         by_name[name] = {
             "see": _split(sights(seen), seen),
-            "do": _split(controller.permissions, seen),
+            "do": _split([one for one in controller.permissions if not one.namespace], seen),
             "remembers": any(resource.watched_in for resource in seen),
+            "evicts": evicts(controller),
         }
+        if elsewhere:
+            # The section of the configuration has the controller's name, and its `namespace` says where.
+            (namespace,) = {one.namespace for one in elsewhere}
+            own = {"section": name, "default": namespace, "rules": rules_for(elsewhere)}
+            by_name[name]["inOwnNamespace"] = own
     found: dict[str, Any] = {
         "default": [controller.name for controller in controllers(config)],
-        "events": rules_for(EVENTS),
+        "events": {"rules": rules_for(EVENTS), "ofClusterWideObjects": EVENTS_OF_CLUSTER_WIDE_OBJECTS},
+        "liveLooks": rules_for(LIVE_LOOKS),
+        "useOfNodes": rules_for([USE_OF_NODES]),
+        "providers": {
+            "default": list(config.providers.enabled),
+            "kwok": {"nodes": rules_for(KWOK_NODES), "orders": rules_for(KWOK_ORDERS)},
+            "vpsie": {"orders": rules_for(VPSIE_ORDERS)},
+        },
+        "dashboard": rules_for(PERMISSIONS),
         "controllers": by_name,
     }
     return _HEADER + as_yaml(found)

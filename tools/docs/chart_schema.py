@@ -41,6 +41,7 @@ def schema_file() -> str:
                 "priorityClass": _section({"create": _SWITCH, "name": {"type": "string", "minLength": 1}}),
                 "serviceMonitor": _section({"enabled": _SWITCH}),
                 "prometheusRule": _section({"enabled": _SWITCH}),
+                "grafanaDashboard": _section({"enabled": _SWITCH}),
                 "global": _ANYTHING,  # Helm hands this to every chart
             }
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from plimsoll.manifests.grafana import dashboard_text
 from tools.docs.chart import alerts_file, crds_file, rights_file, webhook_file
 from tools.docs.chart_schema import schema_file
 from tools.docs.cli import cli_page
@@ -23,6 +24,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "charts/plimsoll/files/webhook.yaml": webhook_file,
     "charts/plimsoll/files/alerts.yaml": alerts_file,
     "charts/plimsoll/files/crds.yaml": crds_file,
+    "charts/plimsoll/files/grafana.json": dashboard_text,
 }
 
 

@@ -43,10 +43,6 @@ class AllocationDecision(Decision, frozen=True, kw_only=True):
 class AllocationController:
     name: ClassVar[str] = "allocation"
     watches: ClassVar[tuple[Resource[Any], ...]] = (WEKA_CONTAINERS, NODES, PODS)
-    permissions: ClassVar[tuple[Permission, ...]] = (
-        Permission("weka.weka.io", "wekacontainers/status", "patch"),
-        *(Permission("coordination.k8s.io", "leases", verb) for verb in ("create", "delete", "get", "list", "patch")),
-    )
 
     def __init__(
         self,
@@ -62,6 +58,16 @@ class AllocationController:
         self._now = now
         self._desk = Desk(settings.shortage_wait)
         self._sweeping = Key("Lease", settings.namespace, "")
+
+    @property
+    def permissions(self) -> tuple[Permission, ...]:
+        leases = ("create", "delete", "get", "list", "patch")
+        return (
+            Permission("weka.weka.io", "wekacontainers", "get"),
+            Permission("weka.weka.io", "wekacontainers/status", "patch"),
+            Permission("", "nodes", "get"),
+            *(Permission("coordination.k8s.io", "leases", verb, self._settings.namespace) for verb in leases),
+        )
 
     # ── which nodes does a change concern? ───────────────────────────────────────────────────────────────────────────
 

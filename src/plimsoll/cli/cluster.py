@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import re
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -10,20 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 
 from plimsoll.cli.stopping import stop_on_signals
 from plimsoll.clock import Clock, RealClock
 from plimsoll.durations import parse_duration
 from plimsoll.exit_codes import ExitCode
 from plimsoll.logs import set_up_logging
+from plimsoll.sim.api.admission import Ask
 from plimsoll.sim.api.status import Refused
 from plimsoll.sim.clocks import ScaledClock
 from plimsoll.sim.cluster import Cluster
 from plimsoll.sim.controllers.context import Times
-from plimsoll.sim.http import HttpServer, ask_webhook
+from plimsoll.sim.http import HttpServer, webhook_client
 from plimsoll.sim.node_lines import NodeLineError, parse_node_line
 
+_HEARTBEAT_SECONDS = 10.0
 _NODES = tuple(f"1 zone={zone} class={kind}" for zone in "abc" for kind in ("spot", "on-demand"))
 
 
@@ -35,7 +38,8 @@ Examples:
   plimsoll cluster --kubeconfig ./kubeconfig --speed 60 --file web.yaml
 
 \b
-Words of a line of nodes: zone= region= class=spot|on-demand|reserved type= cpu= memory= pods= prefix= label:KEY=
+Words of a line of nodes: zone= region= class=spot|on-demand|reserved type= cpu= memory= pods=
+  storage= arch= os= prefix= label:KEY= annotation:KEY= resource:NAME= taint:KEY=VALUE:EFFECT
 In another terminal: export KUBECONFIG=…, then kubectl, or `plimsoll run --kubeconfig …`.
 """
 )
@@ -65,6 +69,20 @@ In another terminal: export KUBECONFIG=…, then kubectl, or `plimsoll run --kub
 @click.option(
     "--seed", metavar="NUMBER", type=int, default=0, help="Decides names and every choice left to chance. [default: 0]"
 )
+@click.option(
+    "--usage",
+    metavar="FACTOR",
+    type=click.FloatRange(min=0),
+    default=0.5,
+    help="How much of their requests pods use, as `kubectl top` shows it. [default: 0.5]",
+)
+@click.option(
+    "--service",
+    "services",
+    metavar="NAMESPACE/NAME=HOST:PORT",
+    multiple=True,
+    help="Where a Service that webhooks name is really served; may be repeated.",
+)
 @click.option("--pod-start", metavar="DURATION", default="1s", help="From being bound to being ready. [default: 1s]")
 @click.option("--pod-stop", metavar="DURATION", default="1s", help="From the request to stop to the end. [default: 1s]")
 def cluster(**options: Any) -> None:
@@ -79,14 +97,17 @@ def cluster(**options: Any) -> None:
         except NodeLineError as error:
             raise click.BadParameter(str(error), param_hint="--nodes") from None
     times = Times(
-        pod_start=_seconds(options["pod_start"], "--pod-start"), pod_stop=_seconds(options["pod_stop"], "--pod-stop")
+        pod_start=_seconds(options["pod_start"], "--pod-start"),
+        pod_stop=_seconds(options["pod_stop"], "--pod-stop"),
+        heartbeat=_HEARTBEAT_SECONDS,
     )
+    services = dict(_service(text) for text in options["services"])
     documents = [(file, _documents(file)) for file in options["files"]]
     stop = asyncio.Event()
     runner = asyncio.Runner()
     with stop_on_signals(runner.get_loop(), stop), runner:
-        passed_on = {name: options[name] for name in ("lines", "kubeconfig", "port", "speed", "seed")}
-        code = runner.run(_run(stop, times, documents=documents, **passed_on))
+        passed_on = {name: options[name] for name in ("lines", "kubeconfig", "port", "speed", "seed", "usage")}
+        code = runner.run(_run(stop, times, documents=documents, ask=webhook_client(services), **passed_on))
     sys.exit(code)
 
 
@@ -97,21 +118,32 @@ def _seconds(text: str, option: str) -> float:
         raise click.BadParameter(str(error), param_hint=option) from None
 
 
+def _service(text: str) -> tuple[str, str]:
+    found = re.fullmatch(r"([^/=]+/[^/=]+)=([^:=]+:\d+)", text)
+    if found is None:
+        message = f"{text!r} names no service; expected such as plimsoll-system/plimsoll-webhook=127.0.0.1:9443"
+        raise click.BadParameter(message, param_hint="--service")
+    return found[1], found[2]
+
+
 async def _run(
     stop: asyncio.Event,
     times: Times,
     *,
+    ask: Ask,
     lines: Sequence[str],
     documents: Sequence[tuple[Path, Sequence[Any]]],
     kubeconfig: Path | None,
     port: int,
     speed: float,
     seed: int,
+    usage: float,
 ) -> ExitCode:
     clock: Clock = RealClock() if speed == 1 else ScaledClock(speed)
     with tempfile.TemporaryDirectory(prefix="plimsoll-cluster-") as directory:
         path = kubeconfig or Path(directory) / "kubeconfig"
-        async with Cluster(clock, seed=seed, times=times, ask=ask_webhook) as made:
+        async with Cluster(clock, seed=seed, times=times, ask=ask) as made:
+            made.api.measurements.share = usage
             try:
                 async with HttpServer(made.api, port=port) as server:
                     for line in lines or _NODES:
@@ -133,6 +165,7 @@ class _FaultyFileError(Exception):
 
 
 def _documents(file: Path) -> list[Any]:
+    yaml = importlib.import_module("yaml")  # a good part of the time of a start that has no files
     try:
         return [one for one in yaml.safe_load_all(file.read_text()) if one is not None]
     except (yaml.YAMLError, UnicodeDecodeError) as error:

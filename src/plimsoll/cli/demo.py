@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 import sys
 import termios
 import tty
@@ -14,18 +16,22 @@ from typing import Literal
 
 import click
 import msgspec
+from msgspec.structs import replace
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
-from plimsoll.cli.picture import picture
+from plimsoll.cli.picture import Picture
+from plimsoll.dashboard.serving import dashboard_of
 from plimsoll.logs import set_up_logging
 from plimsoll.sim.api import kinds
 from plimsoll.sim.clocks import ScaledClock, VirtualClock, run_virtually
 from plimsoll.sim.http import HttpServer
 from plimsoll.simulation.changes import carry_out, read_set
 from plimsoll.simulation.report import Ledger, Prices
-from plimsoll.simulation.story import CONFIG, NAMESPACE, STORY, workload
+from plimsoll.simulation.stage import CONFIG, NAMESPACE, workload
+from plimsoll.simulation.story import STORY
 from plimsoll.simulation.telling import Telling, Told
 from plimsoll.simulation.witness.rule import Violation
 from plimsoll.simulation.witness.sight import is_spot
@@ -33,7 +39,12 @@ from plimsoll.simulation.world import World
 
 _FRAMES_A_SECOND = 8
 _READING_SECONDS = 25.0
-_KEYS = "keys: + and - scale web, r reclaims a spot node, space pauses, f and s change the speed, q ends"
+_KEYS = (
+    ("+ -", "scale web"), ("r", "reclaim a node"), ("space", "pause"), ("f s", "speed"), ("q", "quit"),
+)  # fmt: skip
+_FASTEST, _SLOWEST = 1000.0, 0.5
+# After the last chapter, so long nothing happens; for the second part of it the operator must write nothing.
+_REST_SECONDS, _QUIET_SECONDS = 900.0, 300.0
 
 
 @click.command(
@@ -60,7 +71,11 @@ Exit codes: 0 the story came to its end and no rule was broken, 1 it did not.
 )
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def demo(*, once: bool, speed: float, seed: int, kubeconfig: Path | None, output: Literal["text", "json"]) -> None:
-    """Show placement, migration under a budget, a reclaimed node, a balanced scale-down and allocation, without a cluster."""
+    """Watch the operator at work in a cluster inside this process.
+
+    A story of nine chapters: replicas are placed, moved under a budget, saved from a node that goes, and scaled down evenly; nodes are
+    bought and given back; drives are handed out. Keys and kubectl let you join in.
+    """
     set_up_logging("critical", "console")
     if once or not sys.stdout.isatty():
         sys.exit(_once(seed, output))
@@ -81,7 +96,7 @@ def _once(seed: int, output: str) -> int:
         whole = {"chapters": told, "violations": violations, **figures}
         click.echo(msgspec.json.format(msgspec.json.encode(whole), indent=2).decode())
     else:
-        _tell(told, violations, figures)
+        _tell(told, violations, figures, " At the end it came to rest and wrote nothing more (L1, L2).")
     return 0 if all(one.reached for one in told) and not violations else 1
 
 
@@ -94,6 +109,8 @@ async def _played(seed: int) -> tuple[list[Told], list[Violation], dict[str, flo
         began = clock.monotonic()
         looking = asyncio.create_task(_look(ledger, world, began), name="figures")
         await telling.play()
+        await world.pass_time(_REST_SECONDS)
+        world.witness.liveness.must_be_at_rest(_QUIET_SECONDS)
         looking.cancel()
         report = ledger.report(clock.monotonic() - began, clock.now(), clock.now())
         return telling.told, world.witness.violations, {
@@ -111,7 +128,7 @@ async def _look(ledger: Ledger, world: World, began: float) -> None:
         await world.clock.sleep(5)
 
 
-def _tell(told: list[Told], violations: list[Violation], figures: dict[str, float]) -> None:
+def _tell(told: list[Told], violations: list[Violation], figures: dict[str, float], rest: str = "") -> None:
     table = Table(title="What happened")
     for column in ("", "chapter", "what came of it", "after", "evictions"):
         table.add_column(column, justify="right" if column in ("after", "evictions") else "left")
@@ -119,16 +136,17 @@ def _tell(told: list[Told], violations: list[Violation], figures: dict[str, floa
         table.add_row("✓" if one.reached else "✗", one.title, one.result, f"{one.seconds:.0f} s", str(one.evictions))
     console = Console(width=None if sys.stdout.isatty() else 150)
     console.print(table)
-    console.print(
-        f"{figures['minutes']:g} minutes of cluster life, {figures['evictions']:g} evictions, none of a pod twice"
-        if figures["mostEvictionsOfOnePod"] <= 1
-        else f"a pod was evicted {figures['mostEvictionsOfOnePod']:g} times"
-    )
+    most = figures["mostEvictionsOfOnePod"]
+    again = "none of a pod twice" if most <= 1 else f"of one pod {most:g} times"
+    console.print(f"{figures['minutes']:g} minutes of cluster life, {figures['evictions']:g} evictions, {again}.")
     for violation in violations:
         console.print(f"rule broken: {violation}", style="red")
     if not violations:
         console.print(
-            "Checked at every step: evictions by UID and within budgets (S4, S8), limits (S5), the minimum on-demand (S13)."
+            "Watched at every step by a witness that shares no code with the operator: no drive or port twice (S1–S3), evictions by "
+            "UID, within budgets and limits (S4, S5, S8), nodes removed only when empty (S6), groups within their sizes and no machine "
+            "bought twice (S7, S10), no act on stale or missing knowledge (S9, S11, S12), the minimum on-demand kept (S13), nobody "
+            "moved in circles (L3)." + rest
         )
 
 
@@ -141,27 +159,33 @@ async def _watched(speed: float, seed: int, kubeconfig: Path) -> int:
         server.write_kubeconfig(kubeconfig)
         telling = Telling(world, STORY, pause_seconds=_READING_SECONDS)
         stop = asyncio.Event()
-        keys = f"{_KEYS}\nexport KUBECONFIG={kubeconfig}"
-        started: list[asyncio.Task[None]] = []  # what keys have set going
-        with (
-            Live(console=Console(), refresh_per_second=_FRAMES_A_SECOND, screen=True) as live,
-            _pressed(lambda key: started.extend(_act(key, world, clock, stop))),
-        ):
-            playing = asyncio.create_task(_play(telling), name="story")
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        footer = _footer(kubeconfig)
+        shown = Picture(world, telling, footer)
+        player = _Player(world, clock, speed, stop)
+        with Live(shown, console=Console(), auto_refresh=False, screen=True) as live, _pressed(player.press):
+            playing = asyncio.create_task(_play(telling, world, footer), name="story")
             while not stop.is_set() and not (playing.done() and playing.exception()):
-                live.update(picture(world, telling, keys))
+                live.update(shown, refresh=True)
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), 1 / _FRAMES_A_SECOND)
             playing.cancel()
-            await asyncio.gather(playing, *started, return_exceptions=True)
-        clock.speed = 1000.0  # what still has to stop need not be waited for
+            await asyncio.gather(playing, *player.started, return_exceptions=True)
+        clock.speed = _FASTEST  # what still has to stop need not be waited for
         _tell(telling.told, world.witness.violations, _figures(world, clock))
         return 1 if world.witness.violations else 0
 
 
-async def _play(telling: Telling) -> None:
+async def _play(telling: Telling, world: World, footer: list[Text]) -> None:
     await telling.prepare()
-    await telling.play()
+    process = world.operator_process
+    here = replace(world.config, dashboard=replace(world.config.dashboard, port=0))
+    async with dashboard_of(process.operator, here, process.client, world.clock, "demo") as server:
+        if server is not None:
+            footer.append(_address(f"dashboard: {server.url}"))
+        await telling.play()
+        await asyncio.Event().wait()  # there is more to see, until someone ends it
 
 
 def _figures(world: World, clock: ScaledClock) -> dict[str, float]:
@@ -172,25 +196,49 @@ def _figures(world: World, clock: ScaledClock) -> dict[str, float]:
     }
 
 
-def _act(key: str, world: World, clock: ScaledClock, stop: asyncio.Event) -> Iterator[asyncio.Task[None]]:
-    replicas = workload(world).get("spec", {}).get("replicas")
-    match key:
-        case "q" | "\x03":
-            stop.set()
-        case "+" | "-" if replicas is not None:
-            size = max(0, replicas + (3 if key == "+" else -3))
-            change = read_set(f"deployment/{NAMESPACE}/web:replicas={size}@0s")
-            yield asyncio.create_task(carry_out(change, world.cluster))
-        case "r":
-            going = [
-                node for node in world.cluster.all(kinds.NODES) if is_spot(node) and not node["spec"].get("taints")
-            ]
-            if going:
-                world.cluster.reclaim(going[0]["metadata"]["name"])
-        case " ":
-            clock.speed = 0.0 if clock.speed else 10.0
-        case "f" | "s":
-            clock.speed = min(1000.0, max(0.5, (clock.speed or 10.0) * (2 if key == "f" else 0.5)))
+def _footer(kubeconfig: Path) -> list[Text]:
+    keys = Text(no_wrap=True, overflow="ellipsis")
+    for key, does in _KEYS:
+        keys.append(f" {key} ", "reverse").append(f" {does}  ")
+    return [keys, _address(f"export KUBECONFIG={kubeconfig}")]
+
+
+def _address(text: str) -> Text:
+    return Text(text, "dim", no_wrap=True, overflow="ellipsis")
+
+
+class _Player:
+    """Who sits before the screen, and what their keys do."""
+
+    def __init__(self, world: World, clock: ScaledClock, speed: float, stop: asyncio.Event) -> None:
+        self._world = world
+        self._clock = clock
+        self._speed = speed  # to go back to after a pause
+        self._stop = stop
+        self.started: list[asyncio.Task[None]] = []  # what keys have set going
+
+    def press(self, key: str) -> None:
+        replicas = workload(self._world).get("spec", {}).get("replicas")
+        match key:
+            case "q" | "\x03" | "\x04":
+                self._stop.set()
+            case "+" | "=" | "-" if replicas is not None:
+                size = max(0, replicas + (-3 if key == "-" else 3))
+                change = read_set(f"deployment/{NAMESPACE}/web:replicas={size}@0s")
+                self.started.append(asyncio.create_task(carry_out(change, self._world.cluster)))
+            case "r":
+                self._reclaim()
+            case " ":
+                self._clock.speed = 0.0 if self._clock.speed else self._speed
+            case "f" | "s":
+                self._speed = min(_FASTEST, max(_SLOWEST, self._speed * (2 if key == "f" else 0.5)))
+                self._clock.speed = self._speed
+
+    def _reclaim(self) -> None:
+        nodes = self._world.cluster.all(kinds.NODES)
+        spot = [node for node in nodes if is_spot(node) and not node["spec"].get("taints")]
+        if spot:
+            self._world.cluster.reclaim(spot[0]["metadata"]["name"])
 
 
 @contextlib.contextmanager
@@ -201,7 +249,12 @@ def _pressed(act: Callable[[str], None]) -> Iterator[None]:
         return
     before = termios.tcgetattr(sys.stdin)
     loop = asyncio.get_running_loop()
-    loop.add_reader(sys.stdin, lambda: act(sys.stdin.read(1)))
+
+    def read() -> None:
+        for key in os.read(sys.stdin.fileno(), 64).decode(errors="ignore"):
+            act(key)
+
+    loop.add_reader(sys.stdin, read)
     tty.setcbreak(sys.stdin)
     try:
         yield

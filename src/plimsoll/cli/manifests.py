@@ -17,6 +17,7 @@ from plimsoll.config import Config
 from plimsoll.config.load import DEFAULT, Flag, Loaded
 from plimsoll.config.settings import SETTINGS, build_config
 from plimsoll.config.sources import ConfigurationError
+from plimsoll.dashboard.access import refuse_to_be_open
 from plimsoll.manifests.objects import Manifest, as_yaml
 from plimsoll.manifests.whole import manifests as all_manifests
 from plimsoll.nodegroups.crds import crds as node_group_crds
@@ -41,7 +42,11 @@ Examples:
 @controllers_option
 @click.option("--namespace", metavar="NAME", help="Where the operator runs. [default: plimsoll-system]")
 @click.option("--image", metavar="IMAGE", default=f"plimsoll:{__version__}", show_default=True)
-@click.option("--monitoring", is_flag=True, help="Add a ServiceMonitor and alerts, for the Prometheus operator.")
+@click.option(
+    "--monitoring",
+    is_flag=True,
+    help="Add a ServiceMonitor and alerts, for the Prometheus operator, and a dashboard for Grafana.",
+)
 @click.option("--read-only", is_flag=True, help="Only watch: readOnlyMode, and no right to write anything.")
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 @click.pass_context
@@ -74,6 +79,7 @@ def manifests(
     for key, port, who in (
         ("web.port", config.web.port, "probes"),
         ("webhook.port", config.webhook.port, "the Service"),
+        ("dashboard.port", config.dashboard.port, "whoever forwards it"),
     ):
         if port == 0:
             raise click.UsageError(
@@ -83,6 +89,7 @@ def manifests(
         raise click.UsageError("webhook.mode: url is for an operator outside of the cluster; expected service or off")
     running = controllers_for(config)
     try:
+        refuse_to_be_open(config)
         found = all_manifests(
             config, running, seen=watched_by(running), settings=_written(loaded), image=image, monitored=monitoring
         )

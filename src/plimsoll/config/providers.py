@@ -76,6 +76,13 @@ class Vpsie(Section, frozen=True):
 class Providers(Section, frozen=True):
     """Where the machines of node groups come from. A NodeGroup names its provider."""
 
+    enabled: Annotated[
+        tuple[NonEmpty, ...],
+        about(
+            "Which providers node groups may name. Only these are made, and only these have rights: `vpsie` to its Secret, `kwok` to "
+            "make and remove nodes."
+        ),
+    ] = ("vpsie",)
     settings: Annotated[
         tuple[NonEmpty, ...],
         about(

@@ -35,7 +35,10 @@ class DeletionCostDecision(Decision, frozen=True, kw_only=True):
 class DeletionCostController:
     name: ClassVar[str] = "deletion-cost"
     watches: ClassVar[tuple[Resource[Any], ...]] = (DEPLOYMENTS, REPLICASETS, PODS, NODES)
-    permissions: ClassVar[tuple[Permission, ...]] = (Permission("", "pods", "patch"),)
+    permissions: ClassVar[tuple[Permission, ...]] = (
+        Permission("", "pods", "get"),
+        Permission("", "pods", "patch"),
+    )
 
     def __init__(self, settings: DeletionCostSettings, algorithms: Algorithms) -> None:
         self._settings = settings
@@ -138,7 +141,7 @@ def _orders(seen: Seen, writes: Writes) -> tuple[DeletionOrder, ...]:
 def _clean_up(deployment: Deployment, view: View) -> DeletionCostDecision:
     why = Reason("SwitchedOff", f"{ENABLED} is not true on Deployment {deployment.namespace}/{deployment.name}")
     patches = tuple(
-        Patch(Ref.to(PODS, pod), body, why)
+        Patch(Ref.to(PODS, pod), body, why, form="strategic")
         for _, pods in pods_of(deployment, view)
         for pod in pods
         if (body := removed(pod)) is not None

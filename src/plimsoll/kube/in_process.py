@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from plimsoll.clock import Clock
 from plimsoll.kube.errors import Unreachable, api_error
-from plimsoll.kube.transport import Call, Observer
+
+if TYPE_CHECKING:
+    from plimsoll.kube.transport import Call, Observer
 
 
 class Reply(NamedTuple):

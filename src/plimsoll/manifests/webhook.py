@@ -12,9 +12,9 @@ from plimsoll.placement.webhook_configuration import (
     SECRET,
     SERVICE,
     SERVICE_CONFIGURATION,
-    URL_CONFIGURATION,
     namespace_labels,
     service_client,
+    url_configuration,
     webhooks,
 )
 
@@ -39,7 +39,7 @@ def webhook_manifests(config: Config) -> list[Manifest]:
     rules = [
         {**rule(group, [kind], ["get", "patch"]), "resourceNames": [SERVICE_CONFIGURATION]},
         # What an operator outside of the cluster has left behind when it crashed.
-        {**rule(group, [kind], ["delete", "get"]), "resourceNames": [URL_CONFIGURATION]},
+        {**rule(group, [kind], ["delete", "get"]), "resourceNames": [url_configuration(home)]},
     ]
     found = role_and_binding("ClusterRole", f"{NAME}-webhook", "", rules, home)
     if not config.webhook.certificate_file:

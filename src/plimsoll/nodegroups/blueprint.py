@@ -11,7 +11,6 @@ from plimsoll.nodegroups.sightings import Sighting
 from plimsoll.nodegroups.types import DATACENTER, MANAGED, NODE_GROUP, OFFERING, VPSIE_NODE, NodeGroup, Setback
 from plimsoll.providers.provider import Offering
 
-ZONE = "topology.kubernetes.io/zone"
 _PODS = Quantity(110_000)  # what a kubelet admits unless it is told otherwise
 
 

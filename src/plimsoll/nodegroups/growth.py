@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from hashlib import sha256
+from typing import TypeAlias
 
 from msgspec import Struct, field
 
@@ -14,9 +14,10 @@ from plimsoll.kube.resources import NODES
 from plimsoll.kube.types import Pod
 from plimsoll.nodegroups.blueprint import Sizes, lasting_taints, own_labels, setback_of, usable_offerings
 from plimsoll.nodegroups.desired import calculate_desired_nodes, calculate_nodes_to_add
-from plimsoll.nodegroups.pending import unschedulable_since
+from plimsoll.nodegroups.pending import Waiting
+from plimsoll.nodegroups.plans import Growing
 from plimsoll.nodegroups.report import Verdict
-from plimsoll.nodegroups.scale_up import ScaleUp, coming_nodes, plan
+from plimsoll.nodegroups.scale_up import ScaleUp, coming_nodes, question_of, told
 from plimsoll.nodegroups.seen import GroupSeen, Seen
 from plimsoll.nodegroups.spec import floor_of, scale_up_cooldown
 from plimsoll.nodegroups.types import (
@@ -30,8 +31,10 @@ from plimsoll.nodegroups.types import (
     VPSIE_NODES,
     NodeGroup,
 )
-from plimsoll.scheduling.model import ComingNode
-from plimsoll.scheduling.snapshot import Snapshot
+from plimsoll.nodegroups.unready import to_replace
+from plimsoll.scheduling.model import ComingNode, Packing
+
+Pack: TypeAlias = Callable[[Growing], Packing | None]
 
 LONGEST_NAME = 63  # a node's name becomes a label
 
@@ -66,7 +69,9 @@ class Growth(Struct, frozen=True):
         return Verdict(one.key, one.current, desired - removing, adding, removing, reason, wrong)
 
     def last_number(self, one: GroupSeen) -> int:
-        return max([0, *_numbers(one)], default=0) + self.adding(one.key)
+        """Of the nodes that were ever made for the group, those made now included."""
+        adding, made = self.adding(one.key), one.group.status.created_nodes
+        return max([made, *_numbers(one)]) + adding if adding or not made else made
 
     def creations(self, one: GroupSeen) -> list[Create]:
         share = self.shares.get(one.key)
@@ -77,23 +82,31 @@ class Growth(Struct, frozen=True):
 
 
 def grow(
-    groups: Sequence[GroupSeen], pods: Sequence[Pod], seen: Seen, snapshot: Snapshot, daemons: Sequence[Pod] = ()
-) -> Growth:
-    sizes = Sizes(seen.view[NODES])
+    groups: Sequence[GroupSeen], waiting: Waiting, seen: Seen, pack: Pack, daemons: Sequence[Pod] = ()
+) -> Growth | None:
+    """None: the packing is still being worked out."""
     blockers: list[Blocker] = []
     able: list[GroupSeen] = []
     for one in groups:
-        blocker = _cannot_grow(one, seen)
+        blocker = cannot_grow(one, seen)
         if blocker is None:
             able.append(one)
         else:
             blockers.append(blocker)
-    basic = {one.key: max(0, floor_of(one.group) - one.current) for one in able}
-    expected = [*coming_nodes(groups, seen, sizes, daemons), *_basic_nodes(able, basic, seen, sizes, daemons)]
-    waited = max((seen.now - since for pod in pods if (since := unschedulable_since(pod))), default=timedelta(0))
+    basic = {one.key: _below_floor(one, seen) for one in able}
+    waited = seen.now - waiting.since if waiting.since is not None else timedelta(0)
+    pods = waiting.pods
     growing = [one for one in able if one.group.spec.scale_up_policy.enabled and waited >= _patience(one)]
     room = {one.key: one.group.spec.max_nodes - one.current - basic[one.key] for one in growing}
-    packed = plan(pods, groups, seen, snapshot, room=room, daemons=daemons, expected=expected)
+    packed = ScaleUp()
+    if pods:
+        sizes = Sizes(seen.view[NODES])
+        expected = [*coming_nodes(groups, seen, sizes, daemons), *basic_nodes(able, basic, seen, sizes, daemons)]
+        question = question_of(pods, groups, seen, room=room, sizes=sizes, daemons=daemons, expected=expected)
+        packing = pack(question)
+        if packing is None:
+            return None
+        packed = told(packing, pods)
     shares: dict[str, Share] = {}
     for one in groups:
         key, spec = one.key, one.group.spec
@@ -115,7 +128,13 @@ def grow(
     return Growth(packed, shares, tuple(blockers), tuple(_unhelped(able, packed)))
 
 
-def _cannot_grow(one: GroupSeen, seen: Seen) -> Blocker | None:
+def _below_floor(one: GroupSeen, seen: Seen) -> int:
+    """How many nodes the group lacks whatever pods need. A node that is given up is replaced before it goes, if there is room."""
+    lacking = max(0, floor_of(one.group) - (one.current - to_replace(one, seen)))
+    return min(lacking, max(0, one.group.spec.max_nodes - one.current))
+
+
+def cannot_grow(one: GroupSeen, seen: Seen) -> Blocker | None:
     spec = one.group.spec
     setback = setback_of(one.setbacks, seen.now)
     if setback is not None:
@@ -155,7 +174,7 @@ def _usual(one: GroupSeen, seen: Seen, count: int) -> tuple[str, ...]:
     return (offerings[0].id,) * count if offerings else ()
 
 
-def _basic_nodes(
+def basic_nodes(
     able: Sequence[GroupSeen], basic: Mapping[str, int], seen: Seen, sizes: Sizes, daemons: Sequence[Pod]
 ) -> list[ComingNode]:
     """Nodes that the floor brings anyway: pods that wait take those first."""
@@ -204,8 +223,8 @@ def node_name(group: NodeGroup, number: int) -> str:
 
 
 def _numbers(one: GroupSeen) -> list[int]:
-    found = [re.search(r"-(\d+)$", member.name) for member in one.members]
-    return [int(match[1]) for match in found if match is not None and len(match[1]) < 9]
+    ends = (member.name.rpartition("-")[2] for member in one.members)
+    return [int(end) for end in ends if end.isdecimal() and len(end) < 9]
 
 
 def _creation(one: GroupSeen, number: int, offering: str, why: str) -> Create:

@@ -60,7 +60,7 @@ class MachineObserver:
         provider = self._providers.get(name)
         if provider is None:
             known = ", ".join(sorted(self._providers)) or "none"
-            self._sightings.failed(name, f'there is no provider "{name}"; there is: {known}')
+            self._sightings.failed(name, f'there is no provider "{name}"; there is: {known} (see providers.enabled)')
             return True
         asked_at = self._clock.now()
         try:

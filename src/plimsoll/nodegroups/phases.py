@@ -17,6 +17,7 @@ from plimsoll.nodegroups.provisioning import Order, failed, step
 from plimsoll.nodegroups.seen import Seen, machine_in, oldest_first, takes_pods
 from plimsoll.nodegroups.setbacks import accounted
 from plimsoll.nodegroups.types import FINALIZER, VPSIE_NODES, NodeGroup, VPSieNode, condition_of
+from plimsoll.nodegroups.unready import halt
 from plimsoll.nodegroups.writes import conditions_with, finalizers, leaving_taint, node_status, stamp, untaint
 from plimsoll.providers.provider import MachineRequest
 
@@ -197,6 +198,8 @@ def _ready(node: VPSieNode, group: NodeGroup | None, seen: Seen) -> NodeDecision
             gone = f"{message}, and neither is machine {node.spec.vpsie_instance_id}"
             return _fail(node, group, "MachineGone", gone, seen)
         if seen.now - missing_since > seen.settings.joining_timeout:
+            if (halted := halt(seen)) is not None:
+                return _decision(node, Reason(halted.code, halted.message), blocker=halted, seen=seen)
             return _fail(node, group, "NodeMissing", f"{message} since {missing_since}", seen)
         return _decision(node, Reason("NodeMissing", message), seen=seen)
     if leaving_taint(there) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -54,16 +55,24 @@ def scaling_down(group: GroupSeen, node: str, reason: str, why: str) -> Note:
     return Note(Ref.to(NODE_GROUPS, group.group), "ScalingDown", f"node {node} is removed: {why}", counts=counts)
 
 
+# What keeps every node of a group alike is told once for the group, not once a node.
+_OF_THE_GROUP = frozenset({"NodeGroupMinSizeReached", "CooldownActive"})
+# How many go at a time is nothing that anyone could mend.
+_UNTOLD = frozenset({"AnotherDraining", "AnotherRemoved"})
+
+
 def blocked(staying: Iterable[Stays]) -> list[Note]:
-    """One a node; told again only when it says something else."""
+    """Each is told again only when it says something else."""
     found = []
+    told: set[tuple[str, str]] = set()
     for one in staying:
-        group = one.candidate.group.group
-        if one.blocker.code in ("NodeGroupMinSizeReached", "CooldownActive", "AnotherDraining", "AnotherRemoved"):
-            continue  # that is how a group rests, and nothing for anyone to mend
-        counts = (Count(f"{PREFIX}scale_down_blocked_total", {**labels_of(group), "reason": one.blocker.code}),)
+        code, group = one.blocker.code, one.candidate.group
+        if code in _UNTOLD or (code in _OF_THE_GROUP and (group.key, code) in told):
+            continue
+        told.add((group.key, code))
+        counts = (Count(f"{PREFIX}scale_down_blocked_total", {**labels_of(group.group), "reason": code}),)
         text = f"node {one.candidate.name} stays: {one.blocker.message}"
-        found.append(Note(Ref.to(NODE_GROUPS, group), "ScaleDownBlocked", text, "Warning", counts=counts))
+        found.append(Note(Ref.to(NODE_GROUPS, group.group), "ScaleDownBlocked", text, "Warning", counts=counts))
     return found
 
 
@@ -80,9 +89,8 @@ def measures(groups: Sequence[GroupSeen], verdicts: Mapping[str, Verdict]) -> li
             ("max", spec.max_nodes),
         ):
             found.append(Measure(f"{PREFIX}nodegroup_{name}_nodes", value, labels))
-        for phase in PHASES:
-            count = sum(1 for member in one.members if member.phase == phase)
-            found.append(Measure(f"{PREFIX}vpsienode_phase", count, {**labels, "phase": phase}))
+        phases = Counter(member.phase for member in one.members)
+        found += [Measure(f"{PREFIX}vpsienode_phase", phases[phase], {**labels, "phase": phase}) for phase in PHASES]
     return found
 
 

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from plimsoll.kube.resources import NODES
-from plimsoll.kube.types import DaemonSet, Labels, Metadata, Node, OwnerReference, Pod
-from plimsoll.nodegroups.blueprint import ZONE, Sizes, lasting_taints, node_labels, own_labels, usable_offerings
+from plimsoll.kube.types import DaemonSet, Metadata, OwnerReference, Pod
+from plimsoll.nodegroups.blueprint import Sizes, lasting_taints, node_labels, own_labels, usable_offerings
+from plimsoll.nodegroups.plans import Growing
 from plimsoll.nodegroups.seen import GroupSeen, Seen
 from plimsoll.nodegroups.settings import Expander
-from plimsoll.nodegroups.types import DATACENTER, NODE_GROUP, VPSIE_NODE, VPSieNode
+from plimsoll.nodegroups.types import VPSieNode
 from plimsoll.providers.provider import Offering as Sold
 from plimsoll.scheduling.model import ComingNode, Offering, Packing, Template
-from plimsoll.scheduling.pack import pack
 from plimsoll.scheduling.requests import allocatable, effective_requests
-from plimsoll.scheduling.snapshot import Snapshot
-
-# By these, groups that are otherwise alike may differ and still be balanced.
-_APART = frozenset(
-    {ZONE, "topology.kubernetes.io/region", DATACENTER, NODE_GROUP, VPSIE_NODE, "kubernetes.io/hostname"}
-)
 
 
 class ScaleUp(Struct, frozen=True):
@@ -37,45 +29,39 @@ class ScaleUp(Struct, frozen=True):
     placed_on_coming: int = 0
     helped: int = 0  # pods that would run on new nodes
     unplaced: Mapping[str, str] = field(default_factory=dict)  # pod (namespace/name) → why no group helps it
+    tried: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # the same, by what was asked
 
     def nodes_for(self, group: str) -> tuple[str, ...]:
         return self.new.get(group, ())
 
 
-def plan(
+def question_of(
     pods: Sequence[Pod],
     groups: Sequence[GroupSeen],
     seen: Seen,
-    snapshot: Snapshot,
     *,
     room: Mapping[str, int],
+    sizes: Sizes,
     daemons: Sequence[Pod] = (),
     expected: Sequence[ComingNode] = (),
-) -> ScaleUp:
+) -> Growing:
     """`room`: how many nodes each group that may grow can still add; `expected`: nodes that come whether or not pods need them."""
-    if not pods:
-        return ScaleUp()
-    sizes = Sizes(seen.view[NODES])
     templates = templates_of(groups, room, seen, sizes, daemons)
-    offered = priced(templates, pods, seen.settings.expander, seen.settings.random_seed)
-    with snapshot.trial():
-        for group in groups:
-            for member in group.members:
-                if not _takes_pods(member, group.nodes.get(member.name)):
-                    snapshot.remove_node(member.node_name)
-        packing = pack(snapshot, pods, offered, coming=expected)
-        if seen.settings.balance_similar_groups:
-            sized = {group.key: group.current for group in groups}
-            packing = balanced(packing, offered, sized, lambda limited: pack(snapshot, pods, limited, coming=expected))
-    return _told(packing, pods)
+    offered = priced(templates, pods, seen.settings.expander)
+    gone = tuple(member.node_name for group in groups for member in group.members if not _takes_pods(member, group))
+    balance = seen.settings.balance_similar_groups
+    sized = {group.key: group.current for group in groups} if balance else None
+    return Growing(tuple(pods), tuple(offered), tuple(expected), gone, sized)
 
 
-def _takes_pods(member: VPSieNode, node: Node | None) -> bool:
+def _takes_pods(member: VPSieNode, group: GroupSeen) -> bool:
     """Whether the node stands in the picture as it is.
 
     One that is about to go does not. Nor does one that has not come to the end of its phases: its labels may still be missing.
     """
-    return node is not None and node.ready and member.phase == "Ready" and not member.terminating
+    name = member.metadata.name
+    ready = member.phase == "Ready" and not member.terminating
+    return ready and name not in group.unready and name in group.nodes
 
 
 def coming_nodes(groups: Iterable[GroupSeen], seen: Seen, sizes: Sizes, daemons: Sequence[Pod]) -> list[ComingNode]:
@@ -84,9 +70,9 @@ def coming_nodes(groups: Iterable[GroupSeen], seen: Seen, sizes: Sizes, daemons:
     for group in groups:
         sighting = seen.sightings.of(group.group.spec.provider)
         for member in group.staying:
-            node = group.nodes.get(member.name)
-            if _takes_pods(member, node) or member.phase == "Ready":
+            if member.phase == "Ready":
                 continue
+            node = group.nodes.get(member.name)
             offering = (
                 sighting.offering(member.spec.datacenter_id, member.spec.instance_type)
                 if sighting is not None
@@ -126,22 +112,25 @@ def templates_of(
 # ── expanders ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def priced(templates: Sequence[Template], pods: Sequence[Pod], expander: Expander, seed: int) -> list[Template]:
+def priced(templates: Sequence[Template], pods: Sequence[Pod], expander: Expander) -> list[Template]:
     """The templates with the prices and priorities by which the engine then chooses as the expander would.
 
     least-waste: a node costs what it holds, measured in what the pods ask for, so the cheapest plan buys least in vain.
     most-pods: every node costs the same, so the cheapest plan has the fewest, fullest nodes.
+    random: by chance, but always the same for the same pods, so that a decision made twice is one decision.
     """
     if expander == "priority":
         return list(templates)
     if expander == "random":
         order = sorted(template.name for template in templates)
-        material = sha256(f"{seed}:{','.join(pod.uid for pod in pods)}".encode()).hexdigest()
+        material = sha256(",".join(pod.uid for pod in pods).encode()).hexdigest()
         random.Random(material).shuffle(order)  # noqa: S311 - spreads load, hides nothing
         return [replace(template, priority=order.index(template.name)) for template in templates]
-    demand: Counter[str] = Counter()
+    demand = dict.fromkeys(("cpu", "memory"), 0)
     for pod in pods:
-        demand.update(effective_requests(pod.spec))
+        wanted = effective_requests(pod.spec)
+        for name in demand:
+            demand[name] += wanted.get(name, 0)
 
     def price(offering: Offering) -> float:
         if expander == "price":
@@ -159,76 +148,29 @@ def priced(templates: Sequence[Template], pods: Sequence[Pod], expander: Expande
     ]  # fmt: skip
 
 
-# ── balance ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def balanced(
-    packing: Packing,
-    templates: Sequence[Template],
-    sized: Mapping[str, int],
-    again: Callable[[list[Template]], Packing],
-) -> Packing:
-    """The same number of new nodes, shared out over groups that are alike so that those become equally large.
-
-    Kept only if the pods still find their places and no node more is needed: a pod may need the zone that it was given.
-    """
-    wanted = Counter(node.template for node in packing.new_nodes)
-    limits = {template.name: template.max_nodes or 0 for template in templates}
-    shares = dict(wanted)
-    for alike in _alike(templates):
-        total = sum(wanted[name] for name in alike)
-        shares |= _shared_out(total, {name: sized.get(name, 0) for name in alike}, limits)
-    if {name: count for name, count in shares.items() if count} == dict(wanted):
-        return packing
-    limited = [replace(one, max_nodes=shares.get(one.name, 0)) for one in templates]
-    other = again(limited)
-    as_good = len(other.unplaced) <= len(packing.unplaced) and len(other.new_nodes) <= len(packing.new_nodes)
-    return other if as_good else packing
-
-
-def _alike(templates: Sequence[Template]) -> list[list[str]]:
-    found: dict[object, list[str]] = {}
-    for template in templates:
-        sizes = tuple((tuple(sorted(one.allocatable.items())), _common(one.labels)) for one in template.offerings)
-        taints = tuple(sorted((taint.key, taint.value, taint.effect) for taint in template.taints))
-        found.setdefault((sizes, taints, template.priority), []).append(template.name)
-    return [names for names in found.values() if len(names) > 1]
-
-
-def _common(labels: Labels) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((key, value) for key, value in labels.items() if key not in _APART))
-
-
-def _shared_out(total: int, sized: Mapping[str, int], limits: Mapping[str, int]) -> dict[str, int]:
-    """One after the other to the smallest that may still grow."""
-    shares = dict.fromkeys(sized, 0)
-    for _ in range(total):
-        able = [name for name in sized if shares[name] < limits[name]]
-        if not able:
-            break
-        smallest = min(able, key=lambda name: (sized[name] + shares[name], name))
-        shares[smallest] += 1
-    return shares
-
-
 # ── what is told of it ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _told(packing: Packing, pods: Sequence[Pod]) -> ScaleUp:
+def told(packing: Packing, pods: Sequence[Pod]) -> ScaleUp:
+    """`pods`: those that were packed, or more."""
     new: dict[str, list[str]] = {}
     for node in packing.new_nodes:
         new.setdefault(node.template, []).append(node.offering)
     names = {pod.uid: f"{pod.namespace}/{pod.name}" for pod in pods}
     helped = sum(len(node.pods) for node in packing.new_nodes)
-    unplaced = {
-        names[uid]: "; ".join(f"{where}: {refusal.message}" for where, refusal in refusals.items())
+    tried = {
+        names[uid]: {where: refusal.message for where, refusal in refusals.items()}
         for uid, refusals in packing.unplaced.items()
+    }
+    unplaced = {
+        pod: "; ".join(f"{where}: {message}" for where, message in refusals.items()) for pod, refusals in tried.items()
     }
     return ScaleUp(
         {group: tuple(offerings) for group, offerings in new.items()},
         len(packing.placements) - helped,
         helped,
         unplaced,
+        tried,
     )
 
 

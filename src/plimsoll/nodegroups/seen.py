@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
@@ -17,6 +18,7 @@ from plimsoll.nodegroups.types import BY_GROUP, NODE_GROUPS, VPSIE_NODES, NodeGr
 from plimsoll.providers.provider import Machine
 
 MIRROR = "kubernetes.io/config.mirror"
+ZONE = "topology.kubernetes.io/zone"
 _STARTING = frozenset(
     {
         "node.kubernetes.io/not-ready",
@@ -49,6 +51,9 @@ class Seen(Struct, frozen=True):
     def pods_on(self, name: str) -> tuple[Pod, ...]:
         return self.view[PODS].by(BY_NODE, name)
 
+    def must_move_from(self, name: str) -> list[Pod]:
+        return must_move(self.pods_on(name))
+
     def machine_of(self, node: VPSieNode) -> Machine | None:
         """The machine behind a VPSieNode as a fresh sighting shows it."""
         sighting = self.sighting(node.spec.provider)
@@ -56,38 +61,48 @@ class Seen(Struct, frozen=True):
 
 
 class GroupSeen(Struct, frozen=True):
-    """One group and its nodes."""
+    """One group and its nodes; what follows from them is worked out once, for groups may have thousands."""
 
     group: NodeGroup
     members: tuple[VPSieNode, ...]
     nodes: Mapping[str, Node] = field(default_factory=dict)  # by the member's name
     setbacks: tuple[Setback, ...] = ()  # as they are with every failure that is seen now
+    staying: tuple[VPSieNode, ...] = ()  # the members that are not on their way out
+    ready: int = 0  # of those
+    unready: frozenset[str] = frozenset()  # the names of those whose node is there and not ready
+    zones: Mapping[str, int] = field(default_factory=dict)  # how many of those are in each zone
 
     @property
     def key(self) -> str:
         return f"{self.group.namespace}/{self.group.name}"
 
     @property
-    def staying(self) -> list[VPSieNode]:
-        return [member for member in self.members if not member.leaving]
-
-    @property
     def current(self) -> int:
         return len(self.staying)
 
-    @property
-    def ready(self) -> int:
-        return sum(1 for one in self.staying if one.name in self.nodes and self.nodes[one.name].ready)
-
 
 def groups_in(seen: Seen) -> list[GroupSeen]:
-    found = []
-    for group in sorted(seen.view[NODE_GROUPS], key=lambda one: (one.namespace, one.name)):
-        members = tuple(sorted(seen.members(group), key=oldest_first))
-        nodes = {member.name: node for member in members if (node := seen.node_of(member)) is not None}
-        setbacks = with_failures(group, members, seen.settings, seen.now)
-        found.append(GroupSeen(group, members, nodes, setbacks))
-    return found
+    groups = sorted(seen.view[NODE_GROUPS], key=lambda one: (one.namespace, one.name))
+    return [group_with(group, seen.members(group), seen) for group in groups]
+
+
+def group_with(group: NodeGroup, members: Iterable[VPSieNode], seen: Seen) -> GroupSeen:
+    ordered = tuple(sorted(members, key=oldest_first))
+    by_name = seen.view[NODES].get
+    nodes = {member.metadata.name: node for member in ordered if (node := by_name("", member.node_name)) is not None}
+    staying = tuple(member for member in ordered if not member.leaving)
+    there = [node for member in staying if (node := nodes.get(member.metadata.name)) is not None]
+    unready = frozenset(
+        member.metadata.name
+        for member in staying
+        if (node := nodes.get(member.metadata.name)) is not None and not node.ready
+    )
+    return GroupSeen(
+        group, ordered, nodes, with_failures(group, ordered, seen.settings, seen.now), staying,
+        ready=len(there) - len(unready),
+        unready=unready,
+        zones=Counter(zone for node in there if (zone := node.labels.get(ZONE)) is not None),
+    )  # fmt: skip
 
 
 def oldest_first(node: VPSieNode) -> tuple[datetime, str]:
@@ -95,9 +110,17 @@ def oldest_first(node: VPSieNode) -> tuple[datetime, str]:
 
 
 def machine_in(sighting: Sighting, node: VPSieNode) -> Machine | None:
-    if node.spec.vpsie_instance_id:
-        return sighting.machines.get(node.spec.vpsie_instance_id)
-    return sighting.by_key(node.uid)
+    """The machine behind a VPSieNode. One of the same id that was ordered under another key is someone else's by now."""
+    if not node.spec.vpsie_instance_id:
+        return sighting.by_key(node.uid)
+    found = sighting.machines.get(node.spec.vpsie_instance_id)
+    return found if found is not None and found.key in ("", node.uid) else None
+
+
+def is_anothers(sighting: Sighting, node: VPSieNode) -> bool:
+    """Whether the id that stands in the VPSieNode names a machine of another order."""
+    found = sighting.machines.get(node.spec.vpsie_instance_id)
+    return found is not None and found.key not in ("", node.uid)
 
 
 def takes_pods(node: Node) -> bool:

@@ -2,40 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from msgspec import Struct, field
 
 from plimsoll.decision import Blocker
 from plimsoll.kube.types import Node, Pod
-from plimsoll.nodegroups.seen import GroupSeen, Seen
+from plimsoll.nodegroups.seen import ZONE, GroupSeen, Seen
 from plimsoll.nodegroups.types import VPSieNode
 from plimsoll.nodegroups.utilisation import Utilisation
 from plimsoll.scheduling.model import Removal
 
 
-class Candidate(Struct, frozen=True):
+@dataclass(frozen=True)
+class Candidate:
     """A node that might go."""
 
     member: VPSieNode
     node: Node
     group: GroupSeen
-    pods: tuple[Pod, ...]  # that would have to move
+    found: Callable[[], Iterable[Pod]]  # looked for once, and only where something depends on it
     why: str = ""
     utilisation: Utilisation | None = None
 
     @property
     def name(self) -> str:
-        return self.node.name
+        return self.node.metadata.name
+
+    @cached_property
+    def pods(self) -> tuple[Pod, ...]:
+        """That would have to move."""
+        return tuple(self.found())
+
+
+class Chosen:
+    """The nodes that were chosen before in the same decision: they count as gone."""
+
+    def __init__(self) -> None:
+        self.nodes: Counter[str] = Counter()  # by group
+        self.in_zones: Counter[tuple[str, str]] = Counter()  # by group and zone
+
+    def add(self, candidate: Candidate) -> None:
+        self.nodes[candidate.group.key] += 1
+        self.in_zones[candidate.group.key, candidate.node.labels.get(ZONE, "")] += 1
 
 
 class Situation(Struct, frozen=True):
     seen: Seen
     groups: Sequence[GroupSeen] = ()
-    chosen: Mapping[str, int] = field(
-        default_factory=dict
-    )  # group → how many of its nodes were chosen in this decision
+    chosen: Chosen = field(default_factory=Chosen)
     removals: Mapping[str, Removal] = field(default_factory=dict)  # node → whether its pods have a place elsewhere
 
 

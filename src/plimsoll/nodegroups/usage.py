@@ -9,6 +9,7 @@ import structlog
 from msgspec import DecodeError, Struct, field
 
 from plimsoll.clock import Clock
+from plimsoll.decision import Permission
 from plimsoll.kube.client import Client
 from plimsoll.kube.codec import decode
 from plimsoll.kube.errors import KubeError
@@ -22,6 +23,7 @@ from plimsoll.scheduling.requests import allocatable, amounts
 log = structlog.get_logger()
 
 PATH = "/apis/metrics.k8s.io/v1beta1/nodes"
+USE_OF_NODES = Permission("metrics.k8s.io", "nodes", "list", cluster_wide=True)
 # metrics-server measures every 15 s; what is much older tells nothing about now.
 OLDEST = timedelta(minutes=3)
 

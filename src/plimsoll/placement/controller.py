@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
@@ -36,13 +36,14 @@ from plimsoll.placement.guards import Move, blockers, room_for
 from plimsoll.placement.holdback import workloads_in
 from plimsoll.placement.interruption import rescue
 from plimsoll.placement.next_action import NextAction, ReplicaState
-from plimsoll.placement.room import Rooms
+from plimsoll.placement.room import Places, Rooms
 from plimsoll.placement.seen import Seen
 from plimsoll.placement.settings import PlacementSettings
 from plimsoll.placement.shortage import relieve
 from plimsoll.placement.spec import ENABLED
 from plimsoll.placement.workload import Unmanaged, judge, key_of, out_of_bounds, workload_at, workload_of
 from plimsoll.remembered import KIND, LABEL, read_entry
+from plimsoll.scheduling.prospects import NodeMaker
 
 
 class PlacementDecision(Decision, frozen=True, kw_only=True):
@@ -57,11 +58,15 @@ class PlacementDecision(Decision, frozen=True, kw_only=True):
 
 class PlacementController:
     name: ClassVar[str] = "placement"
-    permissions: ClassVar[tuple[Permission, ...]] = (Permission("", "pods/eviction", "create"),)
+    permissions: ClassVar[tuple[Permission, ...]] = (
+        Permission("", "pods", "get"),
+        Permission("", "pods/eviction", "create"),
+    )
 
-    def __init__(self, settings: PlacementSettings) -> None:
+    def __init__(self, settings: PlacementSettings, maker: NodeMaker | None = None) -> None:
+        """maker: who brings further nodes where those at hand are not enough; None: nobody that we know of."""
         self._settings = settings
-        self._rooms = Rooms()
+        self._rooms = Rooms(maker)
 
     @property
     def watches(self) -> tuple[Resource[Any], ...]:
@@ -112,7 +117,7 @@ class PlacementController:
         rebalancing = self._rebalance(seen)
         urgent: tuple[Action, ...] = (*relief.actions, *saving.evictions)
         held_up = (*saving.blockers, *([relief.blocker] if relief.blocker else []), *rebalancing.blockers)
-        actions = urgent or tuple(_evict(move, seen) for move in rebalancing.now)
+        actions = urgent or tuple(_evict(move, seen, rebalancing.places) for move in rebalancing.now)
         if not urgent and rebalancing.now and not self._settings.external_autoscaler:
             self._rooms.promise(seen, rebalancing.now, rebalancing.places)
         action = rebalancing.action
@@ -163,7 +168,7 @@ class _Rebalancing(Struct, frozen=True):
     action: NextAction
     wanted: Sequence[Move] = ()
     now: Sequence[Move] = ()
-    places: Mapping[str, str] = {}  # where the replacements of `now` fit: node by the UID of the pod that leaves
+    places: Places = Places()  # for the replacements of `now`
     blockers: tuple[Blocker, ...] = ()
 
     @property
@@ -171,12 +176,14 @@ class _Rebalancing(Struct, frozen=True):
         return self.wanted[0] if self.wanted else None
 
 
-def _evict(move: Move, seen: Seen) -> Evict:
+def _evict(move: Move, seen: Seen, places: Places) -> Evict:
     pod, state = move.replica.pod, seen.state
     message = (
         f"pod {pod.name} moves from {move.replica.capacity_class.value} to {move.to.value}: {state.current_spot} of "
         f"{state.desired.spot} replicas are on spot, {state.current_on_demand} of {state.desired.on_demand} on-demand"
     )
+    if pod.uid in places.to_come:
+        message += f"; no {move.to.value} node has room, and {places.to_come[pod.uid]}"
     code = "MigratingToSpot" if move.to is CapacityClass.SPOT else "MigratingToOnDemand"
     note = Note(seen.ref, code, message)
     return Evict(Ref.to(PODS, pod), seen.key, Reason(code, message), within=seen.settings.migrations, note=note)

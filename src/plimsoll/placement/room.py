@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from plimsoll.decision import Blocker
@@ -16,9 +17,17 @@ from plimsoll.placement.guards import Move
 from plimsoll.placement.leaving import receives_nobody
 from plimsoll.placement.promises import Promises
 from plimsoll.placement.seen import Seen
-from plimsoll.scheduling.model import EXISTING
+from plimsoll.scheduling.model import EXISTING, Packing
 from plimsoll.scheduling.pack import pack
 from plimsoll.scheduling.picture import Picture
+from plimsoll.scheduling.prospects import NodeMaker, Prospects
+
+
+class Places(Struct, frozen=True):
+    """Where replacements would run, by the UIDs of the pods that they replace."""
+
+    at_hand: Mapping[str, str] = {}  # a node that is there
+    to_come: Mapping[str, str] = {}  # a node that is not: in words, who brings it
 
 
 class Rooms:
@@ -28,44 +37,76 @@ class Rooms:
     places that are promised to moves which the view does not show yet.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, maker: NodeMaker | None = None) -> None:
+        """maker: who brings further nodes where those at hand are not enough."""
+        self._maker = maker
         self._picture = Picture()
         self._snapshot = self._picture.snapshot
         self._waiting: dict[Name, Pod] = {}  # pods that have no node yet, and will take theirs before ours comes
         self._shunned: set[str] = set()  # nodes that nothing should be moved to
         self._promises = Promises()
+        self._unhoused: dict[str, Pod] = {}  # stand-ins that were promised a node which is not there yet
 
-    def places_for(self, seen: Seen, moves: Sequence[Move]) -> Mapping[str, str] | Blocker:
-        """The node that each replacement would find, by the UID of the pod that it replaces; or why not all would find one."""
+    def places_for(self, seen: Seen, moves: Sequence[Move]) -> Places | Blocker:
+        """Where each replacement would run; or why not all would find a place."""
         self._follow(seen.view)
         for uid in (*self._promises.renewed(seen.key, seen.view), *self._promises.ended(seen.view, seen.now)):
             self._snapshot.remove(uid)
+            self._unhoused.pop(uid, None)
+        waiting = [*self._waiting.values(), *self._unhoused.values()]
+        wanted = [replacement(move, seen) for move in moves]
         with self._snapshot.trial():
             for name in self._shunned:
                 self._snapshot.remove_node(name)
-            waiting = {pod.uid: pod for pod in self._waiting.values()}
-            if waiting:
-                for uid, node in pack(self._snapshot, waiting.values()).placements.items():
-                    self._snapshot.add(waiting[uid], node)
-            packing = pack(self._snapshot, [replacement(move, seen) for move in moves])
-        for move in moves:
-            refusals = packing.unplaced.get(move.replica.pod.uid)
-            if refusals is not None:
-                why = f": {refusals[EXISTING].message}" if EXISTING in refusals else ""
-                message = f"the replacement of pod {move.replica.pod.name} fits on no {move.to.value} node{why}"
-                return Blocker("NoPlaceToMovePods", message)
-        return packing.placements
+            at_hand = self._at_hand(waiting, wanted)
+            if not at_hand.unplaced:
+                return Places(at_hand.placements)
+            prospects = self._maker.prospects(seen.view, seen.now) if self._maker is not None else Prospects()
+            found = self._with_more_nodes(waiting, wanted, prospects)
+        return found or _nowhere(moves, at_hand, prospects)
 
-    def promise(self, seen: Seen, moves: Sequence[Move], places: Mapping[str, str]) -> None:
+    def _at_hand(self, waiting: Sequence[Pod], wanted: Sequence[Pod]) -> Packing:
+        with self._snapshot.trial():
+            if waiting:
+                by_uid = {pod.uid: pod for pod in waiting}
+                for uid, node in pack(self._snapshot, waiting).placements.items():
+                    self._snapshot.add(by_uid[uid], node)
+            return pack(self._snapshot, wanted)
+
+    def _with_more_nodes(self, waiting: Sequence[Pod], wanted: Sequence[Pod], prospects: Prospects) -> Places | None:
+        """None if not all would find a place, or if someone who waits already would lose theirs."""
+        if not (prospects.templates or prospects.coming):
+            return None
+        for node in prospects.coming:
+            self._snapshot.remove_node(node.name)  # it may have joined; until it is ready, it is only coming
+        together = pack(self._snapshot, [*waiting, *wanted], prospects.templates, coming=prospects.coming)
+        ours = {pod.uid for pod in wanted}
+        if not together.unplaced.keys().isdisjoint(ours):
+            return None
+        if together.unplaced:
+            without = pack(self._snapshot, waiting, prospects.templates, coming=prospects.coming)
+            if len(without.unplaced) < len(together.unplaced):
+                return None
+        bringing = {node.name: f"node group {node.template} makes a node" for node in together.new_nodes}
+        bringing |= {node.name: f"node {node.name} is coming" for node in prospects.coming}
+        homes = {uid: together.placements[uid] for uid in ours}
+        return Places(
+            {uid: name for uid, name in homes.items() if name not in bringing},
+            {uid: bringing[name] for uid, name in homes.items() if name in bringing},
+        )
+
+    def promise(self, seen: Seen, moves: Sequence[Move], places: Places) -> None:
         """These are about to be moved: the places of their replacements are taken from now on."""
         stand_ins = []
         for move in moves:
             coming = replacement(move, seen)
             # Under a name of its own: the pod that it replaces is still in the picture.
             name, uid = f"{coming.name}-next", f"{coming.uid}-next"
-            self._snapshot.add(
-                replace(coming, metadata=replace(coming.metadata, name=name, uid=uid)), places[coming.uid]
-            )
+            stand_in = replace(coming, metadata=replace(coming.metadata, name=name, uid=uid))
+            if coming.uid in places.at_hand:
+                self._snapshot.add(stand_in, places.at_hand[coming.uid])
+            else:
+                self._unhoused[uid] = stand_in
             stand_ins.append((move.replica.pod, uid))
         self._promises.make(seen.key, stand_ins, seen.now)
 
@@ -80,6 +121,15 @@ class Rooms:
                     self._shunned.discard(node.name)
                     if change.after is not None and receives_nobody(node):
                         self._shunned.add(node.name)
+
+
+def _nowhere(moves: Sequence[Move], at_hand: Packing, prospects: Prospects) -> Blocker:
+    move = next(move for move in moves if move.replica.pod.uid in at_hand.unplaced)
+    refusals = at_hand.unplaced[move.replica.pod.uid]
+    why = f": {refusals[EXISTING].message}" if EXISTING in refusals else ""
+    message = f"the replacement of pod {move.replica.pod.name} fits on no {move.to.value} node{why}"
+    groups = [f"a node of group {template.name} would not take it" for template in prospects.templates]
+    return Blocker("NoPlaceToMovePods", "; ".join((message, *groups, *prospects.unable)))
 
 
 def _waits(pod: Pod) -> bool:

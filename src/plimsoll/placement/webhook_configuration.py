@@ -9,7 +9,6 @@ from plimsoll.config.sources import ConfigurationError, Problem
 from plimsoll.placement.workload import KUBE_SYSTEM
 
 SERVICE_CONFIGURATION = "plimsoll"  # made by whoever installs the operator
-URL_CONFIGURATION = "plimsoll-url"  # made by an operator that runs outside of the cluster, for as long as it runs
 SERVICE = "plimsoll-webhook"
 SECRET = "plimsoll-webhook-tls"  # noqa: S105 - its name
 PATH = "/mutate"
@@ -20,6 +19,12 @@ _OF_A_REPLICA_SET_OR_STATEFUL_SET = (
     "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller"
     " && o.apiVersion.startsWith('apps/') && o.kind in ['ReplicaSet', 'StatefulSet'])"
 )
+
+
+def url_configuration(operator_namespace: str) -> str:
+    """Made by an operator that runs outside of the cluster, for as long as it runs. A cluster may have several installations, told
+    apart by the namespace of their lease; none may take another's configuration away."""
+    return f"plimsoll-url.{operator_namespace}"
 
 
 def namespace_labels(written: Sequence[str]) -> dict[str, str]:

@@ -23,6 +23,7 @@ from plimsoll.sim.controllers.context import Context, Times
 from plimsoll.sim.controllers.daemon_sets import DaemonSetController
 from plimsoll.sim.controllers.deployments import DeploymentController
 from plimsoll.sim.controllers.garbage import GarbageCollector, NamespaceController
+from plimsoll.sim.controllers.heartbeats import Heartbeats
 from plimsoll.sim.controllers.kubelets import Kubelets
 from plimsoll.sim.controllers.node_lifecycle import NodeLifecycleController
 from plimsoll.sim.controllers.replica_sets import ReplicaSetController
@@ -31,6 +32,7 @@ from plimsoll.sim.controllers.stateful_sets import StatefulSetController
 from plimsoll.sim.node_lines import parse_node_line
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_NODE_ADDRESSES = 10 << 24  # 10.0.0.0/9; pods are in the other half
 # How AWS's termination handler marks a spot node that has got its notice.
 SPOT_NOTICE = {"key": "aws-node-termination-handler/spot-itn", "value": "true", "effect": "NoSchedule"}
 
@@ -58,6 +60,8 @@ class Cluster:
         self.context = Context(self.api.objects, self.agenda, self._rng, self._times)
         self.garbage = GarbageCollector(self.context)
         self.kubelets = Kubelets(self.context)
+        if self._times.heartbeat:
+            self.heartbeats = Heartbeats(self.context, self.kubelets, every_seconds=self._times.heartbeat)
         self._controllers = (
             NamespaceController(self.context),
             NodeLifecycleController(self.context),
@@ -117,7 +121,8 @@ class Cluster:
         for _ in range(wanted.count):
             self._node_numbers += 1
             name = f"{wanted.prefix}-{self._node_numbers}"
-            await self.api.objects.create(kinds.NODES, "", wanted.manifest(name, self._node_numbers))
+            address = ".".join(str(byte) for byte in (_NODE_ADDRESSES + self._node_numbers).to_bytes(4, "big"))
+            await self.api.objects.create(kinds.NODES, "", wanted.manifest(name, address, kubelet="plimsoll"))
             names.append(name)
         return names
 

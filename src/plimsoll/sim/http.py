@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
 import aiohttp
 import msgspec
-import yaml
 from aiohttp import web
+from yarl import URL
 
-from plimsoll.sim.api.admission import UnansweredError
+from plimsoll.sim.api.admission import Ask, UnansweredError
 from plimsoll.sim.api.documents import Json
 from plimsoll.sim.api.server import Answer, ApiServer, Request
 
@@ -79,7 +80,7 @@ class HttpServer:
             "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
             "current-context": name,
         }
-        path.write_text(yaml.safe_dump(config, sort_keys=False))
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(config), indent=2))  # JSON is YAML, too
 
 
 async def _stream(request: web.Request, answer: Answer) -> web.StreamResponse:
@@ -100,20 +101,44 @@ async def _stream(request: web.Request, answer: Answer) -> web.StreamResponse:
     return response
 
 
-async def ask_webhook(url: str, authority: bytes, review: Json, seconds: float) -> Json:
-    """Send an AdmissionReview as the API server does."""
-    trusted = ssl.create_default_context(cadata=authority.decode()) if authority else None
-    limits = aiohttp.ClientTimeout(total=seconds)
-    try:
-        async with (
-            aiohttp.ClientSession(timeout=limits) as session,
-            session.post(url, json=review, ssl=trusted or True) as response,
-        ):
-            if response.status != 200:
-                raise UnansweredError(f"it answered {response.status}")
-            answer = msgspec.json.decode(await response.read())
-    except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError) as error:
-        raise UnansweredError(str(error) or type(error).__name__) from error
-    if not isinstance(answer, dict):
-        raise UnansweredError("the answer is no AdmissionReview")
-    return answer
+def webhook_client(services: Mapping[str, str]) -> Ask:
+    """Sends AdmissionReviews as the API server does.
+
+    services: where a Service is really served, `namespace/name` → `host:port`. Nothing routes to Services here; the certificate is
+    checked for the Service's own name all the same.
+    """
+
+    async def ask(url: str, authority: bytes, review: Json, seconds: float) -> Json:
+        trusted = ssl.create_default_context(cadata=authority.decode()) if authority else True
+        limits = aiohttp.ClientTimeout(total=seconds)
+        where, name = _routed(URL(url), services)
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=limits) as session,
+                session.post(where, json=review, ssl=trusted, server_hostname=name) as response,
+            ):
+                if response.status != 200:
+                    raise UnansweredError(f"it answered {response.status}")
+                answer = msgspec.json.decode(await response.read())
+        except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError) as error:
+            raise UnansweredError(str(error) or type(error).__name__) from error
+        if not isinstance(answer, dict):
+            raise UnansweredError("the answer is no AdmissionReview")
+        return answer
+
+    return ask
+
+
+def _routed(url: URL, services: Mapping[str, str]) -> tuple[URL, str | None]:
+    """Where to send what is meant for a URL, and the name that the certificate must have there, if another."""
+    name, namespace, *rest = [*(url.host or "").split("."), "", ""]
+    if rest[:1] != ["svc"]:
+        return url, None
+    address = services.get(f"{namespace}/{name}")
+    if address is None:
+        raise UnansweredError(f'Post "{url}": service "{name}" not found')
+    host, _, port = address.rpartition(":")
+    return url.with_host(host).with_port(int(port)), url.host
+
+
+ask_webhook: Ask = webhook_client({})

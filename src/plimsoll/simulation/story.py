@@ -2,58 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 from msgspec import Struct
 
-from plimsoll.allocation.crd import crd as weka_container_crd
-from plimsoll.config import Config
-from plimsoll.config import Controllers as ControllersSection
-from plimsoll.sim.api import kinds
-from plimsoll.sim.api.documents import Json, at
-from plimsoll.sim.api.kinds import Kind
-from plimsoll.simulation.changes import carry_out, read_event, read_set
-from plimsoll.simulation.populating import create
+from plimsoll.simulation.stage import (
+    NAMESPACE,
+    Happens,
+    all_there,
+    ask_for_drives,
+    bought_nodes,
+    deploy_web,
+    does,
+    holdings,
+    is_split,
+    remove_a_container,
+    send_burst,
+    served,
+    workload,
+    zones,
+)
 from plimsoll.simulation.world import World
 
-NAMESPACE = "shop"
-NODES = (
-    *(f"2 zone={zone} class=spot cpu=4" for zone in "abc"),
-    *(f"2 zone={zone} class=on-demand cpu=4" for zone in "abc"),
-)
-CONFIG = Config(controllers=ControllersSection(enabled=("placement", "deletion-cost", "allocation")))
-_CONTAINERS = Kind("weka.weka.io", "v1alpha1", "wekacontainers", "WekaContainer", status=True, custom=True)
-_DRIVES = "weka.io/weka-drives"
-_STORAGE_NODE = "on-demand-a-7"
+_HOUR = 3600.0
 
 
 class Chapter(Struct, frozen=True):
     title: str
-    happens: Callable[[World], Awaitable[None]]
+    says: str  # what a newcomer needs to know to follow it
+    happens: Happens
     ends: Callable[[World], bool]
     ended: Callable[[World], str]  # what came of it, in words
     within_seconds: float = 900.0
-
-
-def workload(world: World, name: str = "web") -> Json:
-    found = world.cluster.api.storage.get(kinds.DEPLOYMENTS, NAMESPACE, name)
-    return found if found is not None else {"metadata": {"name": name, "namespace": NAMESPACE, "uid": ""}, "spec": {}}
-
-
-def zones(world: World, name: str = "web") -> dict[str, int]:
-    """Pods by zone."""
-    counted: dict[str, int] = dict.fromkeys("abc", 0)
-    for pod in world.witness.pods_of(workload(world, name)):
-        node = world.cluster.api.storage.node(at(pod, "spec", "nodeName", default=""))
-        if node is not None:
-            counted[node["metadata"]["labels"]["topology.kubernetes.io/zone"]] += 1
-    return counted
-
-
-def _whole(world: World, spot: int, on_demand: int) -> bool:
-    found = workload(world)
-    return world.witness.missing(found) == 0 and world.witness.split(found) == (spot, on_demand)
 
 
 def _split(world: World) -> str:
@@ -65,118 +45,90 @@ def _zones(world: World) -> str:
     return ", ".join(f"{count} in zone {zone}" for zone, count in zones(world).items())
 
 
-def _does(*texts: str) -> Callable[[World], Awaitable[None]]:
-    async def happen(world: World) -> None:
-        for text in texts:
-            change = read_event(text) if text.startswith(("reclaim:", "nodes:")) else read_set(text)
-            await carry_out(change, world.cluster)
-
-    return happen
+def _nodes(world: World) -> str:
+    count = len(bought_nodes(world))
+    return f"{count} node{'' if count == 1 else 's'}"
 
 
-async def _deploy(world: World) -> None:
-    annotations = {
-        "spotalis.io/enabled": "true",
-        "spotalis.io/spot-percentage": "60%",
-        "spotalis.io/min-on-demand": "3",
-        "pod-deletion-cost.lablabs.io/enabled": "true",
-    }
-    labels = {"app": "web"}
-    container = {"name": "main", "image": "web", "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}}}
-    await create(
-        world.cluster,
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {"name": "web", "namespace": NAMESPACE, "annotations": annotations},
-            "spec": {
-                "replicas": 15,
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
-            },
-        },
+def _held(world: World) -> str:
+    held = sorted(holdings(world).items())
+    return "; ".join(
+        f"{name} holds {' and '.join(drives)}, port {port}" if drives else f"{name} waits"
+        for name, (drives, port) in held
     )
-    await create(
-        world.cluster,
-        {
-            "apiVersion": "policy/v1",
-            "kind": "PodDisruptionBudget",
-            "metadata": {"name": "web", "namespace": NAMESPACE},
-            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": labels}},
-        },
-    )
-
-
-async def _ask_for_drives(world: World) -> None:
-    storage = world.cluster.api.storage
-    await world.cluster.create(kinds.NAMESPACES, {"metadata": {"name": CONFIG.allocation.namespace}})
-    await world.cluster.create(kinds.DEFINITIONS, weka_container_crd())
-    node = storage.node(_STORAGE_NODE)
-    if node is not None:
-        serials = '["SN-1","SN-2","SN-3","SN-4"]'
-        annotations = {**node["metadata"].get("annotations", {}), _DRIVES: serials}
-        storage.put(kinds.NODES, {**node, "metadata": {**node["metadata"], "annotations": annotations}})
-    await world.cluster.settled()
-    for number in range(2):
-        body: dict[str, Any] = {
-            "apiVersion": "weka.weka.io/v1alpha1",
-            "kind": "WekaContainer",
-            "metadata": {"name": f"backend-{number}", "namespace": NAMESPACE},
-            "spec": {"nodeAffinity": _STORAGE_NODE, "mode": "drive", "numDrives": 2, "numCores": 1},
-        }
-        await world.cluster.create(_CONTAINERS, body, NAMESPACE)
-
-
-def drives(world: World) -> dict[str, Sequence[str]]:
-    """Drives by container."""
-    return {
-        one["metadata"]["name"]: at(one, "status", "allocations", "drives", default=[]) or []
-        for one in world.cluster.all(_CONTAINERS, NAMESPACE)
-    }
-
-
-def _drives_given(world: World) -> bool:
-    held = [serial for serials in drives(world).values() for serial in serials]
-    return len(held) == len(set(held)) == 4
 
 
 STORY: tuple[Chapter, ...] = (
     Chapter(
-        "Fifteen replicas at once, 60 % on spot, at least 3 on-demand",
-        _deploy,
-        lambda world: _whole(world, 9, 6),
-        lambda world: f"placed at admission, exactly: {_split(world)}, no eviction",
+        "Fifteen replicas at once",
+        "Spot nodes are cheap, and the cloud may take them back at any time. `web` asks for 60 % of its replicas on spot and at "
+        "least 3 on-demand. The operator is asked about each new pod and gives it its class before it starts.",
+        deploy_web,
+        lambda world: is_split(world, 9, 6),
+        lambda world: f"placed as they came, exactly: {_split(world)}; nobody had to move",
     ),
     Chapter(
-        "The share falls from 60 % to 20 %, under a budget of one",
-        _does(f"deployment/{NAMESPACE}/web:spotalis.io/spot-percentage=20%@0s"),
-        lambda world: _whole(world, 3, 12),
+        "The share falls from 60 % to 20 %",
+        "Six replicas are on the wrong side now. They move one at a time: a disruption budget lets only one of them be missing, and "
+        "the next one goes when its replacement is ready.",
+        does(f"deployment/{NAMESPACE}/web:spotalis.io/spot-percentage=20%@0s"),
+        lambda world: is_split(world, 3, 12),
         lambda world: f"moved one by one: {_split(world)}",
-        3600.0,
+        _HOUR,
     ),
     Chapter(
         "And rises to 60 % again",
-        _does(f"deployment/{NAMESPACE}/web:spotalis.io/spot-percentage=60%@0s"),
-        lambda world: _whole(world, 9, 6),
+        "The same way back.",
+        does(f"deployment/{NAMESPACE}/web:spotalis.io/spot-percentage=60%@0s"),
+        lambda world: is_split(world, 9, 6),
         lambda world: f"moved back: {_split(world)}",
-        3600.0,
+        _HOUR,
     ),
     Chapter(
-        "The cloud takes a spot node back, with two minutes' notice",
-        _does("reclaim:node/spot-a-1@0s"),
-        lambda world: world.cluster.api.storage.node("spot-a-1") is None and _whole(world, 9, 6),
+        "The cloud takes a spot node back",
+        "It gives two minutes' notice. What runs on the node is replaced elsewhere before it goes.",
+        does("reclaim:node/spot-a-1@0s"),
+        lambda world: world.cluster.api.storage.node("spot-a-1") is None and is_split(world, 9, 6),
         lambda world: f"replaced before it went: {_split(world)}",
     ),
     Chapter(
         "Scaled down to 5",
-        _does(f"deployment/{NAMESPACE}/web:replicas=5@0s"),
-        lambda world: _whole(world, 2, 3),
-        lambda world: f"share, minimum and zones stay right without a single move: {_split(world)}; {_zones(world)}",
+        "Kubernetes decides which replicas go, by an order that the operator keeps up to date: so that share, minimum and zones are "
+        "right whatever the size.",
+        does(f"deployment/{NAMESPACE}/web:replicas=5@0s"),
+        lambda world: is_split(world, 2, 3),
+        lambda world: f"right without a single move: {_split(world)}; {_zones(world)}",
     ),
     Chapter(
-        "Two storage containers ask for the drives of one node",
-        _ask_for_drives,
-        _drives_given,
-        lambda world: "; ".join(f"{name} holds {', '.join(held)}" for name, held in sorted(drives(world).items())),
+        "A burst for which there is no node",
+        "Six pods of `batch` want nodes of their own, and there are none. The node group `burst` may buy up to four: it buys as "
+        "many as it takes, and no more.",
+        send_burst,
+        lambda world: all_there(world, "batch", 6),
+        lambda world: f"{_nodes(world)} bought for six pods",
+    ),
+    Chapter(
+        "The burst is over",
+        "Two pods stay. Nodes that nobody needs go after a minute; a node whose pods fit elsewhere is marked, emptied pod by pod, "
+        "looked at once more, and only then given back.",
+        does(f"deployment/{NAMESPACE}/batch:replicas=2@0s"),
+        lambda world: all_there(world, "batch", 2) and len(bought_nodes(world)) == 1,
+        lambda world: f"{_nodes(world)} left, and both pods run",
+        _HOUR,
+    ),
+    Chapter(
+        "Three storage containers, drives for two",
+        "A node has four drives, and three containers ask for two each. A drive must never belong to two of them, whatever fails "
+        "in between; so each gets its drives and ports in two steps, under a lock.",
+        ask_for_drives,
+        lambda world: len(served(world)) == 2,
+        _held,
+    ),
+    Chapter(
+        "One of them goes",
+        "Its drives are free again, and the one that waited gets them.",
+        remove_a_container,
+        lambda world: len(served(world)) == 2,
+        _held,
     ),
 )

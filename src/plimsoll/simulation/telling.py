@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from plimsoll.simulation.story import NODES, Chapter
+from plimsoll.simulation.custom_kinds import install
+from plimsoll.simulation.stage import CONFIG, NODES
+from plimsoll.simulation.story import Chapter
 from plimsoll.simulation.world import World
 
 # Time for everything to be ready before the first chapter, and for a reader between two.
@@ -33,10 +35,31 @@ class Telling:
         self._pause = pause_seconds
         self.told: list[Told] = []
         self.current: Chapter | None = None
+        self._is_over = False
+
+    @property
+    def heading(self) -> str:
+        if self.current is not None:
+            return f"{len(self.told) + (not self._has_ended)} of {len(self._story)}: {self.current.title}"
+        return "The end" if self._is_over else "A cluster comes up"
+
+    @property
+    def explanation(self) -> str:
+        if self.current is not None:
+            return f"{self.current.says} → {self.told[-1].result}." if self._has_ended else self.current.says
+        if self._is_over:
+            return "The operator goes on working. Try the keys, or kubectl; q ends."
+        return "Three zones, each with spot and on-demand nodes; nothing runs on them yet."
+
+    @property
+    def _has_ended(self) -> bool:
+        """Whether the current chapter is told, and time is left to read it."""
+        return self.current is not None and bool(self.told) and self.told[-1].title == self.current.title
 
     async def prepare(self) -> None:
         for line in NODES:
             await self._world.cluster.add_nodes(line)
+        await install(self._world.cluster, CONFIG.allocation.namespace)
         await self._world.start_operator()
         await self._world.pass_time(_SETTLE_SECONDS)
 
@@ -58,4 +81,4 @@ class Telling:
                 )
             )
             await world.pass_time(self._pause)
-        self.current = None
+        self.current, self._is_over = None, True

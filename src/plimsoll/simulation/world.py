@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from plimsoll.clock import Clock
 from plimsoll.config import Config
-from plimsoll.placement.webhook_configuration import URL_CONFIGURATION, namespace_labels, webhooks
+from plimsoll.placement.webhook_configuration import namespace_labels, url_configuration, webhooks
 from plimsoll.providers.kwok import KwokProvider
 from plimsoll.providers.provider import Provider
 from plimsoll.sim.api import kinds
@@ -83,7 +83,10 @@ class World:
             self.config, self.clock, line, rng, providers=self._providers(who), decided=self.witness.decided
         )
         self.processes.append(process)
-        if self.cluster.api.storage.get(kinds.MUTATING_WEBHOOKS, "", URL_CONFIGURATION) is None:
+        if (
+            self.cluster.api.storage.get(kinds.MUTATING_WEBHOOKS, "", url_configuration(self.config.operator.namespace))
+            is None
+        ):
             await self._register_webhook()
         process.start()
         return process
@@ -115,7 +118,8 @@ class World:
             watch_namespaces=self.config.operator.watch_namespaces,
             namespace_labels=namespace_labels(self.config.placement.namespace_selector),
         )
-        await self.cluster.create(kinds.MUTATING_WEBHOOKS, {"metadata": {"name": URL_CONFIGURATION}, "webhooks": hooks})
+        name = url_configuration(self.config.operator.namespace)
+        await self.cluster.create(kinds.MUTATING_WEBHOOKS, {"metadata": {"name": name}, "webhooks": hooks})
 
     async def _asked(self, _url: str, _authority: bytes, review: Json, _seconds: float) -> Json:
         serving = [process for process in self.processes if process.serves_webhook]

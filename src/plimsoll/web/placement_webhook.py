@@ -55,7 +55,7 @@ async def placement_webhook(
         return
     async with AsyncExitStack() as stack:
         server, certificate = None, None
-        registration: Registration = NoRegistration(client)
+        registration: Registration = NoRegistration(client, namespace=config.operator.namespace)
         if config.webhook.mode == "off":
             operator.advertise({ADDRESS: None})
         else:
@@ -138,7 +138,7 @@ def certificate_for(config: Config, client: Client, clock: Clock) -> Certificate
 
 def _registration(config: Config, client: Client, port: int, identity: str) -> Registration:
     if config.webhook.mode == "service":
-        return ServiceRegistration(client)
+        return ServiceRegistration(client, namespace=config.operator.namespace)
     labels = namespace_labels(config.placement.namespace_selector)
 
     def described(client_config: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -150,7 +150,10 @@ def _registration(config: Config, client: Client, port: int, identity: str) -> R
             namespace_labels=labels,
         )
 
-    return UrlRegistration(client, identity=identity, webhooks=described, url=url_for(config, client.server, port))
+    return UrlRegistration(
+        client, namespace=config.operator.namespace, identity=identity, webhooks=described,
+        url=url_for(config, client.server, port),
+    )  # fmt: skip
 
 
 def url_for(config: Config, api_server: str, port: int) -> str:

@@ -21,7 +21,7 @@ from plimsoll.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, 
 from plimsoll.kube.outcome import merge_holds
 from plimsoll.kube.resources import Resource
 from plimsoll.kube.types import KubeObject
-from plimsoll.placement.webhook_configuration import SERVICE_CONFIGURATION, URL_CONFIGURATION, WEBHOOK
+from plimsoll.placement.webhook_configuration import SERVICE_CONFIGURATION, WEBHOOK, url_configuration
 from plimsoll.web.certificate_sources import CertificateSource
 
 log = structlog.get_logger()
@@ -56,14 +56,15 @@ class Registration(Protocol):
 class ServiceRegistration:
     """Keeps the CA bundle of a configuration that is there already."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, namespace: str) -> None:
         self._client = client
+        self._namespace = namespace
         self._missing = False
         self._cleaned = False
 
     async def keep(self, authorities: bytes) -> bool:
         if not self._cleaned:
-            await remove_url_configuration(self._client, only_of=None)
+            await remove_url_configuration(self._client, self._namespace, only_of=None)
             self._cleaned = True
         try:
             found = await self._client.get(WEBHOOK_CONFIGURATIONS, "", SERVICE_CONFIGURATION)
@@ -100,9 +101,17 @@ class UrlRegistration:
     """Makes a configuration that points to this process."""
 
     def __init__(
-        self, client: Client, *, identity: str, webhooks: Callable[[Mapping[str, Any]], list[dict[str, Any]]], url: str
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        identity: str,
+        webhooks: Callable[[Mapping[str, Any]], list[dict[str, Any]]],
+        url: str,
     ) -> None:
         self._client = client
+        self._namespace = namespace
+        self._name = url_configuration(namespace)
         self._identity = identity
         self._webhooks = webhooks
         self._url = url
@@ -112,38 +121,39 @@ class UrlRegistration:
         if authorities:
             client_config["caBundle"] = base64.b64encode(authorities).decode()
         wanted = {
-            "metadata": {"name": URL_CONFIGURATION, "annotations": {REGISTERED_BY: self._identity}},
+            "metadata": {"name": self._name, "annotations": {REGISTERED_BY: self._identity}},
             "webhooks": self._webhooks(client_config),
         }
         try:
-            found = await self._client.get(WEBHOOK_CONFIGURATIONS, "", URL_CONFIGURATION)
+            found = await self._client.get(WEBHOOK_CONFIGURATIONS, "", self._name)
         except NotFound:
             await self._client.create(WEBHOOK_CONFIGURATIONS, "", wanted)
-            log.info("webhook registered", configuration=URL_CONFIGURATION, url=self._url)
+            log.info("webhook registered", configuration=self._name, url=self._url)
             return True
         registered = found.annotations.get(REGISTERED_BY) == self._identity
         if not registered or not merge_holds([dict(webhook) for webhook in found.webhooks], wanted["webhooks"]):
             await self._client.patch(
-                WEBHOOK_CONFIGURATIONS, "", URL_CONFIGURATION, wanted,
+                WEBHOOK_CONFIGURATIONS, "", self._name, wanted,
                 uid=found.uid, resource_version=found.metadata.resource_version,
             )  # fmt: skip
-            log.info("webhook registered anew", configuration=URL_CONFIGURATION, url=self._url)
+            log.info("webhook registered anew", configuration=self._name, url=self._url)
         return True
 
     async def withdraw(self) -> None:
-        await remove_url_configuration(self._client, only_of=self._identity)
+        await remove_url_configuration(self._client, self._namespace, only_of=self._identity)
 
 
 class NoRegistration:
     """`webhook.mode: off`. What an earlier run left behind is taken away."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, *, namespace: str) -> None:
         self._client = client
+        self._namespace = namespace
         self._cleaned = False
 
     async def keep(self, authorities: bytes) -> bool:  # noqa: ARG002 - nobody is to trust anything
         if not self._cleaned:
-            await remove_url_configuration(self._client, only_of=None)
+            await remove_url_configuration(self._client, self._namespace, only_of=None)
             self._cleaned = True
         return False
 
@@ -151,19 +161,20 @@ class NoRegistration:
         """Nothing was registered."""
 
 
-async def remove_url_configuration(client: Client, *, only_of: str | None) -> None:
-    """Take away a configuration that points to a process: that one's, or (None) whoever's, because only the leader may have
-    one. The resourceVersion keeps us from taking away what another leader has made its own in the meantime."""
+async def remove_url_configuration(client: Client, namespace: str, *, only_of: str | None) -> None:
+    """Take away this installation's configuration that points to a process: that one's, or (None) whoever's, because only the
+    leader may have one. The resourceVersion keeps us from taking away what another leader has made its own in the meantime."""
+    name = url_configuration(namespace)
     try:
-        found = await client.get(WEBHOOK_CONFIGURATIONS, "", URL_CONFIGURATION)
+        found = await client.get(WEBHOOK_CONFIGURATIONS, "", name)
         owner = found.annotations.get(REGISTERED_BY)
         if owner is None or (only_of is not None and owner != only_of):
             return
         await client.delete(
-            WEBHOOK_CONFIGURATIONS, "", URL_CONFIGURATION,
+            WEBHOOK_CONFIGURATIONS, "", name,
             uid=found.uid, resource_version=found.metadata.resource_version,
         )  # fmt: skip
-        log.info("webhook registration removed", configuration=URL_CONFIGURATION, registered_by=owner)
+        log.info("webhook registration removed", configuration=name, registered_by=owner)
     except (NotFound, Conflict):
         return
     except Forbidden:

@@ -10,7 +10,7 @@ from plimsoll.nodegroups.spec import floor_of
 def minimum(candidate: Candidate, situation: Situation) -> Blocker | None:
     group = candidate.group
     floor = floor_of(group.group)
-    left = group.current - situation.chosen.get(group.key, 0) - 1
+    left = group.current - situation.chosen.nodes[group.key] - 1
     if left >= floor:
         return None
     return Blocker("NodeGroupMinSizeReached", f"group {group.key} would have {left} nodes and must keep {floor}")

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from plimsoll.decision import Blocker
-from plimsoll.nodegroups.blueprint import ZONE
+from plimsoll.nodegroups.seen import ZONE
 from plimsoll.nodegroups.situation import Candidate, Situation
 
 
-def zone_balance(candidate: Candidate, situation: Situation) -> Blocker | None:  # noqa: ARG001 - the shape of all checks
+def zone_balance(candidate: Candidate, situation: Situation) -> Blocker | None:
     zone = candidate.node.labels.get(ZONE)
     if zone is None or not candidate.node.ready:
         return None
-    group = candidate.group
-    zones = Counter(
-        node.labels[ZONE]
-        for member in group.staying
-        if (node := group.nodes.get(member.name)) is not None and ZONE in node.labels
-    )
-    fullest, most = zones.most_common(1)[0]
-    if zones[zone] >= most:
+    group, gone = candidate.group, situation.chosen.in_zones
+    left = {name: count - gone[group.key, name] for name, count in group.zones.items()}
+    fullest = max(left, key=lambda name: (left[name], name))
+    if left[zone] >= left[fullest]:
         return None
-    message = f"zone {zone} has {zones[zone]} nodes of group {group.key}, zone {fullest} has {most}: others go first"
+    message = (
+        f"zone {zone} has {left[zone]} nodes of group {group.key}, zone {fullest} has {left[fullest]}: others go first"
+    )
     return Blocker("ZoneBalance", message)

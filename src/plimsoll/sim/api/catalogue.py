@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from plimsoll.sim.api.documents import Json, at
-from plimsoll.sim.api.kinds import BUILT_IN, DEFINITIONS, Column, Kind
+from plimsoll.sim.api.documents import Json, Path, at
+from plimsoll.sim.api.kinds import ANSWERED, BUILT_IN, DEFINITIONS, Column, Kind
 from plimsoll.sim.api.storage import Change, Storage
 
 
 class Catalogue:
     def __init__(self, storage: Storage) -> None:
-        self._kinds = {(kind.group, kind.version, kind.plural): kind for kind in BUILT_IN}
+        self._kinds = {(kind.group, kind.version, kind.plural): kind for kind in (*BUILT_IN, *ANSWERED)}
         storage.collection(DEFINITIONS).listeners.append(self._definition_changed)
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
@@ -24,7 +24,8 @@ class Catalogue:
 
     def stored(self) -> tuple[Kind, ...]:
         """One kind for each collection of objects."""
-        return tuple({kind.storage_key: kind for kind in reversed(self._kinds.values())}.values())
+        kept = [kind for kind in self._kinds.values() if kind not in ANSWERED]
+        return tuple({kind.storage_key: kind for kind in reversed(kept)}.values())
 
     def _definition_changed(self, change: Change) -> None:
         if change.before is not None:
@@ -51,6 +52,7 @@ def _kinds_of(definition: Json) -> list[Kind]:
             singular=names.get("singular", ""),
             status=at(version, "subresources", "status") is not None,
             scale=at(version, "subresources", "scale") is not None,
+            scale_paths=_scale_paths(at(version, "subresources", "scale", default={})),
             custom=True,
             schema=at(version, "schema", "openAPIV3Schema", default={}),
             columns=tuple(_column(one) for one in version.get("additionalPrinterColumns") or ()),
@@ -59,6 +61,12 @@ def _kinds_of(definition: Json) -> list[Kind]:
         for version in spec.get("versions") or ()
         if version.get("served", True)
     ]
+
+
+def _scale_paths(scale: Json) -> tuple[Path, Path, Path]:
+    fields = ("specReplicasPath", "statusReplicasPath", "labelSelectorPath")
+    wanted, current, selector = (tuple(str(scale.get(field, "")).strip(".").split(".")) for field in fields)
+    return wanted, current, selector
 
 
 def _column(column: Json) -> Column:

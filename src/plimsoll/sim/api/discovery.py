@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from plimsoll.sim.api.documents import Json
 from plimsoll.sim.api.kinds import Kind
 
 # The version whose behaviour is modelled: clients compare their own with it.
 VERSION = "v1.36.3"
-_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 
 
 def version() -> Json:
@@ -60,7 +60,7 @@ def resources(group_name: str, version_name: str, kinds: Iterable[Kind]) -> Json
 def _entries(kind: Kind) -> Iterable[Json]:
     entry: Json = {
         "name": kind.plural, "singularName": kind.singular or kind.kind.lower(), "namespaced": kind.namespaced,
-        "kind": kind.kind, "verbs": _VERBS,
+        "kind": kind.kind, "verbs": list(kind.verbs),
     }  # fmt: skip
     if kind.short:
         entry["shortNames"] = list(kind.short)
@@ -88,7 +88,10 @@ def _openapi_path(kind: Kind) -> str:
 
 
 def openapi(path: str, kinds: Iterable[Kind]) -> Json | None:
-    """No schemas: kubectl only looks whether a PATCH of the kind takes `fieldValidation`, and leaves the checking to us."""
+    """The schemas of custom kinds, for `kubectl explain`; of the built-in ones there are none.
+
+    To send a write, kubectl only looks whether a PATCH of the kind takes `fieldValidation`, and leaves the checking to us.
+    """
     found = [kind for kind in kinds if _openapi_path(kind) == path]
     if not found:
         return None
@@ -97,6 +100,7 @@ def openapi(path: str, kinds: Iterable[Kind]) -> Json | None:
         for name in ("dryRun", "fieldManager", "fieldValidation", "force")
     ]
     paths: Json = {}
+    schemas: Json = {}
     for kind in found:
         where = (
             f"/{path}/namespaces/{{namespace}}/{kind.plural}/{{name}}"
@@ -111,9 +115,23 @@ def openapi(path: str, kinds: Iterable[Kind]) -> Json | None:
             "responses": {},
         }
         paths[where] = {"patch": patch}
+        if kind.schema is not None:
+            name = ".".join((*reversed(kind.group.split(".")), kind.version, kind.kind))
+            schemas[name] = {**_with_identity(kind.schema), "x-kubernetes-group-version-kind": [identity]}
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": VERSION},
         "paths": paths,
-        "components": {"schemas": {}},
+        "components": {"schemas": schemas},
     }
+
+
+def _with_identity(schema: Mapping[str, Any]) -> Json:
+    """With the fields that every object has, whatever its definition says of them."""
+    text = {"type": "string"}
+    described = {
+        "apiVersion": {**text, "description": "The group and version of this object's schema."},
+        "kind": {**text, "description": "What this object is."},
+        "metadata": {"type": "object", "description": "Name, labels, annotations, owners."},
+    }
+    return {**schema, "properties": {**(schema.get("properties") or {}), **described}}

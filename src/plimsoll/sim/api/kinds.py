@@ -8,8 +8,12 @@ from typing import Any
 
 from plimsoll.sim.api.documents import Path
 
+VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 # How `kubectl get` shows a column: its name, its type, and where its value is.
 Column = tuple[str, str, str]
+
+
+_SCALE_PATHS: tuple[Path, Path, Path] = (("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))
 
 
 @dataclass(frozen=True)
@@ -24,11 +28,14 @@ class Kind:
     singular: str = ""
     status: bool = False  # has its status at an endpoint of its own
     scale: bool = False
+    # Where the scale of a custom kind finds the count that is wanted, the one that is there, and the selector.
+    scale_paths: tuple[Path, Path, Path] = field(default=_SCALE_PATHS, compare=False)
     generation: bool = False  # `metadata.generation` counts the changes of its spec
     selectable: Mapping[str, Path] = field(default_factory=dict, compare=False)  # fields that a selector may name
     custom: bool = False
     schema: Mapping[str, Any] | None = field(default=None, compare=False)  # of a custom kind
     columns: tuple[Column, ...] = field(default=(), compare=False)  # of a custom kind
+    verbs: tuple[str, ...] = VERBS
     stored_as: tuple[str, str] = ("", "")  # group and plural under which the objects are kept, if not its own
 
     @property
@@ -117,6 +124,20 @@ DEFINITIONS = Kind(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False,
     short=("crd", "crds"), categories=("api-extensions",), status=True, generation=True,
 )  # fmt: skip
+
+# What is answered from other objects, and stored nowhere.
+NODE_METRICS = Kind("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", namespaced=False, verbs=("get", "list"))
+POD_METRICS = Kind("metrics.k8s.io", "v1beta1", "pods", "PodMetrics", verbs=("get", "list"))
+_REVIEWS: Mapping[str, Any] = {"version": "v1", "verbs": ("create",)}
+_ACCESS = "authorization.k8s.io"
+REVIEWS = (
+    Kind(_ACCESS, plural="selfsubjectaccessreviews", kind="SelfSubjectAccessReview", namespaced=False, **_REVIEWS),
+    Kind(_ACCESS, plural="selfsubjectrulesreviews", kind="SelfSubjectRulesReview", namespaced=False, **_REVIEWS),
+    Kind(_ACCESS, plural="subjectaccessreviews", kind="SubjectAccessReview", namespaced=False, **_REVIEWS),
+    Kind(_ACCESS, plural="localsubjectaccessreviews", kind="LocalSubjectAccessReview", **_REVIEWS),
+    Kind("authentication.k8s.io", plural="selfsubjectreviews", kind="SelfSubjectReview", namespaced=False, **_REVIEWS),
+)
+ANSWERED: tuple[Kind, ...] = (NODE_METRICS, POD_METRICS, *REVIEWS)
 
 BUILT_IN: tuple[Kind, ...] = (
     PODS, NODES, NAMESPACES, CONFIGMAPS, SECRETS, SERVICES, SERVICE_ACCOUNTS, CLAIMS, VOLUMES, CORE_EVENTS, EVENTS,

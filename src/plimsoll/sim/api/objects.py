@@ -16,6 +16,7 @@ from plimsoll.sim.api.event_forms import stored_form
 from plimsoll.sim.api.eviction import evict
 from plimsoll.sim.api.kinds import Kind
 from plimsoll.sim.api.patches import json_patched, merged
+from plimsoll.sim.api.priorities import with_priority
 from plimsoll.sim.api.scaling import scale_of, scaled
 from plimsoll.sim.api.status import bad_request, conflict, invalid, not_found, required, unsupported_media_type
 from plimsoll.sim.api.storage import Storage
@@ -48,6 +49,8 @@ class Objects:
         generated = isinstance(sent.get("metadata"), dict) and not sent["metadata"].get("name")
         stored = kinds.CORE_EVENTS if kind == kinds.EVENTS else kind
         obj = self.writer.prepared(stored, namespace, sent)
+        if kind == kinds.PODS:
+            obj = with_priority(self.storage, obj)
         obj = await self.admission.admitted(kind, "CREATE", obj, None, dry_run=dry_run, generated=generated)
         if kind == kinds.DEFINITIONS:
             obj = {**obj, "status": established(obj, self.writer.now())}
@@ -73,7 +76,7 @@ class Objects:
             raise bad_request("the body of the request is no object")
 
         def wanted(before: Json) -> Json:
-            return scaled(before, body) if subresource == "scale" else stored_form(kind, without_nulls(body))
+            return scaled(kind, before, body) if subresource == "scale" else stored_form(kind, without_nulls(body))
 
         return await self._change(
             kind, namespace, name, wanted, subresource, manager=manager, patched=False, dry_run=dry_run
@@ -98,7 +101,7 @@ class Objects:
 
         def wanted(before: Json) -> Json:
             if subresource == "scale":
-                return scaled(before, patched(scale_of(before), body))
+                return scaled(kind, before, patched(scale_of(kind, before, strict=False), body))
             return patched(before, stored_form(kind, body) if kind == kinds.EVENTS else body)  # type: ignore[no-any-return]
 
         return await self._change(

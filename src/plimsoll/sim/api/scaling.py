@@ -6,26 +6,39 @@ from typing import Any
 
 from plimsoll.sim.api.documents import Json, at, with_value
 from plimsoll.sim.api.kinds import Kind
-from plimsoll.sim.api.status import bad_request, invalid, invalid_value
+from plimsoll.sim.api.status import Refused, bad_request, invalid, invalid_value
 
 
-def scale_of(obj: Json) -> Json:
+def scale_of(kind: Kind, obj: Json, *, strict: bool = True) -> Json:
+    """strict: refused where nothing says how many there should be, as for a custom object that leaves it out."""
+    wanted, current, selected = kind.scale_paths
+    if strict and kind.custom and at(obj, *wanted) is None:
+        why = f'the spec replicas field ".{".".join(wanted)}" does not exist'
+        raise Refused(500, "InternalError", f"Internal error occurred: {why}", details={"causes": [{"message": why}]})
     metadata = obj["metadata"]
     kept = {
         field: metadata[field]
         for field in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
         if field in metadata
     }
-    labels = at(obj, "spec", "selector", "matchLabels", default={})
-    expressions = at(obj, "spec", "selector", "matchExpressions", default=[])
-    selector = [f"{key}={value}" for key, value in sorted(labels.items())] + [_written(one) for one in expressions]
+    status: Json = {"replicas": at(obj, *current, default=0)}
+    selector = at(obj, *selected, default="") if kind.custom else _selector(at(obj, *selected, default={}))
+    if selector or not kind.custom:
+        status["selector"] = selector
     return {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": kept,
-        "spec": {"replicas": at(obj, "spec", "replicas", default=0)},
-        "status": {"replicas": at(obj, "status", "replicas", default=0), "selector": ",".join(selector)},
+        "spec": {"replicas": at(obj, *wanted, default=0)},
+        "status": status,
     }
+
+
+def _selector(selector: Json) -> str:
+    labels, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
+    return ",".join(
+        [f"{key}={value}" for key, value in sorted(labels.items())] + [_written(one) for one in expressions]
+    )
 
 
 def _written(expression: Json) -> str:
@@ -35,7 +48,7 @@ def _written(expression: Json) -> str:
     return words[expression["operator"]]
 
 
-def scaled(obj: Json, scale: Any) -> Json:
+def scaled(kind: Kind, obj: Json, scale: Any) -> Json:
     """The object with the replica count that a Scale asks for."""
     replicas = at(scale, "spec", "replicas", default=0) if isinstance(scale, dict) else None
     if not isinstance(replicas, int) or isinstance(replicas, bool):
@@ -43,7 +56,7 @@ def scaled(obj: Json, scale: Any) -> Json:
     if replicas < 0:
         fault = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
         raise invalid(Kind("autoscaling", "v1", "scales", "Scale"), obj["metadata"]["name"], [fault])
-    after = with_value(obj, ("spec", "replicas"), replicas)
+    after = with_value(obj, kind.scale_paths[0], replicas)
     version = at(scale, "metadata", "resourceVersion")
     if version:
         after = with_value(after, ("metadata", "resourceVersion"), version)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,16 +10,17 @@ from typing import Any, Protocol
 
 import msgspec
 import structlog
-import yaml
 
 from plimsoll.sim.agenda import Agenda
-from plimsoll.sim.api import discovery, kinds
+from plimsoll.sim.api import discovery, kinds, protobuf
 from plimsoll.sim.api.admission import Ask
 from plimsoll.sim.api.documents import Json, name_of, namespace_of
 from plimsoll.sim.api.event_forms import shown_form
 from plimsoll.sim.api.kinds import Kind
 from plimsoll.sim.api.listing import Lists
+from plimsoll.sim.api.measured import Measurements
 from plimsoll.sim.api.objects import APPLY_FORMS, Objects
+from plimsoll.sim.api.reviews import reviewed
 from plimsoll.sim.api.scaling import scale_of
 from plimsoll.sim.api.selecting import matcher
 from plimsoll.sim.api.status import (
@@ -92,6 +94,7 @@ class ApiServer:
         self.storage = Storage(history)
         self.objects = Objects(self.storage, agenda.clock, rng, ask)
         self.lists = Lists(self.storage)
+        self.measurements = Measurements(self.storage)
         self.observers: list[RequestObserver] = []
         self._agenda = agenda
         self._watches: dict[Watch, None] = {}
@@ -112,7 +115,7 @@ class ApiServer:
             return Answer(refusal.code, refusal.body(), retry_after_seconds=refusal.retry_after_seconds)
         except (TypeError, AttributeError, KeyError, IndexError, ValueError, msgspec.ValidationError) as error:
             # A body of a shape that nobody foresaw. Nothing has been stored: that is the last thing that a write does.
-            log.info("a request that makes no sense", path=request.path, exc_info=error)
+            log.info("a request that makes no sense", path=request.path, error=repr(error))
             unread = bad_request(f"the object provided is unrecognized: {error}")
             return Answer(unread.code, unread.body())
 
@@ -136,9 +139,24 @@ class ApiServer:
             target = self._target(parts[1], parts[2], parts[3:])
         else:
             return self._about_itself(request, parts)
+        if target.kind in kinds.ANSWERED:
+            return self._answered(request, target)
         if target.name:
             return await self._one(request, target)
         return await self._many(request, target)
+
+    def _answered(self, request: Request, target: _Target) -> Answer:
+        """What is worked out from other objects, or from nothing at all."""
+        kind, namespace, name, now = target.kind, target.namespace, target.name, self._agenda.clock.now()
+        if kind in kinds.REVIEWS and request.method == "POST" and not name:
+            return Answer(201, reviewed(kind, _document(request)))
+        if kind in kinds.REVIEWS or request.method != "GET" or request.params.get("watch") in _TRUE:
+            raise method_not_allowed()
+        found = self.measurements.one(kind, namespace, name, now) if name else None
+        listed = found or self.measurements.listed(kind, namespace, request.params, now)
+        if _wants_table(request):
+            return Answer(200, self._table(request, kind, [found] if found else listed["items"], {}))
+        return Answer(200, listed if found is None else {"kind": kind.kind, "apiVersion": kind.api_version, **found})
 
     def _about_itself(self, request: Request, parts: list[str]) -> Answer:
         if request.method not in ("GET", "HEAD"):
@@ -312,7 +330,7 @@ class ApiServer:
 
     def _shown(self, request: Request, target: _Target, obj: Json) -> Json:
         if target.subresource == "scale":
-            return scale_of(obj)
+            return scale_of(target.kind, obj)
         if _wants_table(request):
             return self._table(request, target.kind, [obj], {"resourceVersion": obj["metadata"]["resourceVersion"]})
         return shown_form(target.kind, obj)
@@ -335,11 +353,21 @@ def _manager(request: Request) -> str:
 
 def _document(request: Request) -> Any:
     """JSON, or YAML where a patch is applied."""
+    if "yaml" in request.content_type and not request.body.lstrip().startswith(b"{"):
+        return _from_yaml(request.body)
+    if request.content_type.startswith(protobuf.FORM):
+        return protobuf.document(request.body)
     try:
-        if "yaml" in request.content_type and not request.body.lstrip().startswith(b"{"):
-            return yaml.safe_load(request.body)
         return msgspec.json.decode(request.body)
-    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise bad_request(f"the object provided is unrecognized: {error}") from None
+
+
+def _from_yaml(body: bytes) -> Any:
+    yaml = importlib.import_module("yaml")  # needed by few, and part of the time in which a cluster starts
+    try:
+        return yaml.safe_load(body)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise bad_request(f"the object provided is unrecognized: {error}") from None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
+from plimsoll.kube.quantity import parse_quantity
 from plimsoll.sim.api import kinds
 from plimsoll.sim.api.documents import Json, at, labels_of, name_of, terminating
 from plimsoll.sim.api.kinds import Kind
@@ -124,6 +125,10 @@ def _address(kind: str) -> Cell:
     return cell
 
 
+def _about_node(field: str) -> Cell:
+    return lambda node, _: at(node, "status", "nodeInfo", field) or "<unknown>"
+
+
 # ── workloads ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -172,6 +177,22 @@ def _event_object(event: Json, _: datetime) -> str:
     )
 
 
+def _usage(resource: str) -> Cell:
+    def cell(obj: Json, _: datetime) -> str:
+        parts = obj.get("containers") or [obj]
+        milli = sum(int(parse_quantity(part["usage"][resource])) for part in parts)
+        return f"{milli}m" if resource == "cpu" else f"{milli // 1000 // 1024}Ki"
+
+    return cell
+
+
+_USAGE: tuple[_ColumnRow, ...] = (
+    _NAME,
+    ("cpu", "string", False, _usage("cpu")),
+    ("memory", "string", False, _usage("memory")),
+    ("Window", "string", False, _field("window")),
+)
+
 _TABLES: Mapping[tuple[str, str], tuple[_ColumnRow, ...]] = {
     kinds.PODS.storage_key: (
         _NAME,
@@ -192,14 +213,9 @@ _TABLES: Mapping[tuple[str, str], tuple[_ColumnRow, ...]] = {
         ("Version", "string", False, _field("status", "nodeInfo", "kubeletVersion")),
         ("Internal-IP", "string", True, _address("InternalIP")),
         ("External-IP", "string", True, _address("ExternalIP")),
-        ("OS-Image", "string", True, _field("status", "nodeInfo", "osImage", default="<unknown>")),
-        ("Kernel-Version", "string", True, _field("status", "nodeInfo", "kernelVersion", default="<unknown>")),
-        (
-            "Container-Runtime",
-            "string",
-            True,
-            _field("status", "nodeInfo", "containerRuntimeVersion", default="<unknown>"),
-        ),
+        ("OS-Image", "string", True, _about_node("osImage")),
+        ("Kernel-Version", "string", True, _about_node("kernelVersion")),
+        ("Container-Runtime", "string", True, _about_node("containerRuntimeVersion")),
     ),
     kinds.NAMESPACES.storage_key: (_NAME, ("Status", "string", False, _field("status", "phase")), _AGE),
     kinds.DEPLOYMENTS.storage_key: (
@@ -248,6 +264,8 @@ _TABLES: Mapping[tuple[str, str], tuple[_ColumnRow, ...]] = {
         ("Message", "string", False, _field("message")),
         ("Name", "string", True, lambda obj, _: name_of(obj)),
     ),
+    kinds.NODE_METRICS.storage_key: _USAGE,
+    kinds.POD_METRICS.storage_key: _USAGE,
     kinds.DEFINITIONS.storage_key: (
         _NAME,
         ("Created At", "date", False, _field("metadata", "creationTimestamp")),

@@ -15,7 +15,7 @@ from plimsoll.kube.quantity import parse_quantity
 from plimsoll.kube.records import ConfigMap, Lease
 from plimsoll.kube.selectors import selects
 from plimsoll.kube.types import KubeObject
-from plimsoll.sim.api import kinds
+from plimsoll.sim.api import cel, kinds
 from plimsoll.sim.api.documents import Json, at, labels_of, without, without_nulls
 from plimsoll.sim.api.kinds import Kind
 from plimsoll.sim.api.selecting import selector_of
@@ -209,8 +209,41 @@ def _event_faults(obj: Json, before: Json | None) -> list[Fault]:
     return [invalid_value("note", "", "can have at most 1024 bytes")] if len(note.encode()) > 1024 else []
 
 
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def _node_faults(obj: Json, before: Json | None) -> list[Fault]:
+    del before
+    found, seen = list[Fault](), set[tuple[str, str]]()
+    for position, taint in enumerate(at(obj, "spec", "taints", default=[])):
+        where, key = f"spec.taints[{position}]", (taint.get("key", ""), taint.get("effect", ""))
+        if not key[0]:
+            found.append(required(f"{where}.key"))
+        if key[1] not in _EFFECTS:
+            found.append(not_supported(f"{where}.effect", key[1], _EFFECTS))
+        elif key in seen:
+            found.append(Fault("FieldValueDuplicate", f"Duplicate value: {key}", where))
+        seen.add(key)
+    return found
+
+
+def _webhook_faults(obj: Json, before: Json | None) -> list[Fault]:
+    """An expression that is not spoken here is refused: a webhook must not be asked about what it does not want to know."""
+    del before
+    found = list[Fault]()
+    for position, hook in enumerate(obj.get("webhooks") or ()):
+        for number, one in enumerate(hook.get("matchConditions") or ()):
+            try:
+                cel.parsed(str(one.get("expression", "")), cel.CONDITION_VARIABLES)
+            except cel.UnspokenError as error:
+                where = f"webhooks[{position}].matchConditions[{number}].expression"
+                found.append(invalid_value(where, one.get("expression", ""), f"compilation failed: {error}"))
+    return found
+
+
 _RULES: Mapping[tuple[str, str], Callable[[Json, Json | None], list[Fault]]] = {
     kinds.PODS.storage_key: _pod_faults,
+    kinds.NODES.storage_key: _node_faults,
     kinds.DEPLOYMENTS.storage_key: _workload_faults,
     kinds.REPLICASETS.storage_key: _workload_faults,
     kinds.STATEFULSETS.storage_key: _workload_faults,
@@ -218,4 +251,6 @@ _RULES: Mapping[tuple[str, str], Callable[[Json, Json | None], list[Fault]]] = {
     kinds.BUDGETS.storage_key: _budget_faults,
     kinds.LEASES.storage_key: _lease_faults,
     kinds.CORE_EVENTS.storage_key: _event_faults,
+    kinds.MUTATING_WEBHOOKS.storage_key: _webhook_faults,
+    kinds.VALIDATING_WEBHOOKS.storage_key: _webhook_faults,
 }

@@ -1,7 +1,7 @@
 """Which node each pod gets: one pass over everything that waits, on a board that every placed pod changes at once.
 
-What is allowed is decided by `plimsoll.scheduling`; what is best, as in kube-scheduler. Left out, because nobody here asks for it:
-preemption, and extenders.
+What is allowed is decided by `plimsoll.scheduling`; what is best, as in kube-scheduler. Where there is no room, `preempting` may make
+it.
 """
 
 from __future__ import annotations

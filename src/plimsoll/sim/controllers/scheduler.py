@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from plimsoll.kube.codec import convert
 from plimsoll.kube.types import Namespace, Node, Pod
 from plimsoll.sim.api.documents import Json, at, condition, conditions_with, name_of, terminating, uid_of
-from plimsoll.sim.api.kinds import NAMESPACES, NODES, PODS
+from plimsoll.sim.api.kinds import NAMESPACES, NODES, PODS, PRIORITY_CLASSES
 from plimsoll.sim.api.storage import Change
 from plimsoll.sim.controllers.context import Context, Key, key_of
 from plimsoll.sim.controllers.pods import finished
@@ -95,13 +95,29 @@ class Scheduler:
             return
         waiting.sort(key=lambda pod: -at(pod, "spec", "priority", default=0))
         for pod, refusal in list(self._engine.place_all(self._seen(), self._context, waiting)):
-            self._refuse(pod, refusal)
+            self._refuse(pod, refusal, self._make_room(pod))
 
-    def _refuse(self, pod: Json, message: str) -> None:
+    def _make_room(self, pod: Json) -> str:
+        """The node on which less important pods now leave for this one."""
+        if at(pod, "spec", "priority", default=0) <= self._least_priority():
+            return ""
+        node: str = importlib.import_module("plimsoll.sim.controllers.preempting").preempt(
+            self._seen(), self._context, pod
+        )
+        return node
+
+    def _least_priority(self) -> int:
+        """Nobody is less important than this; to look at the few classes is cheaper than at all pods."""
+        classes = self._context.storage.collection(PRIORITY_CLASSES).all()
+        return min(0, min((one.get("value", 0) for one in classes), default=0))
+
+    def _refuse(self, pod: Json, message: str, node: str) -> None:
         before = condition(pod, "PodScheduled")
-        if before is not None and before.get("message") == message:
+        if before is not None and before.get("message") == message and not node:
             return
         refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-        conditions = conditions_with(pod, refused, self._context.stamp())
-        self._context.put_status(PODS, pod, {**pod["status"], "conditions": conditions})
+        status = {**pod["status"], "conditions": conditions_with(pod, refused, self._context.stamp())}
+        if node:
+            status["nominatedNodeName"] = node
+        self._context.put_status(PODS, pod, status)
         self._context.tell(PODS, pod, "FailedScheduling", message, source=_NAME, warning=True)

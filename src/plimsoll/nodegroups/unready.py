@@ -1,0 +1,47 @@
+"""Nodes that are not ready: since when, whether one is given up, and when there are so many that it is rather we who are cut off."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from plimsoll.decision import Blocker
+from plimsoll.kube.resources import NODES
+from plimsoll.kube.types import Node
+from plimsoll.nodegroups.seen import GroupSeen, Seen
+from plimsoll.nodegroups.types import VPSIE_NODES
+
+
+def unready_since(node: Node) -> datetime | None:
+    """None where it is ready, or does not say since when it is not."""
+    if node.ready:
+        return None
+    times = [one.last_transition_time for one in node.status.conditions if one.type == "Ready"]
+    return max((moment for moment in times if moment is not None), default=None)
+
+
+def given_up(node: Node, seen: Seen) -> bool:
+    """Not ready for so long that nobody waits for it any more."""
+    since = unready_since(node)
+    return since is not None and seen.now - since >= seen.settings.unready_timeout
+
+
+def to_replace(group: GroupSeen, seen: Seen) -> int:
+    """How many nodes of the group are given up; none while so many are not ready that nothing can be concluded from it."""
+    if not group.unready or halt(seen) is not None:
+        return 0
+    suspects = [member for member in group.staying if member.name in group.unready and member.phase == "Ready"]
+    return sum(given_up(group.nodes[member.name], seen) for member in suspects)
+
+
+def halt(seen: Seen) -> Blocker | None:
+    """With so many nodes not ready, or missing, it is rather we who are cut off: nothing is removed then."""
+    nodes, members = seen.view[NODES], seen.view[VPSIE_NODES]
+    missing = sum(1 for one in members if one.phase == "Ready" and nodes.get("", one.node_name) is None)
+    unready = missing + sum(1 for node in nodes if not node.ready)
+    total, settings = missing + len(nodes), seen.settings
+    if unready > settings.unready_nodes and unready * 100 > settings.unready_percentage * total:
+        message = f"{unready} of {total} nodes are not ready or missing: no node is removed until that is over"
+        return Blocker("TooManyUnready", message)
+    if missing and not len(nodes):
+        return Blocker("NoNodes", "the API server shows no node at all: no node is removed until that is over")
+    return None
