@@ -21,7 +21,7 @@ export PYTHONDONTWRITEBYTECODE :=
 WORKERS ?= 2
 PYTEST := $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
 
-.PHONY: help setup demo demo-real test check unit test-e2e soak manifests controlplane image sbom audit bench bench-peers docs format clean
+.PHONY: help setup demo demo-real test check unit browser test-e2e soak manifests controlplane image sbom audit bench bench-peers docs format clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,7 +53,7 @@ check: $(READY) ## ruff, mypy --strict, import-linter
 unit: $(READY) ## The tests that need no cluster, no process of their own and no long history (under a minute)
 	$(PYTEST) -q -m "not real and not process and not history and not soak"
 
-test: check controlplane ## Checks, unit tests, and the suite on the real control plane
+test: check controlplane browser ## Checks, unit tests, and the suite on the real control plane
 	$(PYTEST) -m "not soak"
 
 test-e2e: $(READY) controlplane ## The suite on the real control plane alone; KUBERNETES=1.33 picks a version
@@ -68,6 +68,9 @@ manifests: $(READY) ## Print what an installation applies to a cluster
 controlplane: $(READY) ## Build etcd, kube-apiserver, controllers, scheduler, kubectl and kwok once, into the user's cache
 	$(BIN)/python -m tools.controlplane build --if-possible
 
+browser: $(READY) ## Find the Chromium that tests of the dashboard drive; install the system's where it has none
+	$(BIN)/python -m tools.browser --if-possible
+
 # With its digest, BASE=python:…@sha256:…, for a release.
 BASE ?= $(shell sed -n 's/^ARG BASE=//p' Dockerfile)
 ENGINE ?= docker
@@ -81,7 +84,7 @@ sbom: $(READY) ## What the image is made of, as CycloneDX with hashes, from the 
 audit: $(READY) ## Known vulnerabilities of the locked dependencies; asks the advisory service, and fails where it cannot
 	@$(UV) audit --locked --preview-features audit-command || { echo 'make audit: a vulnerability was found, or the advisory service could not be asked and nothing was checked: see above' >&2; exit 1; }
 
-bench: $(READY) controlplane ## Every benchmark, one after the other
+bench: $(READY) controlplane browser ## Every benchmark, one after the other
 	$(BIN)/python -m benchmarks
 
 bench-peers: $(READY) ## The packing benchmark with Karpenter's beside it (needs Go; ten minutes)

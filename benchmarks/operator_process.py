@@ -71,7 +71,7 @@ def operator(kubeconfig: Path, log: Path, controller: str, *settings: str, elect
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     changed = [
-        f"web.port={port}", "operator.auditLog=", "operator.namespace=default",
+        f"web.port={port}", "dashboard.port=0", "operator.auditLog=", "operator.namespace=default",
         f"operator.leaderElection.enabled={str(elected).lower()}", *settings,
     ]  # fmt: skip
     command = [

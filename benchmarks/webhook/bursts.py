@@ -29,7 +29,8 @@ def bursts() -> list[Figure]:
         command = [
             str(Path(sys.executable).parent / "plimsoll"), "run",
             "--kubeconfig", str(cluster.kubeconfig), "--controllers", "placement",
-            "--set", "web.port=0", "--set", "webhook.mode=url", "--set", "webhook.port=0", "--log-format", "json",
+            "--set", "web.port=0", "--set", "webhook.mode=url", "--set", "webhook.port=0", "--set", "dashboard.port=0",
+            "--log-format", "json",
         ]  # fmt: skip
         with log.open("wb") as sink:
             environment = {key: value for key, value in os.environ.items() if not key.startswith("PLIMSOLL_")}

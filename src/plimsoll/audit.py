@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -34,6 +35,7 @@ class AuditTrail:
     """Lines to a file, to standard output, or nowhere; each is flushed before the next action starts."""
 
     def __init__(self, destination: str = "") -> None:
+        self.on_record: Callable[[AuditRecord], None] = lambda _: None  # it must be quick and must not raise
         self._sink: BinaryIO | None = None
         self._owned = False
         if destination == "-":
@@ -45,6 +47,7 @@ class AuditTrail:
         if self._sink is not None:
             self._sink.write(encode(record) + b"\n")
             self._sink.flush()
+        self.on_record(record)
 
     def close(self) -> None:
         if self._sink is not None and self._owned:

@@ -14,11 +14,11 @@ from typing import Any, Protocol
 import structlog
 
 from plimsoll.act import Door
-from plimsoll.audit import AuditTrail
+from plimsoll.audit import AuditRecord, AuditTrail
 from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config
 from plimsoll.conversation import new_token
-from plimsoll.decision import Controller, DisruptionLimits
+from plimsoll.decision import Controller, Decision, DisruptionLimits
 from plimsoll.disruption import DisruptionLedger
 from plimsoll.exit_codes import ExitCode
 from plimsoll.freshness import OwnWrites
@@ -45,6 +45,7 @@ from plimsoll.memory import DisruptionMemory
 from plimsoll.metrics import Metrics
 from plimsoll.providers.provider import Provider
 from plimsoll.reconcile import Reconciler
+from plimsoll.results import Outcome
 
 log = structlog.get_logger()
 
@@ -70,6 +71,14 @@ class Observer(Protocol):
     controller: str
 
     async def run(self, view: View, leading: Callable[[], bool], look_at: Callable[[Key], None]) -> None: ...
+
+
+class Spectator(Protocol):
+    """Is told what was decided and what came of it, by a call that must be quick and must not raise."""
+
+    def acted(self, controller: str, key: Key, decision: Decision, outcome: Outcome) -> None: ...
+
+    def recorded(self, record: AuditRecord) -> None: ...
 
 
 class Operator:
@@ -197,6 +206,14 @@ class Operator:
     def leader_annotations(self) -> Mapping[str, str]:
         """What the process that leads says of itself on its lease."""
         return self._election.holder_annotations if self._election is not None else {}
+
+    # ── who looks on ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def show_to(self, spectator: Spectator) -> None:
+        """Let someone see the decisions that are acted on; what is seen of the cluster is `view`."""
+        for reconciler in self.reconcilers:
+            reconciler.on_outcome = spectator.acted
+        self._audit.on_record = spectator.recorded
 
     # ── health ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -50,6 +50,7 @@ class Reconciler:
         interval: timedelta,
         workers: int,
         on_decision: Callable[[str, Key, Decision], None] = lambda *_: None,
+        on_outcome: Callable[[str, Key, Decision, Outcome], None] = lambda *_: None,
         rng: Random | None = None,
     ) -> None:
         self.controller = controller
@@ -62,6 +63,7 @@ class Reconciler:
         self._interval = interval
         self._workers = workers
         self.on_decision = on_decision
+        self.on_outcome = on_outcome
         self._rng = rng or Random()  # noqa: S311 - jitter, not a secret
         depth = metrics.queue_depth.labels(controller.name)
         self.queue: Queue[Key] = Queue(rng=self._rng, on_depth=depth.set)
@@ -132,6 +134,7 @@ class Reconciler:
         self._report(key, decision)
         outcome = await self._door.act(name, key, decision, epoch)
         self._metrics.publish_blockers(name, key, [b.code for b in (*decision.blockers, *outcome.blockers)])
+        self.on_outcome(name, key, decision, outcome)
         self._come_back(key, decision, outcome)
 
     def _report(self, key: Key, decision: Decision) -> None:

@@ -52,8 +52,8 @@ def _allowed(rules: list[dict[str, Any]]) -> set[tuple[str, str, str, tuple[str,
     return {
         (group, kind, verb, tuple(rule.get("resourceNames", ())))
         for rule in rules
-        for group in rule["apiGroups"]
-        for kind in rule["resources"]
+        for group in rule.get("apiGroups", ["non-resource"])
+        for kind in rule.get("resources") or rule["nonResourceURLs"]
         for verb in rule["verbs"]
     }
 
@@ -96,6 +96,11 @@ SAME: list[tuple[str, dict[str, Any], list[str]]] = [
     ("alone", {"operator": {"leaderElection": {"enabled": False}}}, ["--set", "operator.leaderElection.enabled=false"]),
     ("certificates of others", {"webhook": {"certificateFile": "/tls/tls.crt", "keyFile": "/tls/tls.key"}},
      ["--set", "webhook.certificateFile=/tls/tls.crt", "--set", "webhook.keyFile=/tls/tls.key"]),
+    ("a dashboard for everybody who may look", {"dashboard": {"host": "*", "access": "token", "port": 8091}},
+     ["--set", "dashboard.host=*", "--set", "dashboard.access=token", "--set", "dashboard.port=8091"]),
+    ("a token for the dashboard on loopback", {"dashboard": {"access": "token"}}, ["--set", "dashboard.access=token"]),
+    ("no dashboard", {"dashboard": {"enabled": False, "host": "*"}},
+     ["--set", "dashboard.enabled=false", "--set", "dashboard.host=*"]),
 ]  # fmt: skip
 
 
@@ -150,6 +155,7 @@ def test_nothing_is_granted_that_would_surprise(helm: Path):
         (["--set", "config.placment.rounding=up"], "placment"),
         (["--set", "config.placement.rounding=sideways"], "rounding"),
         (["--set", "replicas=0"], "replicas"),
+        (["--set", "config.dashboard.host=*"], "dashboard.access"),
         (["--set", "image.digest=abc"], "digest"),
         (["--set", "config.controllers.enabled={sorting}"], "/config/controllers/enabled/0"),
     ],

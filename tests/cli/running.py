@@ -59,7 +59,8 @@ async def running(directory: Path, *arguments: str, **variables: str) -> AsyncIt
     log, audit = directory / "log.jsonl", directory / "audit.jsonl"
     with log.open("wb") as log_sink, audit.open("wb") as audit_sink:
         process = await asyncio.create_subprocess_exec(
-            str(PLIMSOLL), "run", "--log-format", "json", "--set", "web.port=0", *arguments,
+            str(PLIMSOLL), "run", "--log-format", "json", "--set", "web.port=0", "--set", "dashboard.port=0",
+            *arguments,
             stdin=asyncio.subprocess.DEVNULL, stdout=audit_sink, stderr=log_sink, env=environment(**variables),
         )  # fmt: skip
     try:

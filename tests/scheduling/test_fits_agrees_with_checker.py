@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from plimsoll.scheduling.fits import fits
+from plimsoll.scheduling.fits import fits, refusals
 from plimsoll.scheduling.model import Rule
 from tests.scheduling.cases import Case, node, pod
 from tests.scheduling.scenes import SCENES, Scene
@@ -29,8 +29,10 @@ def check_every_pair(case: Case) -> None:
     snapshot, now = case.snapshot(), case.at_hand()
     for asking in case.pending:
         asked = now.ask(asking)
+        together = refusals(snapshot, asking, [place.name for place in case.nodes])
         for place in case.nodes:
             refusal = fits(snapshot, asking, place.name)
+            assert together[place.name] == refusal
             if asking.spec.scheduling_gates:
                 assert refusal is not None and refusal.rule is Rule.GATED
                 continue

@@ -11,6 +11,7 @@ from typing import Any
 from plimsoll.allocation.crd import crd as weka_container_crd
 from plimsoll.assembly import MAKERS, controllers
 from plimsoll.config import Config
+from plimsoll.dashboard.reviews import PERMISSIONS
 from plimsoll.decision import Permission
 from plimsoll.kube.resources import Resource
 from plimsoll.manifests.monitoring import alert_rules
@@ -62,6 +63,7 @@ def rights_file() -> str:
             "kwok": {"nodes": rules_for(KWOK_NODES), "orders": rules_for(KWOK_ORDERS)},
             "vpsie": {"orders": rules_for(VPSIE_ORDERS)},
         },
+        "dashboard": rules_for(PERMISSIONS),
         "controllers": by_name,
     }
     return _HEADER + as_yaml(found)

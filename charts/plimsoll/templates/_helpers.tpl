@@ -32,6 +32,26 @@ true
 {{- end -}}
 {{- end }}
 
+{{/* Whether the dashboard asks for a token: "true" or nothing. */}}
+{{- define "plimsoll.dashboard.asks" -}}
+{{- $dashboard := default dict (include "plimsoll.config" . | fromJson).dashboard -}}
+{{- if and (ne (toString $dashboard.enabled) "false") (eq (default "loopback" $dashboard.access) "token") -}}
+true
+{{- end -}}
+{{- end }}
+
+{{/* Whether others than the pod itself reach the dashboard: "true" or nothing. */}}
+{{- define "plimsoll.dashboard.open" -}}
+{{- $dashboard := default dict (include "plimsoll.config" . | fromJson).dashboard -}}
+{{- $host := default "127.0.0.1" $dashboard.host -}}
+{{- if and (ne (toString $dashboard.enabled) "false") (not (hasPrefix "127." $host)) (not (has $host (list "localhost" "::1"))) -}}
+{{- if not (include "plimsoll.dashboard.asks" .) -}}
+{{- fail (printf "config.dashboard.access: loopback, but config.dashboard.host is %s, where others can reach it; set config.dashboard.access: token" $host) -}}
+{{- end -}}
+true
+{{- end -}}
+{{- end }}
+
 {{- define "plimsoll.image" -}}
 {{- if .Values.image.digest -}}
 {{ .Values.image.repository }}@{{ .Values.image.digest }}

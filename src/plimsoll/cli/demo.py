@@ -16,12 +16,14 @@ from typing import Literal
 
 import click
 import msgspec
+from msgspec.structs import replace
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from plimsoll.cli.picture import Picture
+from plimsoll.dashboard.serving import dashboard_of
 from plimsoll.logs import set_up_logging
 from plimsoll.sim.api import kinds
 from plimsoll.sim.clocks import ScaledClock, VirtualClock, run_virtually
@@ -159,10 +161,11 @@ async def _watched(speed: float, seed: int, kubeconfig: Path) -> int:
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        shown = Picture(world, telling, _footer(kubeconfig))
+        footer = _footer(kubeconfig)
+        shown = Picture(world, telling, footer)
         player = _Player(world, clock, speed, stop)
         with Live(shown, console=Console(), auto_refresh=False, screen=True) as live, _pressed(player.press):
-            playing = asyncio.create_task(_play(telling), name="story")
+            playing = asyncio.create_task(_play(telling, world, footer), name="story")
             while not stop.is_set() and not (playing.done() and playing.exception()):
                 live.update(shown, refresh=True)
                 with contextlib.suppress(TimeoutError):
@@ -174,9 +177,15 @@ async def _watched(speed: float, seed: int, kubeconfig: Path) -> int:
         return 1 if world.witness.violations else 0
 
 
-async def _play(telling: Telling) -> None:
+async def _play(telling: Telling, world: World, footer: list[Text]) -> None:
     await telling.prepare()
-    await telling.play()
+    process = world.operator_process
+    here = replace(world.config, dashboard=replace(world.config.dashboard, port=0))
+    async with dashboard_of(process.operator, here, process.client, world.clock, "demo") as server:
+        if server is not None:
+            footer.append(_address(f"dashboard: {server.url}"))
+        await telling.play()
+        await asyncio.Event().wait()  # there is more to see, until someone ends it
 
 
 def _figures(world: World, clock: ScaledClock) -> dict[str, float]:
@@ -191,7 +200,11 @@ def _footer(kubeconfig: Path) -> list[Text]:
     keys = Text(no_wrap=True, overflow="ellipsis")
     for key, does in _KEYS:
         keys.append(f" {key} ", "reverse").append(f" {does}  ")
-    return [keys, Text(f"export KUBECONFIG={kubeconfig}", "dim", no_wrap=True, overflow="ellipsis")]
+    return [keys, _address(f"export KUBECONFIG={kubeconfig}")]
+
+
+def _address(text: str) -> Text:
+    return Text(text, "dim", no_wrap=True, overflow="ellipsis")
 
 
 class _Player:

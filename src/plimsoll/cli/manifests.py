@@ -17,6 +17,7 @@ from plimsoll.config import Config
 from plimsoll.config.load import DEFAULT, Flag, Loaded
 from plimsoll.config.settings import SETTINGS, build_config
 from plimsoll.config.sources import ConfigurationError
+from plimsoll.dashboard.access import refuse_to_be_open
 from plimsoll.manifests.objects import Manifest, as_yaml
 from plimsoll.manifests.whole import manifests as all_manifests
 from plimsoll.nodegroups.crds import crds as node_group_crds
@@ -78,6 +79,7 @@ def manifests(
     for key, port, who in (
         ("web.port", config.web.port, "probes"),
         ("webhook.port", config.webhook.port, "the Service"),
+        ("dashboard.port", config.dashboard.port, "whoever forwards it"),
     ):
         if port == 0:
             raise click.UsageError(
@@ -87,6 +89,7 @@ def manifests(
         raise click.UsageError("webhook.mode: url is for an operator outside of the cluster; expected service or off")
     running = controllers_for(config)
     try:
+        refuse_to_be_open(config)
         found = all_manifests(
             config, running, seen=watched_by(running), settings=_written(loaded), image=image, monitored=monitoring
         )

@@ -35,9 +35,10 @@ class Picture:
     """What `rich` draws anew for each frame, at whatever size the terminal has by then."""
 
     def __init__(self, world: World, telling: Telling, footer: Sequence[RenderableType] = ()) -> None:
+        """footer: lines at the bottom, the most important first; more may come while it is shown."""
         self._world = world
         self._telling = telling
-        self._footer = list(footer)
+        self._footer = footer
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         height = options.height or console.size.height
@@ -48,7 +49,7 @@ class Picture:
             return sum(len(console.render_lines(part, free)) for part in parts)
 
         headline, zones = _headline(self._world, self._telling), _zones(self._world)
-        below, footer = _below_nodes(self._world), self._footer
+        below, footer = _below_nodes(self._world), list(self._footer)
         explained = _explained(self._telling)
         # In a small terminal what matters least is left out first.
         if lines(headline, *explained, zones, *below, *footer) > height:
@@ -121,7 +122,7 @@ def _row(world: World, node: Json) -> Text:
         "termination" in taint["key"] or taint["key"] == LEAVING for taint in at(node, "spec", "taints", default=[])
     ):
         state = " going"
-    row = Text.assemble((f"{name_of(node):<14} ", colour), *(_cell(pod, colour) for pod in pods), (state, "yellow"))
+    row = Text.assemble((f"{name_of(node):<14} ", colour), *(_cell(pod, colour) for pod in pods), (state, "magenta"))
     row.no_wrap, row.overflow = True, "ellipsis"
     return row
 
@@ -149,10 +150,10 @@ def _below_nodes(world: World) -> list[RenderableType]:
     )
     waiting = [pod for pod in world.cluster.all(kinds.PODS) if not at(pod, "spec", "nodeName", default="")]
     if waiting:
-        legend.append(f"   {len(waiting)} pods wait for a node", "yellow")
+        legend.append(f"   {len(waiting)} pods wait for a node", "magenta")
     speed = getattr(world.clock, "speed", 1.0)
     pace = f"×{speed:g}" if speed else "paused"
-    lines = [_two_ends(legend, Text(f"{world.clock.now():%H:%M:%S} {pace}", "bold yellow" if not speed else "dim"))]
+    lines = [_two_ends(legend, Text(f"{world.clock.now():%H:%M:%S} {pace}", "bold magenta" if not speed else "dim"))]
     held = holdings(world)
     if held:
         words = [

@@ -19,6 +19,7 @@ from plimsoll.cli.stopping import stop_on_signals
 from plimsoll.clock import RealClock
 from plimsoll.config import Config
 from plimsoll.config.sources import ConfigurationError
+from plimsoll.dashboard.serving import dashboard_of
 from plimsoll.decision import Controller
 from plimsoll.exit_codes import ExitCode
 from plimsoll.kube.client import Client
@@ -100,7 +101,10 @@ async def _run(
                 return ExitCode.BAD_CONFIGURATION
             async with WebServer(config.web.host, config.web.port, operator, metrics.registry) as server:
                 log.info("serving health and metrics", host=config.web.host, port=server.port)
-                async with placement_webhook(config, controllers, client, operator, clock=RealClock(), identity=name):
+                async with (
+                    dashboard_of(operator, config, client, RealClock(), name),
+                    placement_webhook(config, controllers, client, operator, clock=RealClock(), identity=name),
+                ):
                     try:
                         return await operator.run(stop)
                     finally:

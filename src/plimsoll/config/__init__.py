@@ -351,6 +351,27 @@ class Webhook(Section, frozen=True):
     ] = ""
 
 
+class Dashboard(Section, frozen=True):
+    """A page that shows what the operator sees, what it decided and why. It only shows: nothing can be changed there."""
+
+    enabled: Annotated[bool, about("Serve it. While nobody looks it costs next to nothing.")] = True
+    host: Annotated[
+        NonEmpty,
+        about(
+            "The address to listen on. On loopback, which `kubectl port-forward` reaches in a pod, nobody is asked who he is; "
+            "`*` is every address of the machine, and needs `access: token`."
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535, description="The port to listen on; 0 takes any that is free.")] = 8090
+    access: Annotated[
+        Literal["loopback", "token"],
+        about(
+            "Who may look. `loopback`: whoever reaches it on this machine. `token`: whoever sends a bearer token that the "
+            "cluster knows, and may `get` the non-resource URL `/plimsoll/dashboard`."
+        ),
+    ] = "loopback"
+
+
 class Logging(Section, frozen=True):
     """Log records go to standard error."""
 
@@ -372,4 +393,5 @@ class Config(Section, frozen=True):
     kubernetes: Kubernetes = Kubernetes()
     web: Web = Web()
     webhook: Webhook = Webhook()
+    dashboard: Dashboard = Dashboard()
     logging: Logging = Logging()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -33,15 +33,19 @@ ALIASES: Mapping[str, str] = {
 class Explainer:
     """Every controller there is, asked and not acted upon."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, names: Collection[str] = tuple(MAKERS)) -> None:
+        """names: of the controllers to ask, where the view holds no more than those look at."""
         self._settings = placement_settings(config)
         self._groups = node_groups(config)
         makes_nodes = self._groups.name in config.controllers.enabled
         self._placement = placement(config, self._groups if makes_nodes else None)
         self._deletion_cost = deletion_cost(config)
         known: tuple[Controller, ...] = (self._placement, self._deletion_cost, self._groups)
-        names = {one.name for one in known}
-        self._controllers = (*known, *(make(config) for name, make in MAKERS.items() if name not in names))
+        made = {one.name for one in known}
+        self._controllers = (
+            *(one for one in known if one.name in names),
+            *(make(config) for name, make in MAKERS.items() if name in names and name not in made),
+        )
 
     @property
     def watches(self) -> tuple[Resource[Any], ...]:

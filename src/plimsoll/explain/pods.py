@@ -12,12 +12,11 @@ from plimsoll.kube.types import Pod
 from plimsoll.placement.classes import ClassRules
 from plimsoll.placement.counting import class_of
 from plimsoll.placement.workload import key_of, workload_of
-from plimsoll.scheduling.fits import fits
+from plimsoll.scheduling.fits import refusals
 from plimsoll.scheduling.model import Refusal
 from plimsoll.scheduling.picture import Picture
 
-# Each node costs a few milliseconds; of a large cluster, so many are asked.
-MOST_NODES_ASKED = 500
+MOST_NODES_NAMED = 500  # of those that would take it; the reason counts all
 
 
 def explain_pod(key: Key, view: View, now: datetime, rules: ClassRules) -> PodAnswer:
@@ -27,7 +26,7 @@ def explain_pod(key: Key, view: View, now: datetime, rules: ClassRules) -> PodAn
         raise LookupError(f"there is no pod {key.namespace}/{key.name}")
     workload = workload_of(pod, view)
     waiting = not pod.spec.node_name and not pod.finished
-    open_nodes, refusals = _asked(pod, view) if waiting else ((), ())
+    open_nodes, refused = _asked(pod, view) if waiting else ((), ())
     return PodAnswer(
         kind="Pod",
         namespace=pod.namespace,
@@ -38,8 +37,8 @@ def explain_pod(key: Key, view: View, now: datetime, rules: ClassRules) -> PodAn
         workload=str(key_of(workload)) if workload is not None else "",
         capacity_class=class_of(pod, view, rules).value,
         reason=_reason(pod, waiting=waiting, fits_on=len(open_nodes), nodes=len(view[NODES])),
-        fits=open_nodes,
-        refusals=refusals,
+        fits=open_nodes[:MOST_NODES_NAMED],
+        refusals=refused,
     )
 
 
@@ -57,11 +56,10 @@ def _reason(pod: Pod, *, waiting: bool, fits_on: int, nodes: int) -> Reason:
 
 def _asked(pod: Pod, view: View) -> tuple[tuple[str, ...], tuple[NodesSaying, ...]]:
     snapshot = Picture().of(view)
-    names = sorted(node.name for node in view[NODES])[:MOST_NODES_ASKED]
+    names = sorted(node.name for node in view[NODES])
     open_nodes: list[str] = []
     saying: dict[str, list[tuple[str, Refusal]]] = {}
-    for name in names:
-        refusal = fits(snapshot, pod, name)
+    for name, refusal in refusals(snapshot, pod, names).items():
         if refusal is None:
             open_nodes.append(name)
         else:

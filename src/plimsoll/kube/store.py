@@ -81,6 +81,18 @@ class Store(Generic[T]):
     def names(self) -> set[Name]:
         return set(self._objects)
 
+    def copy(self) -> Store[T]:
+        """As it is now, for someone who reads it in another thread while this one goes on changing."""
+        other: Store[T] = Store(self.resource)
+        other.resource_version = self.resource_version
+        other._synced = self.synced
+        other._objects = dict(self._objects)
+        other._indexes = {
+            index: {value: dict(holders) for value, holders in entries.items()}
+            for index, entries in self._indexes.items()
+        }
+        return other
+
     # ── writing: for reflectors ──────────────────────────────────────────────────────────────────────────────────────
 
     def listen(self, listener: Listener) -> None:
@@ -208,6 +220,9 @@ class View:
             for item in items:
                 store.put(item)
         return cls(stores)
+
+    def copy(self) -> View:
+        return View({resource: store.copy() for resource, store in self._stores.items()})
 
     def __getitem__(self, resource: Resource[T]) -> Store[T]:
         try:

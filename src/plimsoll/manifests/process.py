@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from plimsoll.config import Config
+from plimsoll.manifests.dashboard import opens_dashboard
 from plimsoll.manifests.objects import LABELS, NAME, Manifest, described
 
 CONFIG_FILE = "plimsoll.yaml"
@@ -55,6 +56,8 @@ def _container(config: Config, image: str, *, webhook: bool) -> Manifest:
     if webhook:
         variables.append(_from_pod("POD_IP", "status.podIP"))  # where the other replicas reach the leader
         ports.append({"name": "webhook", "containerPort": config.webhook.port})
+    if opens_dashboard(config):
+        ports.append({"name": "dashboard", "containerPort": config.dashboard.port})
     return {
         "name": NAME,
         "image": image,

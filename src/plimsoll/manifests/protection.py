@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plimsoll.config import Config
+from plimsoll.manifests.dashboard import opens_dashboard
 from plimsoll.manifests.objects import LABELS, NAME, Manifest, described
 
 # The highest value that is not reserved for Kubernetes itself: who mends a lack of room must not be its victim.
@@ -22,10 +23,12 @@ def disruption_budget(namespace: str) -> Manifest:
 
 
 def network_policy(config: Config, *, webhook: bool) -> Manifest:
-    """Whoever scrapes, probes or asks about a pod may come in, by those ports alone. What goes out is the API server, a
+    """Whoever scrapes, probes, looks or asks about a pod may come in, by those ports alone. What goes out is the API server, a
     provider and the leader, whose addresses no policy can know."""
     ports = [{"protocol": "TCP", "port": "web"}]
     if webhook:
         ports.append({"protocol": "TCP", "port": "webhook"})
+    if opens_dashboard(config):
+        ports.append({"protocol": "TCP", "port": "dashboard"})
     spec = {"podSelector": {"matchLabels": LABELS}, "policyTypes": ["Ingress"], "ingress": [{"ports": ports}]}
     return described("networking.k8s.io/v1", "NetworkPolicy", config.operator.namespace, NAME, spec=spec)

@@ -8,6 +8,7 @@ from typing import Any
 from plimsoll.config import Config
 from plimsoll.decision import Controller
 from plimsoll.kube.resources import Resource
+from plimsoll.manifests.dashboard import dashboard_manifests
 from plimsoll.manifests.grafana import grafana_dashboard
 from plimsoll.manifests.monitoring import monitoring
 from plimsoll.manifests.objects import LABELS, Manifest, as_yaml, described
@@ -51,6 +52,7 @@ def manifests(
         *rights_in_chosen_namespaces(config, controllers),
         *rights_at_home(config, controllers, seen),
         *rights_of_providers(config, controllers),
+        *dashboard_manifests(config),
         described("v1", "ConfigMap", namespace, data={CONFIG_FILE: as_yaml(settings)}),
         metrics_service(config),
         *(webhook_manifests(config) if webhook else []),

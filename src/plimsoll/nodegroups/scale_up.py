@@ -29,6 +29,7 @@ class ScaleUp(Struct, frozen=True):
     placed_on_coming: int = 0
     helped: int = 0  # pods that would run on new nodes
     unplaced: Mapping[str, str] = field(default_factory=dict)  # pod (namespace/name) → why no group helps it
+    tried: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # the same, by what was asked
 
     def nodes_for(self, group: str) -> tuple[str, ...]:
         return self.new.get(group, ())
@@ -157,15 +158,19 @@ def told(packing: Packing, pods: Sequence[Pod]) -> ScaleUp:
         new.setdefault(node.template, []).append(node.offering)
     names = {pod.uid: f"{pod.namespace}/{pod.name}" for pod in pods}
     helped = sum(len(node.pods) for node in packing.new_nodes)
-    unplaced = {
-        names[uid]: "; ".join(f"{where}: {refusal.message}" for where, refusal in refusals.items())
+    tried = {
+        names[uid]: {where: refusal.message for where, refusal in refusals.items()}
         for uid, refusals in packing.unplaced.items()
+    }
+    unplaced = {
+        pod: "; ".join(f"{where}: {message}" for where, message in refusals.items()) for pod, refusals in tried.items()
     }
     return ScaleUp(
         {group: tuple(offerings) for group, offerings in new.items()},
         len(packing.placements) - helped,
         helped,
         unplaced,
+        tried,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from plimsoll.kube.types import Pod
 from plimsoll.scheduling.board import Board
 from plimsoll.scheduling.grounds import Grounds
@@ -13,8 +15,11 @@ from plimsoll.scheduling.views import View
 
 def fits(snapshot: Snapshot, pod: Pod, node_name: str) -> Refusal | None:
     """None if kube-scheduler could place the pod there now; else the first rule that says no. Were it there already, it would move."""
-    if node_name not in snapshot.rows:
-        return Refusal(Rule.NODE_UNKNOWN, f"there is no node {node_name}")
+    return refusals(snapshot, pod, (node_name,))[node_name]
+
+
+def refusals(snapshot: Snapshot, pod: Pod, node_names: Iterable[str]) -> dict[str, Refusal | None]:
+    """`fits` for many nodes at once: what is asked of each is little beside what is made ready for the first."""
     with snapshot.trial():
         snapshot.remove(pod.uid)
         class_index, shape_index = snapshot.classes.of(pod)
@@ -22,4 +27,11 @@ def fits(snapshot: Snapshot, pod: Pod, node_name: str) -> Refusal | None:
         board = Board(snapshot, (pod_class,))
         view = View(board, pod_class, Grounds(board, pod_class))
         shape = snapshot.classes.shapes[shape_index]
-        return refused_everywhere(view) or first_refusal(view, shape, board.names.index(node_name))
+        everywhere = refused_everywhere(view)
+        rows = {name: row for row, name in enumerate(board.names)}
+        return {
+            name: (everywhere or first_refusal(view, shape, rows[name]))
+            if name in snapshot.rows
+            else Refusal(Rule.NODE_UNKNOWN, f"there is no node {name}")
+            for name in node_names
+        }

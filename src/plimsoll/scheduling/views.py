@@ -52,9 +52,8 @@ class View:
         self._openable_for: tuple[object, ...] = ()
         self._mask: Mask = np.zeros(0, np.bool_)
         self._mask_at: tuple[object, ...] = ()
-        looks_at = {id(counter) for counter in self.counters}
         # Whether daemons that come with new nodes count in a rule of the class.
-        self.minds_daemons = any(id(counter) in looks_at for counter in board.daemons.any_bumps())
+        self.minds_daemons = bool(board.daemons) and not {*self.counters}.isdisjoint(board.daemons.any_bumps())
 
     def static(self) -> Mask:
         """By row: whether the class may ever go there, as long as a new node stays the offering it is taken for."""
@@ -164,7 +163,8 @@ class View:
         """The rows that every rule but amounts allows, as long as new nodes stay the offerings they are taken for."""
         board = self.board
         seen = sum([counter.version for counter in self.counters])
-        at = (board.size, board.structure, seen, self.protecting, self.foresees, self.expects_empty_hosts)
+        only_in = self.together.first_only_in if self.together is not None else None
+        at = (board.size, board.structure, seen, self.protecting, self.foresees, self.expects_empty_hosts, only_in)
         if at != self._mask_at:
             mask = self.static() & board.alive[: board.size]
             for rule in self.asked():

@@ -1,0 +1,38 @@
+// Says that what is shown may be old, since when, why, and when the page tries again.
+import { fill, h } from "./dom.js";
+import { clock, span } from "./words.js";
+
+// A rolling operator is back within moments: a banner that flashes for those teaches people to ignore it.
+const PATIENCE_MS = 1_000;
+
+let timer = 0;
+
+/**
+ * @param {HTMLElement} host
+ * @param {import("./stream.js").Connection} connection
+ * @param {import("./picture.js").Picture} picture
+ * @param {() => void} retry
+ */
+export function showBanner(host, connection, picture, retry) {
+  clearInterval(timer);
+  if (connection.state !== "broken") {
+    host.hidden = true;
+    return;
+  }
+  const words = h("span", {});
+  const pause = h("span", { class: "muted", "aria-live": "off" });
+  const tick = () => {
+    host.hidden = picture.known && Date.now() - connection.since.getTime() < PATIENCE_MS;
+    const seconds = connection.retryAt ? (connection.retryAt.getTime() - Date.now()) / 1000 : 0;
+    fill(pause, seconds > 0.5 ? `Trying again in ${span(Math.ceil(seconds))}.` : "Trying again now.");
+  };
+  fill(
+    words,
+    h("strong", {}, picture.known ? "Not live. " : "Not connected. "),
+    picture.known && `What you see is from ${clock(picture.at)}. `,
+    `Reason: ${connection.reason}.`,
+  );
+  fill(host, h("span", { class: "mark", "aria-hidden": "true" }, "⚠"), h("p", {}, words, " ", pause), h("button", { type: "button", onclick: retry }, "Try now"));
+  tick();
+  timer = setInterval(tick, 500);
+}

@@ -1,0 +1,98 @@
+// The history of a node group: ready and present nodes as areas, the wanted size as a dashed line above them.
+import uPlot from "./vendor/uplot/uPlot.esm.js";
+import { h } from "./dom.js";
+import { colour } from "./theme.js";
+import { count } from "./words.js";
+
+const HEIGHT_PX = 150;
+// One cursor for all charts: what happened elsewhere at that moment?
+const TOGETHER = uPlot.sync("groups");
+
+export class GroupChart {
+  /** @param {string} label */
+  constructor(label) {
+    this.element = h("div", { class: "chart", role: "img", "aria-label": label });
+    /** @type {import("./picture.js").Point[]} */
+    this.points = [];
+    this.seconds = 0;
+  }
+
+  /** @param {import("./picture.js").Point[]} history @param {number} seconds */
+  show(history, seconds) {
+    const from = (history.at(-1)?.[0] ?? 0) - seconds;
+    this.points = history.filter(([at]) => at >= from);
+    this.seconds = seconds;
+    const last = this.points.at(-1);
+    if (last) this.element.setAttribute("aria-description", `at the end ${last[1]} nodes, ${last[2]} ready, ${last[3] ?? "an unknown number"} wanted`);
+    if (this.plot) {
+      this.plot.setData(this.data());
+      this.tellLast(this.plot);
+    } else this.make();
+  }
+
+  data() {
+    const column = (/** @type {number} */ index) => this.points.map((point) => point[index] ?? null);
+    const data = [column(0), column(1), column(2), column(3)];
+    if (this.priced) data.push(column(4));
+    return data;
+  }
+
+  get priced() {
+    return this.points.some((point) => typeof point[4] === "number");
+  }
+
+  make() {
+    const width = this.element.clientWidth;
+    if (width === 0 || this.points.length === 0) return;
+    this.plot = new uPlot(this.options(width), this.data(), this.element);
+    this.tellLast(this.plot);
+  }
+
+  /** Where nobody points, the legend tells the newest figures. */
+  tellLast(/** @type {any} */ plot) {
+    if (typeof plot.cursor.idx !== "number") plot.setLegend({ idx: this.points.length - 1 }, false);
+  }
+
+  options(/** @type {number} */ width) {
+    const grid = { stroke: colour("--line"), width: 1 };
+    const axis = { stroke: colour("--muted"), grid, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+    const stepped = uPlot.paths.stepped({ align: 1 });
+    const series = (label, stroke, rest) => ({ label, stroke, paths: stepped, points: { show: false }, width: 1.5, ...rest });
+    return {
+      width,
+      height: HEIGHT_PX,
+      padding: [6, 10, 0, 0],
+      hooks: { setCursor: [(plot) => this.tellLast(plot)] },
+      cursor: { sync: { key: TOGETHER.key }, drag: { x: false, y: false }, points: { size: 5 } },
+      scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.15, 1)] } },
+      axes: [
+        { ...axis, space: 60, values: "{HH}:{mm}", size: 26 },
+        { ...axis, size: 38, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000], values: (_, ticks) => ticks.map(count) },
+        ...(this.priced ? [{ ...axis, scale: "price", side: 1, size: 48, grid: { show: false } }] : []),
+      ],
+      series: [
+        { label: "at", value: "{HH}:{mm}" },
+        series("now", colour("--chart-now"), { fill: colour("--chart-now-fill") }),
+        series("ready", colour("--chart-ready"), { fill: colour("--chart-ready-fill") }),
+        series("wanted", colour("--chart-wanted"), { dash: [5, 4] }),
+        ...(this.priced ? [series("price an hour", colour("--spot-ink"), { scale: "price" })] : []),
+      ],
+    };
+  }
+
+  fit() {
+    if (!this.plot) this.make();
+    else if (this.element.clientWidth > 0) this.plot.setSize({ width: this.element.clientWidth, height: HEIGHT_PX });
+  }
+
+  /** In the colours of the theme as it is now. */
+  repaint() {
+    this.leave();
+    this.make();
+  }
+
+  leave() {
+    this.plot?.destroy();
+    this.plot = undefined;
+  }
+}

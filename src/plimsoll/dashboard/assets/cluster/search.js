@@ -1,0 +1,30 @@
+// Which nodes and pods a filter leaves bright. The words of a node may be spread over its own name and that of a pod.
+import { visible } from "../words.js";
+
+/** Lower case costs more than the search itself, so it is made once a record. @type {WeakMap<object, {own: string, pods: string[]}>} */
+const TEXTS = new WeakMap();
+
+/** @param {string} name @param {import("../picture.js").ClusterNode} node */
+function textsOf(name, node) {
+  let texts = TEXTS.get(node);
+  if (!texts) {
+    const own = visible([name, node.zone, node.group, node.class, node.state].join("\n")).toLowerCase();
+    texts = { own, pods: node.pods.map((pod) => visible(`${pod[0]}\n${pod[1]}${pod[3] ? "\nmisplaced" : ""}`).toLowerCase()) };
+    TEXTS.set(node, texts);
+  }
+  return texts;
+}
+
+/** @param {string} filter @returns {((name: string, node: import("../picture.js").ClusterNode) => import("./paint.js").Lit) | null} */
+export function lightOf(filter) {
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  if (words.length === 0) return null;
+  return (name, node) => {
+    const { own, pods } = textsOf(name, node);
+    const left = words.filter((word) => !own.includes(word));
+    if (left.length === 0) return true;
+    const lit = new Set();
+    pods.forEach((text, index) => left.every((word) => text.includes(word)) && lit.add(index));
+    return lit.size > 0 && lit;
+  };
+}

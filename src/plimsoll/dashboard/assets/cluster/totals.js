@@ -1,0 +1,42 @@
+// The cluster in a few figures.
+import { fill, h } from "../dom.js";
+import { bytes, cores, count, percent } from "../words.js";
+
+/** @param {import("../picture.js").Picture} picture */
+export function totals(picture) {
+  const sum = { nodes: 0, ready: 0, spotNodes: 0, pods: 0, starting: 0, ending: 0, misplaced: 0, cpu: [0, 0], memory: [0, 0] };
+  for (const node of picture.nodes.values()) {
+    sum.nodes += 1;
+    if (node.state === "ready") sum.ready += 1;
+    if (node.class === "spot") sum.spotNodes += 1;
+    for (let index = 0; index < 2; index += 1) {
+      sum.cpu[index] += node.cpu[index];
+      sum.memory[index] += node.memory[index];
+    }
+    for (const pod of node.pods) {
+      sum.pods += 1;
+      if (pod[2] === "s") sum.starting += 1;
+      else if (pod[2] === "t") sum.ending += 1;
+      if (pod[3]) sum.misplaced += 1;
+    }
+  }
+  return sum;
+}
+
+/** @param {HTMLElement} host @param {ReturnType<typeof totals>} sum @param {import("../picture.js").Picture} picture */
+export function showTotals(host, sum, picture) {
+  fill(
+    host,
+    total("Nodes", count(sum.nodes), sum.ready === sum.nodes ? "all ready" : `${count(sum.ready)} ready`, sum.ready === sum.nodes ? "" : "warn"),
+    total("On spot", percent(sum.spotNodes, sum.nodes), `${count(sum.spotNodes)} of the nodes`),
+    total("Pods", count(sum.pods), sum.starting + sum.ending > 0 ? `${count(sum.starting)} starting, ${count(sum.ending)} ending` : "none in motion"),
+    total("CPU requested", percent(...sum.cpu), `${cores(sum.cpu[0])} of ${cores(sum.cpu[1])} cores`),
+    total("Memory requested", percent(...sum.memory), `${bytes(sum.memory[0])} of ${bytes(sum.memory[1])}`),
+    total("Pending", count(picture.pending.size), picture.pending.size > 0 ? h("a", { href: "#/pending" }, "see why") : "no pod waits", picture.pending.size > 0 ? "warn" : ""),
+    total("Misplaced", count(sum.misplaced), sum.misplaced > 0 ? "on the other class" : "all where they belong", sum.misplaced > 0 ? "warn" : ""),
+  );
+}
+
+function total(title, figure, hint, tone = "") {
+  return h("div", { class: `total ${tone}` }, h("dt", {}, title), h("dd", {}, h("strong", {}, figure), h("span", { class: "muted" }, hint)));
+}

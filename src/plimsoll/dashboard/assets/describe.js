@@ -1,0 +1,156 @@
+// What the picture knows of one object, for the panel at the side, and the path under which the operator is asked about it.
+import { h, nameOf } from "./dom.js";
+import { blockerList, chip, classChip, link, meter } from "./parts.js";
+import { moment } from "./moments.js";
+import { shares } from "./shares.js";
+import { bytes, cores, count, counted, percent } from "./words.js";
+
+/** @typedef {import("./picture.js").Picture} Picture */
+
+/** A pod's state in words. */
+export const POD_STATES = { r: "ready", s: "starting", t: "terminating", f: "failed or finished" };
+
+/** @param {string} subject @param {Picture} picture */
+export function describe(subject, picture) {
+  const [kind, ...rest] = subject.split("/");
+  const name = rest.join("/");
+  const teller = { node: tellNode, workload: tellWorkload, group: tellGroup, pod: tellPod }[kind];
+  if (!teller) return { title: subject, facts: [gone()], question: null };
+  return teller(name, picture);
+}
+
+function tellNode(/** @type {string} */ name, /** @type {Picture} */ picture) {
+  const node = picture.nodes.get(name);
+  const question = `node/${encodeURIComponent(name)}`;
+  const title = ["Node ", nameOf(name)];
+  if (!node) return { title, facts: [gone()], question };
+  const facts = [
+    list([
+      ["state", node.state],
+      ["class", classChip(node.class)],
+      ["zone", nameOf(node.zone)],
+      ["group", node.group ? link(`group/${node.group}`) : "none"],
+      ["CPU", meter(...node.cpu, `${cores(node.cpu[0])} of ${cores(node.cpu[1])} cores, ${percent(...node.cpu)}`)],
+      ["memory", meter(...node.memory, `${bytes(node.memory[0])} of ${bytes(node.memory[1])}, ${percent(...node.memory)}`)],
+    ]),
+    h("h3", {}, counted(node.pods.length, "pod")),
+    h("ul", { class: "pods" }, node.pods.map((pod) => podLine(pod))),
+  ];
+  return { title, facts, question };
+}
+
+function podLine(/** @type {import("./picture.js").Pod} */ [pod, workload, state, misplaced]) {
+  const namespace = workload.split("/")[1];
+  return h(
+    "li",
+    {},
+    h("span", { class: `cell-${state}`, title: POD_STATES[state] }, POD_STATES[state]),
+    pod.includes("/") || namespace ? link(`pod/${pod.includes("/") ? pod : `${namespace}/${pod}`}`, nameOf(pod)) : nameOf(pod),
+    misplaced && chip(`should be on ${misplaced}`, "warn"),
+    workload && h("span", { class: "of" }, link(`workload/${workload}`)),
+  );
+}
+
+function tellWorkload(/** @type {string} */ name, /** @type {Picture} */ picture) {
+  const workload = picture.workloads.get(name);
+  const [kind, ...rest] = name.split("/");
+  const question = `${kind.toLowerCase()}/${rest.map(encodeURIComponent).join("/")}`;
+  const title = [`${kind} `, nameOf(rest.join("/"))];
+  if (!workload) return { title, facts: [gone("It is not managed, or it is gone.")], question };
+  const order = workload.deletionOrder;
+  const facts = [
+    shares(workload.current, workload.target),
+    list([
+      ["next", chip(workload.action)],
+      ["why", workload.why],
+    ]),
+    workload.errors.length > 0 && [h("h3", {}, "Errors"), h("ul", { class: "bad" }, workload.errors.map((error) => h("li", {}, error)))],
+    workload.blockers.length > 0 && [h("h3", {}, "In the way"), blockerList(workload.blockers)],
+    order && order.length > 0 && [h("h3", {}, "Who leaves first when it scales down"), deletionOrder(order), (workload.replicas ?? 0) > order.length && h("p", { class: "muted" }, `and ${count(workload.replicas - order.length)} more; the answer below has them all`)],
+  ];
+  return { title, facts, question };
+}
+
+function deletionOrder(/** @type {import("./picture.js").Workload["deletionOrder"]} */ order) {
+  return h(
+    "ol",
+    { class: "leaving" },
+    order.map(([pod, zone, node, cost]) =>
+      h("li", {}, nameOf(pod), h("span", { class: "muted" }, nameOf(zone), " · ", node ? link(`node/${node}`) : "no node", cost !== null && ` · cost ${count(cost)}`)),
+    ),
+  );
+}
+
+function tellGroup(/** @type {string} */ name, /** @type {Picture} */ picture) {
+  const group = picture.groups.get(name);
+  const question = `nodegroup/${name.split("/").map(encodeURIComponent).join("/")}`;
+  const title = ["Node group ", nameOf(name)];
+  const members = [...picture.nodes].filter(([, node]) => node.group === name);
+  const facts = [
+    group
+      ? list([
+          ["now", sizes(group)],
+          ["why", group.why],
+          ["offerings", group.offerings?.length ? h("span", { class: "chips" }, group.offerings.map((one) => chip(one))) : "none"],
+        ])
+      : gone("No node group of this name is managed here; its nodes carry the name as a label."),
+    group && group.blockers.length > 0 && [h("h3", {}, "In the way"), blockerList(group.blockers)],
+    h("h3", {}, counted(members.length, "node")),
+    h("ul", { class: "pods" }, members.slice(0, 200).map(([node, record]) => h("li", {}, link(`node/${node}`), h("span", { class: "muted" }, record.state)))),
+    members.length > 200 && h("p", { class: "muted" }, `and ${count(members.length - 200)} more: filter the table of nodes by this group`),
+  ];
+  // Groups that somebody else looks after have no namespace, and no NodeGroup to ask about.
+  return { title, facts, question: group && name.includes("/") ? question : null };
+}
+
+/** @param {import("./picture.js").Group} group */
+export function sizes(group) {
+  const wanted = group.desired === null ? "" : `, ${count(group.desired)} wanted`;
+  const bounds = group.min === null || group.max === null ? "" : `, between ${count(group.min)} and ${count(group.max)}`;
+  return `${counted(group.current, "node")}, ${count(group.ready)} ready${wanted}${bounds}`;
+}
+
+function tellPod(/** @type {string} */ name, /** @type {Picture} */ picture) {
+  const question = `pod/${name.split("/").map(encodeURIComponent).join("/")}`;
+  const title = ["Pod ", nameOf(name)];
+  const pending = picture.pending.get(name);
+  if (pending) {
+    const facts = [
+      list([
+        ["pending since", pending.since ? moment(pending.since) : "unknown"],
+        ["why", pending.why],
+      ]),
+      pending.tried.length > 0 && [h("h3", {}, "Groups that were tried"), tried(pending.tried)],
+    ];
+    return { title, facts, question };
+  }
+  const short = name.split("/").at(-1);
+  for (const [node, record] of picture.nodes) {
+    const pod = record.pods.find(([one, workload]) => one === name || (one === short && workload.split("/")[1] === name.split("/")[0]));
+    if (!pod) continue;
+    const facts = [
+      list([
+        ["state", POD_STATES[pod[2]]],
+        ["node", link(`node/${node}`)],
+        ["class", h("span", {}, classChip(record.class), pod[3] && [" ", chip(`should be on ${pod[3]}`, "warn")])],
+        ["zone", nameOf(record.zone)],
+        ["workload", pod[1] ? link(`workload/${pod[1]}`) : "none"],
+      ]),
+    ];
+    return { title, facts, question };
+  }
+  return { title, facts: [gone()], question };
+}
+
+/** @param {{group: string, why: string}[]} groups */
+export function tried(groups) {
+  return h("dl", { class: "fields" }, groups.map((one) => h("div", {}, h("dt", {}, nameOf(one.group)), h("dd", {}, one.why))));
+}
+
+function gone(words = "It is not in the picture any more, or never was.") {
+  return h("p", { class: "muted" }, words);
+}
+
+function list(entries) {
+  return h("dl", { class: "fields" }, entries.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, value))));
+}

@@ -1,0 +1,27 @@
+// Moments on the page: local time, how far away it is, and the exact time for whoever points at it.
+import { h } from "./dom.js";
+import { clock, fullTime, relative } from "./words.js";
+
+const REFRESH_MS = 5_000;
+
+/** @param {string | Date} when @param {{hint?: boolean, clock?: boolean}} [options] */
+export function moment(when, { hint = true, clock: withClock = true } = {}) {
+  const date = when instanceof Date ? when : new Date(when);
+  if (Number.isNaN(date.getTime())) return h("span", { class: "muted" }, String(when));
+  const element = h("time", { datetime: date.toISOString(), title: fullTime(date) });
+  if (withClock) element.append(h("span", {}, clock(date)));
+  if (hint) element.append(h("span", { class: "ago", data: { moment: date.toISOString() } }, relative(date)));
+  return element;
+}
+
+/** One timer for all of them. */
+export function keepMomentsFresh() {
+  setInterval(() => {
+    if (document.hidden) return;
+    const now = new Date();
+    for (const element of document.querySelectorAll("[data-moment]")) {
+      const words = relative(new Date(element.dataset.moment), now);
+      if (element.textContent !== words) element.textContent = words;
+    }
+  }, REFRESH_MS);
+}

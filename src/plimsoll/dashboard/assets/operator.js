@@ -1,0 +1,23 @@
+// The line at the foot: which operator answers, whether it leads or only looks, and how old the picture is.
+import { fill, h, nameOf } from "./dom.js";
+import { moment } from "./moments.js";
+
+/** @param {HTMLElement} host @param {import("./picture.js").Picture} picture */
+export function showOperator(host, picture) {
+  const state = document.body.dataset.connection ?? "connecting";
+  const { operator } = picture;
+  fill(
+    host,
+    h("span", { class: `dot ${state}`, "aria-hidden": "true" }),
+    h("span", {}, { live: "live", broken: "not live", connecting: "connecting" }[state]),
+    picture.known && [
+      moment(picture.at, { hint: state !== "live" }),
+      h("span", { class: "spacer" }),
+      operator.readOnly && h("span", { class: "chip warn", title: "It decides and shows, and changes nothing" }, "read-only"),
+      h("span", { class: "chip", title: operator.leader ? "This process acts" : "Another process acts; this one watches" }, operator.leader ? "leader" : "standby"),
+      nameOf(operator.identity),
+      h("span", { class: "muted controllers" }, operator.controllers.join(", ")),
+      h("span", { class: "muted" }, operator.version),
+    ],
+  );
+}

@@ -1,0 +1,97 @@
+// The live connection. EventSource would try again by itself, but says neither why it failed nor when it tries next,
+// and gives up for good on some answers: so every failure closes it here, and a fresh one is opened after a pause.
+
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 15_000;
+// The server sends a sign of life every 15 s: after three that did not come the connection is dead, whatever TCP believes.
+const SILENCE_MS = 45_000;
+
+/**
+ * @typedef {{state: "connecting" | "live" | "broken", since: Date, retryAt: Date | null, reason: string}} Connection
+ */
+
+export class Stream {
+  /**
+   * @param {string} address
+   * @param {(message: any) => void} onMessage
+   * @param {(connection: Connection) => void} onConnection
+   */
+  constructor(address, onMessage, onConnection) {
+    this.address = address;
+    this.onMessage = onMessage;
+    this.onConnection = onConnection;
+    this.pause = FIRST_PAUSE_MS;
+    this.beats = false;
+    this.brokenSince = /** @type {Date | null} */ (null);
+  }
+
+  open() {
+    clearTimeout(this.retry);
+    this.source?.close();
+    if (this.brokenSince === null) this.tell("connecting", null, "");
+    const source = new EventSource(this.address);
+    this.source = source;
+    const receive = (/** @type {MessageEvent} */ event) => {
+      this.alive();
+      if (this.brokenSince !== null || event.type === "picture") {
+        this.brokenSince = null;
+        this.pause = FIRST_PAUSE_MS;
+        this.tell("live", null, "");
+      }
+      this.onMessage(JSON.parse(event.data));
+    };
+    source.addEventListener("picture", receive);
+    source.addEventListener("change", receive);
+    source.addEventListener("beat", () => {
+      this.beats = true;
+      this.alive();
+    });
+    source.addEventListener("error", () => source === this.source && this.fail("the connection was closed"));
+  }
+
+  alive() {
+    clearTimeout(this.silence);
+    if (this.beats) this.silence = setTimeout(() => this.fail("nothing was heard for 45 seconds"), SILENCE_MS);
+  }
+
+  /** @param {string} reason */
+  fail(reason) {
+    clearTimeout(this.silence);
+    this.source?.close();
+    this.brokenSince ??= new Date();
+    // Half of it by chance: the pages of a whole team must not come back in the same instant.
+    const wait = this.pause * (0.5 + Math.random() / 2);
+    this.pause = Math.min(this.pause * 2, LONGEST_PAUSE_MS);
+    this.tell("broken", new Date(Date.now() + wait), reason);
+    this.retry = setTimeout(() => this.open(), wait);
+    this.ask(reason);
+  }
+
+  /** EventSource hides the status of a refusal, and a person needs it. */
+  async ask(reason) {
+    const stop = new AbortController();
+    try {
+      const reply = await fetch(this.address, { signal: stop.signal, cache: "no-store" });
+      if (!reply.ok && this.brokenSince !== null) {
+        this.tell("broken", this.last?.retryAt ?? null, REFUSALS[reply.status] ?? `the server answers ${reply.status}`);
+      }
+    } catch {
+      if (this.brokenSince !== null) this.tell("broken", this.last?.retryAt ?? null, `${reason}, and the server does not answer`);
+    } finally {
+      stop.abort();
+    }
+  }
+
+  /** @param {Connection["state"]} state @param {Date | null} retryAt @param {string} reason */
+  tell(state, retryAt, reason) {
+    this.last = { state, since: this.brokenSince ?? new Date(), retryAt, reason };
+    this.onConnection(this.last);
+  }
+}
+
+/** @type {Record<number, string>} */
+const REFUSALS = {
+  401: "the server does not know who you are (401): sign in again, or renew the token",
+  403: "you may not see this dashboard (403): ask for the role that docs/dashboard.md names",
+  503: "the operator is not ready yet (503)",
+};

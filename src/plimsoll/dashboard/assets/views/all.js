@@ -1,0 +1,26 @@
+// The views, in the order of the navigation.
+import { clusterView } from "../cluster/view.js";
+import { allocationsView } from "./allocations.js";
+import { decisionsView } from "./decisions.js";
+import { groupsView } from "./groups.js";
+import { pendingView } from "./pending.js";
+import { workloadsView } from "./workloads.js";
+
+/**
+ * @typedef {import("../picture.js").Picture} Picture
+ * @typedef {import("../picture.js").Changes} Changes
+ * @typedef {{
+ *   update(changes: Changes): void,
+ *   filter(text: string): void,
+ *   repaint?(): void,
+ *   leave(): void,
+ * }} View what is on the page; `repaint` when the theme has changed
+ * @typedef {{
+ *   name: string, title: string, key: string,
+ *   enter(host: HTMLElement, picture: Picture): View,
+ *   badge?(picture: Picture): number,
+ * }} ViewEntry
+ */
+
+/** @type {ViewEntry[]} */
+export const VIEWS = [clusterView, workloadsView, groupsView, pendingView, allocationsView, decisionsView];

@@ -1,0 +1,78 @@
+// Drives and ports of each node, and which container holds them.
+import { h, nameOf } from "../dom.js";
+import { empty, link, matcher } from "../parts.js";
+import { Records } from "../records.js";
+import { count } from "../words.js";
+
+/** @typedef {import("../picture.js").Allocation} Allocation */
+
+const held = (/** @type {Allocation} */ one) => one.drives.filter((drive) => drive.container !== null).length;
+const ports = (/** @type {Allocation} */ one) => one.ports.reduce((sum, range) => sum + range.to - range.from + 1, 0);
+
+/** @type {import("./all.js").ViewEntry} */
+export const allocationsView = {
+  name: "allocations",
+  title: "Allocations",
+  key: "a",
+  badge: (picture) => [...picture.allocations.values()].filter((one) => (one.problems?.length ?? 0) > 0).length,
+  enter(host, picture) {
+    let matches = matcher("");
+    const records = new Records({
+      label: "Drives and ports by node",
+      sortBy: "name",
+      columns: [
+        { key: "name", title: "Node", sort: (name) => name, cell: (name) => link(`node/${name}`) },
+        { key: "used", title: "Drives held", class: "number", sort: (_, one) => held(one), descending: true, cell: (_, one) => `${count(held(one))} of ${count(one.drives.length)}` },
+        { key: "drives", title: "Drives", class: "wide", cell: (_, one) => h("ul", { class: "drives" }, one.drives.map(drive)) },
+        { key: "ports", title: "Ports", class: "wide", sort: (_, one) => ports(one), descending: true, cell: (_, one) => h("ul", { class: "ports" }, one.ports.map(range)) },
+        { key: "trouble", title: "Waiting, trouble", sort: (_, one) => (one.problems?.length ?? 0) * 1000 + (one.waiting?.length ?? 0), descending: true, cell: (_, one) => trouble(one) },
+      ],
+      keep: (name, one) => matches(name, ...one.drives.map((each) => `${each.device} ${each.container ?? each.state ?? "free"}`), ...one.ports.map((each) => each.container), ...(one.waiting ?? []), ...(one.problems ?? [])),
+      nothing: (filtered) => (filtered ? empty("No node matches", "Clear the filter (Esc).") : noAllocations(picture)),
+    });
+    host.append(h("div", { class: "bar-above" }, h("h1", {}, "Drives and ports"), legend()), records.element);
+    return {
+      update: (changes) => (changes.whole || changes.allocations.size > 0) && records.show(picture.allocations),
+      filter(text) {
+        matches = matcher(text);
+        records.show(picture.allocations);
+      },
+      leave() {},
+    };
+  },
+};
+
+function drive(/** @type {import("../picture.js").Drive} */ one) {
+  const state = one.container ? (one.state ?? "committed") : (one.state ?? "free");
+  return h(
+    "li",
+    { class: `drive ${state}`, title: `${one.device}: ${one.container ? `${state}, held by ${one.container}` : state}` },
+    nameOf(one.device),
+    h("span", { class: "holder" }, one.container ? nameOf(one.container) : state),
+  );
+}
+
+function range(/** @type {Allocation["ports"][number]} */ one) {
+  const words = one.from === one.to ? `${one.from}` : `${one.from}–${one.to}`;
+  return h("li", {}, h("code", {}, words), nameOf(one.container));
+}
+
+function trouble(/** @type {Allocation} */ one) {
+  return h(
+    "div",
+    { class: "reasons" },
+    (one.problems ?? []).map((words) => h("span", { class: "bad" }, words)),
+    (one.waiting ?? []).map((name) => h("span", {}, nameOf(name), h("span", { class: "muted" }, " waits"))),
+  );
+}
+
+function legend() {
+  return h("ul", { class: "legend drives", "aria-label": "What the frames mean" }, ["committed", "proposed", "leaving", "free", "blocked"].map((state) => h("li", { class: `drive ${state}` }, state)));
+}
+
+function noAllocations(/** @type {import("../picture.js").Picture} */ picture) {
+  if (picture.known && !picture.runs("allocation")) {
+    return empty("Drives and ports are not given out here", h("span", {}, "Name the controller ", h("code", {}, "allocation"), " in ", h("code", {}, "controllers.enabled"), " of the operator's configuration."));
+  }
+  return empty("No drives or ports yet", "Nodes that announce drives, and containers that ask for them, appear here.");
+}

@@ -1,0 +1,50 @@
+// Pods that wait, since when, why, and what every node group said to them.
+import { h, nameOf } from "../dom.js";
+import { tried } from "../describe.js";
+import { moment } from "../moments.js";
+import { empty, link, matcher } from "../parts.js";
+import { Records } from "../records.js";
+import { counted } from "../words.js";
+
+/** @type {import("./all.js").ViewEntry} */
+export const pendingView = {
+  name: "pending",
+  title: "Pending",
+  key: "p",
+  badge: (picture) => picture.pending.size,
+  enter(host, picture) {
+    let matches = matcher("");
+    const records = new Records({
+      label: "Pending pods",
+      sortBy: "since",
+      columns: [
+        { key: "name", title: "Pod", class: "wide", sort: (name) => name, cell: (name) => title(name) },
+        { key: "since", title: "Waits since", sort: (_, one) => new Date(one.since ?? 0).getTime(), cell: (_, one) => (one.since ? moment(one.since) : "unknown") },
+        { key: "why", title: "Why", class: "wide", sort: (_, one) => one.why, cell: (_, one) => h("div", { class: "reasons" }, h("span", {}, one.why), attempts(one)) },
+      ],
+      keep: (name, one) => matches(name, one.why, ...one.tried.map((each) => `${each.group} ${each.why}`)),
+      nothing: (filtered) =>
+        filtered
+          ? empty("No pending pod matches", "Clear the filter (Esc).")
+          : empty("No pod waits for a node", "Every pod that wants a node has one. Pods that cannot be placed appear here with the reason, and with what each node group answered."),
+    });
+    host.append(h("div", { class: "bar-above" }, h("h1", {}, "Pending pods")), records.element);
+    return {
+      update: (changes) => (changes.whole || changes.pending.size > 0) && records.show(picture.pending),
+      filter(text) {
+        matches = matcher(text);
+        records.show(picture.pending);
+      },
+      leave() {},
+    };
+  },
+};
+
+function title(/** @type {string} */ name) {
+  const [namespace, pod] = name.split("/");
+  return h("div", { class: "titled" }, link(`pod/${name}`, nameOf(pod ?? name)), h("span", { class: "muted" }, "in ", nameOf(namespace)));
+}
+
+function attempts(/** @type {import("../picture.js").Pending} */ one) {
+  return one.tried.length > 0 && h("details", {}, h("summary", {}, `${counted(one.tried.length, "group")} tried`), tried(one.tried));
+}

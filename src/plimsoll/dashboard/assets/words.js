@@ -1,0 +1,66 @@
+// Numbers, names and moments as people read them.
+
+// Characters that nobody sees but that reorder or hide what stands beside them.
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+const COLLATOR = new Intl.Collator(undefined, { numeric: true });
+const NUMBER = new Intl.NumberFormat();
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+/** @param {string} text */
+export function visible(text) {
+  return text.replace(UNSEEN, (one) => `⟨U+${one.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+}
+
+/** `node-9` before `node-10`. @param {string} left @param {string} right */
+export const byName = (left, right) => COLLATOR.compare(left, right);
+
+/** @param {number} value */
+export const count = (value) => NUMBER.format(value);
+
+/** @param {number} amount @param {string} one @param {string} [many] */
+export const counted = (amount, one, many = `${one}s`) => `${count(amount)} ${amount === 1 ? one : many}`;
+
+/** @param {number} part @param {number} whole */
+export const percent = (part, whole) => (whole > 0 ? `${Math.round((100 * part) / whole)} %` : "–");
+
+/** @param {number} millis */
+export function cores(millis) {
+  return (millis / 1000).toLocaleString(undefined, { maximumFractionDigits: millis < 10_000 ? 1 : 0 });
+}
+
+/** @param {number} bytes */
+export function bytes(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+  let value = bytes;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
+    unit += 1;
+  }
+  return `${value.toLocaleString(undefined, { maximumFractionDigits: value < 10 ? 1 : 0 })} ${units[unit]}`;
+}
+
+/** Local time; the day too where it is not today. @param {Date} moment */
+export function clock(moment, now = new Date()) {
+  return moment.toDateString() === now.toDateString() ? CLOCK.format(moment) : DAY_AND_CLOCK.format(moment);
+}
+
+/** @param {Date} moment */
+export const fullTime = (moment) => `${DAY_AND_CLOCK.format(moment)} local, ${moment.toISOString()}`;
+
+/** `in 4 min`, `12 s ago`. @param {Date} moment @param {Date} now */
+export function relative(moment, now = new Date()) {
+  const seconds = Math.round((moment.getTime() - now.getTime()) / 1000);
+  const words = span(Math.abs(seconds));
+  if (Math.abs(seconds) < 2) return "now";
+  return seconds > 0 ? `in ${words}` : `${words} ago`;
+}
+
+/** @param {number} seconds */
+export function span(seconds) {
+  if (seconds < 90) return `${Math.round(seconds)} s`;
+  if (seconds < 90 * 60) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 36 * 3600) return `${Math.round(seconds / 3600)} h`;
+  return `${Math.round(seconds / 86_400)} d`;
+}

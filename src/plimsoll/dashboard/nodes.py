@@ -1,0 +1,136 @@
+"""One node as the page draws it: where it is, how it is, how full it is, and a cell for each of its pods."""
+
+from __future__ import annotations
+
+from plimsoll.dashboard.records import NodeRecord, NodeState, PodCell, PodState
+from plimsoll.kube.resources import BY_NODE, NODES, PODS, REPLICASETS, Key
+from plimsoll.kube.store import View
+from plimsoll.kube.types import Labels, Node, Pod, PodSpec
+from plimsoll.nodegroups.types import BY_NODE_NAME, NODE_GROUP, VPSIE_NODES, VPSieNode
+from plimsoll.nodegroups.writes import leaving_taint
+from plimsoll.placement.classes import ClassRules
+from plimsoll.placement.leaving import leaving
+from plimsoll.placement.marks import CLASS, marked_class
+from plimsoll.scheduling.requests import allocatable, effective_requests
+
+ZONE = "topology.kubernetes.io/zone"
+# What the makers of nodes call the set that a node belongs to; the first that a node carries counts.
+GROUP_LABELS = (
+    NODE_GROUP,
+    "karpenter.sh/nodepool",
+    "eks.amazonaws.com/nodegroup",
+    "cloud.google.com/gke-nodepool",
+    "kubernetes.azure.com/agentpool",
+)
+_UNINITIALISED = "node.cloudprovider.kubernetes.io/uninitialized"
+
+
+class Siblings:
+    """What the thousand pods of a ReplicaSet have in common, worked out once: their workload, and what each requests.
+
+    For one renewal of the picture: what is known of an owner may be another thing at the next.
+    """
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._known: dict[str, str] = {}
+        self._requested: dict[tuple[int, ...], tuple[PodSpec, int, int]] = {}
+
+    def requested(self, spec: PodSpec) -> tuple[PodSpec, int, int]:
+        """CPU and memory, behind the spec that they were read from: siblings hold the very same parts (`kube/sharing.py`)."""
+        parts = (id(spec.containers), id(spec.init_containers), id(spec.resources), id(spec.overhead))
+        found = self._requested.get(parts)
+        if found is None:
+            requests = effective_requests(spec)
+            # The spec is kept so that no other part can come to have its address.
+            found = self._requested[parts] = (spec, requests.get("cpu", 0), requests.get("memory", 0))
+        return found
+
+    def workload(self, pod: Pod) -> str:
+        owner = pod.metadata.controller
+        if owner is None:
+            return str(PODS.key(pod))
+        found = self._known.get(owner.uid)
+        if found is None:
+            found = self._known[owner.uid] = self._above(owner.kind, pod.namespace, owner.name, owner.uid)
+        return found
+
+    def _above(self, kind: str, namespace: str, name: str, uid: str) -> str:
+        if kind == "ReplicaSet" and REPLICASETS in self._view:
+            replica_set = self._view[REPLICASETS].get(namespace, name)
+            above = replica_set.metadata.controller if replica_set is not None and replica_set.uid == uid else None
+            if above is not None:
+                return str(Key(above.kind, namespace, above.name))
+        return str(Key(kind, namespace, name))
+
+
+def node_record(name: str, view: View, rules: ClassRules, siblings: Siblings) -> NodeRecord | None:
+    """None where there is no such node, and none that comes under this name."""
+    node = view[NODES].get("", name)
+    member = _member(name, view)
+    if node is None:
+        return _coming(member, rules) if member is not None else None
+    capacity_class = rules.of_labels(node.labels).value
+    cells: list[PodCell] = []
+    cpu = memory = 0
+    for pod in view[PODS].by(BY_NODE, name):
+        cells.append(_cell(pod, siblings.workload(pod), capacity_class))
+        if not pod.finished:
+            _, its_cpu, its_memory = siblings.requested(pod.spec)
+            cpu += its_cpu
+            memory += its_memory
+    room = allocatable(node.status.allocatable)
+    return NodeRecord(
+        zone=node.labels.get(ZONE, ""),
+        group=member.group if member is not None else labelled_group(node.labels),
+        capacity_class=capacity_class,
+        state=state_of(node),
+        cpu=(cpu, room.get("cpu", 0)),
+        memory=(memory, room.get("memory", 0)),
+        pods=cells,
+    )
+
+
+def labelled_group(labels: Labels) -> str:
+    return next((labels[label] for label in GROUP_LABELS if label in labels), "")
+
+
+def state_of(node: Node) -> NodeState:
+    if leaving_taint(node) is not None:
+        return "draining"
+    if node.terminating or leaving(node) is not None:
+        return "leaving"
+    if not node.ready:
+        starting = any(taint.key == _UNINITIALISED for taint in node.spec.taints)
+        return "coming" if starting else "not-ready"
+    return "cordoned" if node.spec.unschedulable else "ready"
+
+
+def _member(name: str, view: View) -> VPSieNode | None:
+    found = view[VPSIE_NODES].by(BY_NODE_NAME, name) if VPSIE_NODES in view else ()
+    return found[0] if found else None
+
+
+def _coming(member: VPSieNode, rules: ClassRules) -> NodeRecord | None:
+    if member.leaving:
+        return None
+    return NodeRecord("", member.group, rules.of_labels(member.labels).value, "coming", (0, 0), (0, 0), [])
+
+
+def _cell(pod: Pod, workload: str, node_class: str) -> PodCell:
+    name, state = pod.metadata.name, pod_state(pod)
+    if pod.metadata.annotations.get(CLASS, node_class) != node_class and (meant := marked_class(pod)) is not None:
+        return (name, workload, state, meant.value)
+    return (name, workload, state)
+
+
+def pod_state(pod: Pod) -> PodState:
+    if pod.finished:
+        return "f"
+    if pod.metadata.deletion_timestamp is not None:
+        return "t"
+    # `pod.ready`, without a generator for each of fifty thousand.
+    for condition in pod.status.conditions:
+        if condition.type == "Ready":
+            return "r" if condition.status == "True" else "s"
+    return "s"

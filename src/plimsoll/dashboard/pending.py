@@ -1,0 +1,31 @@
+"""A pod that has no node yet, and why: in the scheduler's words, and in those of the groups that might have helped."""
+
+from __future__ import annotations
+
+from plimsoll.dashboard.records import PendingRecord, Refusal
+from plimsoll.kube.types import Pod
+from plimsoll.nodegroups.scale_up import ScaleUp
+
+
+def is_pending(pod: Pod) -> bool:
+    return not pod.spec.node_name and not pod.finished and not pod.terminating
+
+
+def pending_record(pod: Pod, plan: ScaleUp) -> PendingRecord:
+    scheduled = next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
+    tried = plan.tried.get(f"{pod.namespace}/{pod.name}", {})
+    since = scheduled.last_transition_time if scheduled is not None else None
+    return PendingRecord(
+        since=since or pod.metadata.creation_timestamp,
+        why=_why(pod, scheduled.message if scheduled is not None and scheduled.status == "False" else ""),
+        tried=[Refusal(where, message) for where, message in tried.items()],
+    )
+
+
+def _why(pod: Pod, scheduler_says: str) -> str:
+    if pod.spec.scheduling_gates:
+        gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+        return f"kube-scheduler does not look at it while it has the gates {gates}"
+    if pod.status.nominated_node_name:
+        return f"others leave node {pod.status.nominated_node_name} to make room for it"
+    return scheduler_says or "kube-scheduler has not looked at it yet"

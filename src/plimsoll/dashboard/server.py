@@ -1,0 +1,211 @@
+"""The dashboard over HTTP: the page, the picture, the stream of changes, and explanations. GET, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from plimsoll.dashboard import squeezing
+from plimsoll.dashboard.access import Gate
+from plimsoll.dashboard.asking import Asking
+from plimsoll.dashboard.showing import Client, Message, Showing, TooManyClients
+from plimsoll.web.server import EVERY_ADDRESS, CannotListenError, listen_everywhere
+
+log = structlog.get_logger()
+
+ASSETS = Path(__file__).parent / "assets"
+_CONTENT_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".woff2": "font/woff2",
+    ".txt": "text/plain; charset=utf-8",
+}
+_EVERY_REPLY = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "font-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Server": "plimsoll",  # without it, aiohttp would tell its version and Python's
+}
+# A silent stream is closed by many a proxy after a minute, and by some after thirty seconds.
+HEARTBEAT_SECONDS = 15.0
+# A client that takes nothing for so long is gone, or as good as gone.
+WRITE_SECONDS = 20.0
+# Then the client comes back and is let in again, or no longer: a right that was taken away does not live on in a stream.
+LONGEST_STREAM_SECONDS = 600.0
+# What waits in a socket's buffer counts for every client, so that only so much is put there at a time.
+_PIECE_BYTES = 64 * 1024
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class DashboardServer:
+    """Serves for as long as its `async with` block lasts."""
+
+    def __init__(self, host: str, port: int, showing: Showing, asking: Asking, gate: Gate) -> None:
+        self._host = host
+        self._wanted_port = port
+        self.showing = showing
+        self._asking = asking
+        self._gate = gate
+        self._heartbeat = Message(b": still here\n\n")
+        app = web.Application(middlewares=[self._guard])
+        app.on_response_prepare.append(_add_headers)
+        for path, handler in (
+            ("/", self._index),
+            ("/assets/{path:.+}", self._asset),
+            ("/api/v1/picture", self._picture),
+            ("/api/v1/stream", self._stream),
+            ("/api/v1/explain/{kind}/{name}", self._explain),
+            ("/api/v1/explain/{kind}/{namespace}/{name}", self._explain),
+        ):
+            app.router.add_get(path, handler, allow_head=False)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
+
+    @property
+    def port(self) -> int:
+        """The port that is really listened on, also where 0 asked for any."""
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    @property
+    def url(self) -> str:
+        host = "127.0.0.1" if self._host == EVERY_ADDRESS else f"[{self._host}]" if ":" in self._host else self._host
+        return f"http://{host}:{self.port}/"
+
+    async def __aenter__(self) -> Self:
+        await self._runner.setup()
+        try:
+            if self._host == EVERY_ADDRESS:
+                await web.SockSite(self._runner, listen_everywhere(self._wanted_port)).start()
+            else:
+                await web.TCPSite(self._runner, self._host, self._wanted_port).start()
+        except OSError as error:
+            await self._runner.cleanup()
+            where = f"[{self._host}]" if ":" in self._host else self._host
+            advice = "set dashboard.host and dashboard.port (0 takes any that is free), or dashboard.enabled: false"
+            raise CannotListenError(
+                f"cannot listen on {where}:{self._wanted_port}: {error.strerror}; {advice}"
+            ) from error
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._runner.cleanup()
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
+        if request.method != "GET":
+            raise web.HTTPMethodNotAllowed(
+                request.method, ["GET"], text="the dashboard only shows: GET, nothing else\n"
+            )
+        await self._gate.admit(request)
+        return await handler(request)
+
+    # ── the page ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _index(self, request: web.Request) -> web.StreamResponse:
+        return _file(request, ASSETS / "index.html")
+
+    async def _asset(self, request: web.Request) -> web.StreamResponse:
+        return _file(request, ASSETS / request.match_info["path"])
+
+    # ── what it shows ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _picture(self, request: web.Request) -> web.StreamResponse:
+        whole = await self.showing.whole()
+        if not _takes_gzip(request):
+            return web.Response(body=whole.plain, content_type="application/json")
+        body = squeezing.closed(await whole.squeezed(), whole.plain)
+        headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
+        return web.Response(body=body, content_type="application/json", headers=headers)
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        client = Client(let_go=lambda: request.transport.abort() if request.transport is not None else None)
+        gzip = _takes_gzip(request)
+        try:
+            await self.showing.join(client)
+        except TooManyClients:
+            raise web.HTTPServiceUnavailable(
+                text="as many look on already as this process serves; close a window, or come back later\n",
+                headers={"Retry-After": "30"},
+            ) from None
+        try:
+            response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+            if gzip:
+                response.headers["Content-Encoding"] = "gzip"
+            await response.prepare(request)
+            await self._tell(client, response, gzip=gzip)
+        except (ConnectionError, TimeoutError) as error:
+            log.debug("a client of the dashboard is gone", error=str(error) or type(error).__name__)
+            if request.transport is not None:
+                request.transport.abort()
+        finally:
+            self.showing.leave(client)
+        return response
+
+    async def _tell(self, client: Client, response: web.StreamResponse, *, gzip: bool) -> None:
+        if gzip:
+            await response.write(squeezing.HEADER)
+        until = asyncio.get_running_loop().time() + LONGEST_STREAM_SECONDS
+        while asyncio.get_running_loop().time() < until:
+            message = self._heartbeat
+            with contextlib.suppress(TimeoutError):
+                message = await asyncio.wait_for(client.waiting.get(), HEARTBEAT_SECONDS)
+            data = memoryview(await message.squeezed() if gzip else message.plain)
+            for start in range(0, len(data), _PIECE_BYTES):
+                async with asyncio.timeout(WRITE_SECONDS):
+                    await response.write(data[start : start + _PIECE_BYTES])
+
+    async def _explain(self, request: web.Request) -> web.StreamResponse:
+        asked = request.match_info
+        try:
+            answer = await self._asking.explain(asked["kind"], asked.get("namespace", ""), asked["name"])
+        except ValueError as error:
+            raise web.HTTPBadRequest(text=f"{error}\n") from None
+        except LookupError as error:
+            raise web.HTTPNotFound(text=f"{error.args[0]}\n") from None
+        return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
+
+
+def _file(request: web.Request, path: Path) -> web.StreamResponse:
+    content_type = _CONTENT_TYPES.get(path.suffix)
+    found = path.resolve()
+    if content_type is None or not found.is_relative_to(ASSETS.resolve()) or not found.is_file():
+        raise web.HTTPNotFound(text="there is nothing here\n")
+    data = found.read_bytes()
+    tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
+    headers = {"Content-Type": content_type, "ETag": tag, "Cache-Control": "no-cache"}
+    if request.headers.get("If-None-Match") == tag:
+        return web.Response(status=304, headers=headers)
+    response = web.Response(body=data, headers=headers)
+    response.enable_compression()
+    return response
+
+
+def _takes_gzip(request: web.Request) -> bool:
+    return "gzip" in request.headers.get("Accept-Encoding", "").lower()
+
+
+async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(_EVERY_REPLY)
+    if request.path.startswith("/api/"):
+        response.headers["Cache-Control"] = "no-store"

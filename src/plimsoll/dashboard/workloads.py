@@ -1,0 +1,70 @@
+"""One workload as the page tells it: what its controllers decided last, and what the door made of it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from plimsoll.dashboard.records import Obstacle, Share, WorkloadRecord
+from plimsoll.decision import Blocker, Decision
+from plimsoll.deletion_cost.controller import DeletionCostDecision
+from plimsoll.placement.controller import PlacementDecision
+from plimsoll.results import Outcome
+
+# A scale-down rarely takes more at once, and every change of the order is sent to everybody who looks.
+LEAVING_SHOWN = 20
+
+
+class Decided(Struct, frozen=True):
+    """The last decision about a key, and what came of it."""
+
+    decision: Decision
+    outcome: Outcome = Outcome()
+
+    @property
+    def blockers(self) -> tuple[Blocker, ...]:
+        return (*self.decision.blockers, *self.outcome.blockers)
+
+
+def workload_record(placed: Decided | None, ordered: Decided | None) -> WorkloadRecord | None:
+    """None where neither controller has anything to say."""
+    said = [one for one in (placed, ordered) if one is not None and _speaks(one.decision)]
+    if not said:
+        return None
+    placing = placed.decision if placed in said and placed is not None else None
+    ordering = ordered.decision if ordered in said and ordered is not None else None
+    target = current = None
+    action = said[0].decision.reason.code
+    if isinstance(placing, PlacementDecision):
+        action = placing.action.value
+        if placing.target is not None:
+            target = Share(placing.target.spot, placing.target.on_demand)
+        if placing.current is not None:
+            current = Share(placing.current.spot, placing.current.on_demand)
+    order = _order(ordering) if isinstance(ordering, DeletionCostDecision) else None
+    return WorkloadRecord(
+        target=target,
+        current=current,
+        action=action,
+        why=said[0].decision.reason.message,
+        blockers=[obstacle(blocker) for one in said for blocker in one.blockers],
+        errors=[problem.message for one in said for problem in one.decision.problems],
+        deletion_order=order[:LEAVING_SHOWN] if order is not None else None,
+        replicas=len(order) if order is not None else 0,
+    )
+
+
+def obstacle(blocker: Blocker) -> Obstacle:
+    return Obstacle(blocker.code, blocker.message, blocker.until)
+
+
+def is_gone(decision: Decision) -> bool:
+    """What it was about is no longer there."""
+    return decision.forget or decision.reason.code == "Gone"
+
+
+def _speaks(decision: Decision) -> bool:
+    return not is_gone(decision) and decision.reason.code != "NotEnabled"
+
+
+def _order(decision: DeletionCostDecision) -> list[tuple[str, str, str, int | None]]:
+    return [(one.pod, one.zone, one.node, one.cost) for order in decision.orders for one in order.departures]

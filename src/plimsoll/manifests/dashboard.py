@@ -1,0 +1,32 @@
+"""What the dashboard needs where more than `kubectl port-forward` reaches it: rights to ask who someone is, and a way in."""
+
+from __future__ import annotations
+
+from plimsoll.config import Config
+from plimsoll.dashboard.access import is_loopback
+from plimsoll.dashboard.reviews import PATH, PERMISSIONS
+from plimsoll.manifests.objects import LABELS, NAME, Manifest, described
+from plimsoll.manifests.rights import role_and_binding, rules_for
+
+_DASHBOARD = f"{NAME}-dashboard"
+
+
+def opens_dashboard(config: Config) -> bool:
+    """Whether others than the pod itself reach it."""
+    return config.dashboard.enabled and not is_loopback(config.dashboard.host)
+
+
+def dashboard_manifests(config: Config) -> list[Manifest]:
+    if not config.dashboard.enabled or config.dashboard.access != "token":
+        return []
+    home = config.operator.namespace
+    viewing = [{"nonResourceURLs": [PATH], "verbs": ["get"]}]
+    found = [
+        *role_and_binding("ClusterRole", _DASHBOARD, "", rules_for(PERMISSIONS), home),
+        # Bound to nobody: who may look is for the cluster's owner to say.
+        described("rbac.authorization.k8s.io/v1", "ClusterRole", "", f"{_DASHBOARD}-viewer", rules=viewing),
+    ]
+    if opens_dashboard(config):
+        ports = [{"name": "dashboard", "port": 80, "targetPort": "dashboard"}]
+        found.append(described("v1", "Service", home, _DASHBOARD, spec={"selector": LABELS, "ports": ports}))
+    return found
