@@ -242,7 +242,7 @@ def live_through(history: list[tuple[str, int]]) -> None:
         nodes = [node.name for node in world.api.typed(NODES)]
         match what:
             case "scale":
-                world.scale("web", number)
+                world.scale("web", 2 * number)
             case "crash":
                 world.crash_after = number + 1
             case "lost":
