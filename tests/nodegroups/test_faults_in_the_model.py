@@ -38,8 +38,18 @@ def up_and_down(world: World) -> None:
     world.run(120, step=2)
 
 
+@pytest.mark.parametrize("writes", range(1, 54, 3))
+def test_a_crash_before_or_after_a_write(writes: int) -> None:
+    crashed_at(writes)
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize("writes", range(1, 54))
-def test_a_crash_before_or_after_any_write(writes: int) -> None:
+def test_a_crash_before_or_after_every_write(writes: int) -> None:
+    crashed_at(writes)
+
+
+def crashed_at(writes: int) -> None:
     """Odd: before the write is sent; even: after it is applied and before its reply is read."""
     world = World()
     world.crash_after = writes

@@ -17,6 +17,7 @@ from plimsoll.config.providers import Providers, Vpsie
 from plimsoll.kube.errors import AlreadyExists
 from plimsoll.kube.resources import NODES
 from plimsoll.providers.vpsie.provider import vpsie_provider
+from tests.eventually import eventually
 from tests.nodegroups.live import Running, Stage, config, operating
 from tests.vpsie.emulator import Emulator, Vm
 from tools.controlplane.cluster import ControlPlane
@@ -118,3 +119,22 @@ async def test_from_zero_to_what_pods_need_and_back_to_the_minimum(
         await stage.settled(1, pods=1)
         assert len(emulator.alive) == 1, "the minimum of the rented ones"
     assert all("our-client-secret" not in str(event.note) for event in await stage.events("ScaleUpFailed"))
+
+
+async def test_a_machine_that_never_joins_is_replaced(
+    control_plane: ControlPlane,
+    stage: Stage,
+    cloud: Cloud,
+) -> None:
+    """Fault 17: also with lists that lag behind."""
+    emulator = cloud.emulator
+    emulator.lag_seconds = 2.0
+    cloud.lame = 1
+    await stage.group("rented", provider="vpsie", scaleDownPolicy=QUICK)
+    await stage.workload("web", 1)
+    async with operator(control_plane, settings_in(stage.namespace, joining_timeout=timedelta(seconds=2))):
+        await stage.settled(1, pods=1)
+        assert "has not joined" in (await stage.event("ScaleUpFailed")).note
+        await eventually(lambda: emulator.machines[0].deleted_at is not None, "the lame one is given back")
+        assert len(emulator.alive) == 1
+        assert max(emulator.keys.values()) == 1
