@@ -2,7 +2,7 @@
 import { fill, h } from "../dom.js";
 import { choice, empty } from "../parts.js";
 import { readRoute, setParameters } from "../route.js";
-import { counted } from "../words.js";
+import { counted, visible } from "../words.js";
 import { ClusterCanvas } from "./canvas.js";
 import { listenForGestures } from "./gestures.js";
 import { legend } from "./legend.js";
@@ -35,7 +35,9 @@ export const clusterView = {
 
     function tell(/** @type {import("./canvas.js").Spot | null} */ spot) {
       const node = spot?.node ? picture.nodes.get(spot.node) : undefined;
-      fill(told, node ? sentence(spot.node, node, spot.pod) : "Point at a node, or use the arrow keys; Enter tells more.");
+      const words = visible(node ? sentence(spot.node, node, spot.pod) : "Point at a node, or use the arrow keys; Enter tells more.");
+      // What has not changed must not be read out again, twice a second.
+      if (told.textContent !== words) fill(told, words);
     }
 
     listenForGestures(map, {
