@@ -19,6 +19,7 @@ from plimsoll.durations import format_duration
 from plimsoll.kube.client import Client
 from plimsoll.nodegroups.controller import CLUSTER, NodeGroupController
 from plimsoll.nodegroups.observer import MachineObserver
+from plimsoll.nodegroups.plans import ByWorker, PlanObserver
 from plimsoll.nodegroups.settings import NodeGroupSettings
 from plimsoll.nodegroups.sightings import Sightings
 from plimsoll.nodegroups.situation import Check
@@ -183,6 +184,9 @@ def observers(
             continue
         if not config.operator.read_only_mode:
             found.append(MachineObserver(one.sightings, providers, clock, interval=interval, cluster_key=CLUSTER))
+        # A large packing is worked out in a process of its own: the webhook is answered meanwhile.
+        one.plans = plans = ByWorker(clock)
+        found.append(PlanObserver(plans, clock))
         if one.measured is not None:
             found.append(UsageObserver(one.measured, client, clock, interval=interval, cluster_key=CLUSTER))
     return found

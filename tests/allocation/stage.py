@@ -15,15 +15,14 @@ from plimsoll.allocation.controller import AllocationController, AllocationSetti
 from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config, Controllers, Kubernetes, LeaderElection
 from plimsoll.config import Operator as OperatorConfig
-from plimsoll.exit_codes import ExitCode
 from plimsoll.kube.lease import LeaseTimes
-from plimsoll.metrics import Metrics
-from plimsoll.operator import Operator, connect, identity
+from plimsoll.operator import identity
 from tests.allocation.build import container_body, drive_annotations
 from tests.allocation.judge import judge
 from tests.eventually import eventually
 from tests.faults.history import History
-from tests.faults.proxy import Link, Proxy
+from tests.faults.life import Life
+from tests.faults.proxy import Proxy
 from tests.faults.record import Exchange, Record
 from tests.faults.rules import Rules
 from tests.faults.upstream import Direct, Json, RefusedError
@@ -65,47 +64,13 @@ class SuspendedClock(RealClock):
         return self._stopped_at
 
 
-class Allocator:
-    """One life of the operator with the allocation controller alone, behind a link of its own; nobody is elected."""
-
-    def __init__(self, link: Link, config: Config, settings: AllocationSettings, clock: Clock) -> None:
-        self.link = link
-        self.metrics = Metrics()
-        self.controller = AllocationController(settings, nonce=identity(), now=clock.now)
-        self._client = connect(config, self.metrics, kubeconfig=link.kubeconfig, context=None)
-        self.operator = Operator(
-            config, self._client, [self.controller], clock=clock, metrics=self.metrics, name=identity()
-        )
-        self._stopping = asyncio.Event()
-        self._task = asyncio.create_task(self._live(), name=f"operator {link.name}")
-        link.on_crash = self._task.cancel
-
-    async def _live(self) -> ExitCode:
-        try:
-            return await self.operator.run(self._stopping)
-        finally:
-            await self._client.close()
-
-    async def stop(self) -> None:
-        self._stopping.set()
-        await asyncio.wait([self._task])
-
-    @property
-    def ended(self) -> bool:
-        return self._task.done()
-
-    async def idle(self) -> None:
-        """Nothing waits and nothing is under way; delayed looks may still come."""
-        (reconciler,) = self.operator.reconcilers
-        await eventually(lambda: reconciler.queue.idle, "the queue runs dry")
+class Allocator(Life):
+    """A life with the allocation controller alone; nobody is elected."""
 
     async def look(self) -> None:
         """Have every key looked at, once the view is live."""
-        (reconciler,) = self.operator.reconcilers
         await eventually(lambda: self.operator.not_ready() is None, "the view is live")
-        await self.idle()
-        reconciler.look_at_everything()
-        await self.idle()
+        await super().look()
 
 
 class Stage:
@@ -128,13 +93,11 @@ class Stage:
     async def operator(
         self, name: str = "a", *, clock: Clock | None = None, read_only: bool = False, **changed: Any
     ) -> AsyncIterator[Allocator]:
-        link = await self.proxy.link(name)
-        one = Allocator(
-            link,
-            config(self.namespace, read_only=read_only, alone=self.alone),
-            settings(self.namespace, **{"times": self.times, **changed}),
-            clock or RealClock(),
-        )
+        time = clock or RealClock()
+        terms = settings(self.namespace, **{"times": self.times, **changed})
+        controller = AllocationController(terms, nonce=identity(), now=time.now)
+        wanted = config(self.namespace, read_only=read_only, alone=self.alone)
+        one = Allocator(await self.proxy.link(name), wanted, [controller], clock=time)
         try:
             yield one
         finally:

@@ -64,6 +64,7 @@ def test_exit_codes_keep_their_numbers() -> None:
     }
 
 
+@pytest.mark.process
 def test_the_list_of_commands_has_them_all_and_loads_none() -> None:
     script = "import sys, plimsoll.cli as c; c.main(['--help'], standalone_mode=False); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True)

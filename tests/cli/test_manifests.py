@@ -131,7 +131,11 @@ def test_watched_namespaces_turn_cluster_wide_rights_into_local_ones() -> None:
     assert everywhere == {("", "nodes", verb) for verb in (*SEE, "patch")}
     local = {m["metadata"]["namespace"]: granted(m) for m in found if m["kind"] == "Role"}
     assert set(local) == {"shop", "bank", "plimsoll-system", "default"}
-    assert local["default"] == EVENTS, "where events about nodes are kept"
+    assert local["default"] == EVENTS, "where events about namespaces are kept"
+    alone = render(Config(operator=Operator(watch_namespaces=("shop",))), (Sorting(),))
+    assert "default" not in {m["metadata"]["namespace"] for m in alone if m["kind"] == "Role"}, (
+        "only placement tells such"
+    )
     assert local["shop"] >= EVENTS
     assert local["shop"] == local["bank"] >= {("", "pods", "watch"), ("", "pods/eviction", "create")}
     assert not {right for right in local["shop"] if right[1] == "nodes"}

@@ -5,7 +5,6 @@ The ReplicaSet controller does the deleting, kube-scheduler the placing; a test 
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -13,15 +12,13 @@ from datetime import timedelta
 from typing import Any
 
 from plimsoll.assembly import controllers
-from plimsoll.clock import RealClock
 from plimsoll.config import Config, Controllers, DeletionCost, Kubernetes, LeaderElection
 from plimsoll.config import Operator as OperatorConfig
 from plimsoll.deletion_cost.balance import skew
 from plimsoll.deletion_cost.spec import PREFIX
 from plimsoll.deletion_cost.values import COST, MARK
-from plimsoll.metrics import Metrics
-from plimsoll.operator import Operator, connect, identity
 from tests.eventually import eventually
+from tests.faults.life import Life
 from tests.faults.proxy import Link, Proxy
 from tests.faults.record import Record
 from tests.faults.rules import Rules, on
@@ -32,60 +29,13 @@ ZONE = "topology.kubernetes.io/zone"
 writes = on("patch", "pods")
 
 
-class Life:
-    """One life of the operator, behind a link of its own through the proxy."""
-
-    def __init__(self, link: Link, settings: DeletionCost) -> None:
-        self.link = link
-        self.metrics = Metrics()
-        config = Config(
-            operator=OperatorConfig(audit_log="", leader_election=LeaderElection(enabled=False)),
-            controllers=Controllers(enabled=("deletion-cost",), deletion_cost=settings),
-            kubernetes=Kubernetes(request_timeout=timedelta(seconds=10)),
-        )
-        self._client = connect(config, self.metrics, kubeconfig=link.kubeconfig, context=None)
-        self.operator = Operator(
-            config, self._client, controllers(config), clock=RealClock(), metrics=self.metrics, name=identity()
-        )
-        self._stopping = asyncio.Event()
-        self._task = asyncio.create_task(self._live(), name=f"operator {link.name}")
-        link.on_crash = self._task.cancel
-
-    async def _live(self) -> None:
-        try:
-            await self.operator.run(self._stopping)
-        finally:
-            await self._client.close()
-
-    async def stop(self) -> None:
-        self._stopping.set()
-        await self.ended()
-
-    async def ended(self) -> None:
-        """Wait for its end, by itself or by a crash."""
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait([self._task])
-
-    def metric(self, name: str, **labels: str) -> float:
-        """The value of a metric, summed over the labels that are not given."""
-        return sum(
-            sample.value
-            for family in self.metrics.registry.collect()
-            for sample in family.samples
-            if sample.name == name and labels.items() <= sample.labels.items()
-        )
-
-    async def looks(self) -> None:
-        """Have every Deployment decided about at least once more."""
-        (reconciler,) = self.operator.reconcilers
-        before = self.metric("plimsoll_decisions_total", controller="deletion-cost")
-
-        def decided() -> bool:
-            reconciler.look_at_everything()
-            return self.metric("plimsoll_decisions_total", controller="deletion-cost") > before
-
-        await eventually(decided, "the operator decides")
-        await eventually(lambda: reconciler.queue.idle, "the operator has nothing in hand")
+def begin(link: Link, settings: DeletionCost) -> Life:
+    config = Config(
+        operator=OperatorConfig(audit_log="", leader_election=LeaderElection(enabled=False)),
+        controllers=Controllers(enabled=("deletion-cost",), deletion_cost=settings),
+        kubernetes=Kubernetes(request_timeout=timedelta(seconds=10)),
+    )
+    return Life(link, config, controllers(config))
 
 
 class Live:
@@ -107,7 +57,7 @@ class Live:
 
     async def start(self, **settings: Any) -> Life:
         link = await self._proxy.link(f"life{len(self._lives) + 1}")
-        life = Life(link, DeletionCost(**settings))
+        life = begin(link, DeletionCost(**settings))
         self._lives.append(life)
         return life
 
@@ -121,8 +71,7 @@ class Live:
         mark = -1
         while mark != len(self.record.works()):
             mark = len(self.record.works())
-            await life.looks()
-            await life.looks()
+            await life.rounds(2)
         assert await self.all_covered()
 
     async def all_covered(self) -> bool:

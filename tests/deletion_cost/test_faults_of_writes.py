@@ -30,7 +30,7 @@ async def balanced(live: Live) -> None:
 async def test_a_crash_around_a_write(live: Live, nth: int, fault: Fault) -> None:
     await live.deploy(PODS)
     rule = live.rules.add(writes, fault, skip=nth - 1, times=1)
-    await (await live.start()).ended()
+    await (await live.start()).exit_code()
     assert rule.struck == 1
     await live.comes_to_rest(await live.start())
     await balanced(live)
@@ -68,7 +68,7 @@ async def test_a_value_that_someone_writes_meanwhile_is_not_overwritten(live: Li
         return len(await live.costs()) == PODS
 
     await eventually(all_have_one, "every pod has a value")
-    await life.looks()
+    await life.rounds(1)
     assert (await live.costs())[theirs] == 42
 
 
@@ -123,6 +123,6 @@ async def test_after_a_failover_nothing_is_written(live: Live) -> None:
     second = await live.start()
     await live.comes_to_rest(second)
     for _ in range(3):
-        await second.looks()
+        await second.rounds(1)
     assert live.record.works(since=mark) == []
     assert all(is_ready(pod) for pod in await live.pods())

@@ -7,8 +7,9 @@ from random import Random
 import pytest
 
 from plimsoll.deletion_cost.values import COST
-from tests.deletion_cost.live import Life, Live, annotations_of
+from tests.deletion_cost.live import Live, annotations_of
 from tests.deletion_cost.scene import TOP
+from tests.faults.life import Life
 
 
 async def test_nine_pods_as_four_three_two(live: Live) -> None:

@@ -61,7 +61,7 @@ async def test_a_type_that_there_is_not(live: Live) -> None:
     listed = event["note"].partition("Types there are: ")[2].partition(".")[0]
     assert "zone" in listed.split(", ")
     for _ in range(3):
-        await life.looks()
+        await life.rounds(1)
     assert live.record.works() == []
     assert life.metric("plimsoll_problems_total", code="InvalidAnnotations") == 1, "told once, however often one looks"
     await live.annotate(type=None)
@@ -78,7 +78,7 @@ async def test_a_node_without_the_label(live: Live) -> None:
         return all(any(f"node {node} has no label plimsoll.test/rack" in note for note in notes) for node in nodes)
 
     await eventually(told, "an event names each node, and the label")
-    await life.looks()
+    await life.rounds(1)
     assert live.record.works() == []
 
 

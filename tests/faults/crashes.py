@@ -11,7 +11,7 @@ from tests.faults import invariants
 from tests.faults.example import kept_name
 from tests.faults.faults import Fault
 from tests.faults.rules import works
-from tests.faults.runs import Supervisor, config
+from tests.faults.runs import config, supervised
 from tests.faults.scene import Scene
 
 NewScene = Callable[[], AbstractAsyncContextManager[Scene]]
@@ -39,7 +39,7 @@ async def _crash_at(new_scene: NewScene, fault: Fault, nth: int) -> None:
 async def _tell_the_story(scene: Scene) -> int:
     """Keep three pods, one of which is to leave; then let go. Returns how many lives it took."""
     await scene.deploy(leaving=1)
-    async with Supervisor(scene.proxy, "a", config(scene.namespace)) as operator:
+    async with supervised(scene.proxy, "a", config(scene.namespace)) as operator:
         await eventually(scene.reached, "the workload is kept")
         await scene.let_go()
         await eventually(scene.reached, "the workload is let go")

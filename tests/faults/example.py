@@ -52,7 +52,6 @@ class ExampleController:
     def __init__(self, namespace: str, *, last_first: bool = False) -> None:
         self._namespace = namespace
         self._last_first = last_first  # which pods leave first: two operators that differ here never pick the same one
-        self.decisions = 0  # made so far: a test that forces a round waits for it to have been decided
 
     def keys(self, resource: Resource[Any], changed: KubeObject, view: View) -> Iterable[Key]:
         if changed.namespace != self._namespace:
@@ -70,7 +69,6 @@ class ExampleController:
         return ()
 
     def decide(self, key: Key, view: View, now: datetime) -> Decision:
-        self.decisions += 1
         workload: Workload | None = view[_WORKLOADS[key.kind]].get(key.namespace, key.name)
         kept = view[CONFIGMAPS].get(key.namespace, kept_name(key.name))
         if workload is None or KEEP not in workload.annotations or workload.terminating:

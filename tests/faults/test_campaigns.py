@@ -17,7 +17,7 @@ import pytest
 from tests.eventually import eventually
 from tests.faults import invariants
 from tests.faults.example import kept_name
-from tests.faults.runs import NO_ELECTION, SHORT_LEASE, Supervisor, config
+from tests.faults.runs import NO_ELECTION, SHORT_LEASE, config, supervised
 from tests.faults.scene import Scene
 from tests.faults.seeds import FaultPlan
 
@@ -68,7 +68,7 @@ async def _campaign(new_scene: NewScene, seed: int) -> None:
     async with new_scene(plan) as scene, AsyncExitStack() as stack:
         await scene.deploy(kind=kind, leaving=1)
         settings = config(scene.namespace, election=election)
-        operators = [await stack.enter_async_context(Supervisor(scene.proxy, name, settings)) for name in names]
+        operators = [await stack.enter_async_context(supervised(scene.proxy, name, settings)) for name in names]
         await eventually(scene.reached, "the workload is kept", seconds=PATIENCE_SECONDS)
         await scene.ask_to_leave((await scene.pods("web"))[-1])
         await eventually(scene.reached, "another pod has left", seconds=PATIENCE_SECONDS)

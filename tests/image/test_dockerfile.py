@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from plimsoll.manifests.process import NOBODY
 from tests.image.dockerfile import ROOT, Instruction, stages, variables
+from tools.controlplane.gobuild import GoBuildError
+from tools.dockerfile import dockerfile_checker
 
 TEXT = (ROOT / "Dockerfile").read_text()
 BEFORE, BUILD, LAST = stages(TEXT)
@@ -60,3 +63,29 @@ def test_the_context_is_what_is_copied(tmp_path: Path):
     assert ignored[0] == "*"
     tracked = subprocess.run(["git", "ls-files", "src"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert not [name for name in tracked.splitlines() if "__pycache__" in name]
+
+
+@pytest.fixture(scope="session")
+def checker() -> Path:
+    try:
+        return dockerfile_checker()
+    except GoBuildError as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(error), pytrace=False)
+        pytest.skip(str(error))
+
+
+def checked(checker: Path, file: Path) -> list[str]:
+    done = subprocess.run([str(checker), str(file)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    return done.stdout.splitlines()
+
+
+def test_buildkit_has_nothing_to_object(checker: Path):
+    assert checked(checker, ROOT / "Dockerfile") == []
+
+
+def test_the_checks_of_buildkit_find_what_they_should(checker: Path, tmp_path: Path):
+    (tmp_path / "Dockerfile").write_text("FROM python as Build\nMAINTAINER someone\nENTRYPOINT plimsoll\n")
+    rules = {line.split(": ")[1] for line in checked(checker, tmp_path / "Dockerfile")}
+    assert {"FromAsCasing", "StageNameCasing", "MaintainerDeprecated"} <= rules

@@ -76,7 +76,7 @@ async def test_a_connection_that_never_opens_ends_in_time_and_is_no_doubt() -> N
             waiting.setblocking(False)
             waiting.connect_ex(full.getsockname())
         url = f"http://127.0.0.1:{full.getsockname()[1]}"
-        async with Client(Credentials(url), clock=SkippingClock(), timeout_seconds=0.5) as client:
+        async with Client(Credentials(url), clock=SkippingClock(), timeout_seconds=3.0) as client:
             with pytest.raises(Unreachable, match="no connection to"):
                 await client.patch(CONFIGMAPS, "ns", "a", {"data": {"x": "1"}})
 

@@ -13,6 +13,7 @@ from plimsoll.nodegroups.crds import crds
 from plimsoll.nodegroups.types import NODE_GROUPS, VPSIE_NODES
 from plimsoll.operator import connect
 from tests.nodegroups.live import Stage, config
+from tests.nodegroups.ordeal import Ordeal, ordeals
 from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import ControlPlane
 
@@ -49,3 +50,9 @@ async def stage(control_plane: ControlPlane, namespace: str, node_group_kinds: N
         one = Stage(client, namespace)
         yield one
         await one.clear()
+
+
+@pytest.fixture
+async def ordeal(control_plane: ControlPlane, stage: Stage, tmp_path: Path) -> AsyncIterator[Ordeal]:
+    async with ordeals(control_plane, stage, tmp_path) as one:
+        yield one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,17 @@ from plimsoll.nodegroups.controller import NodeGroupController
 from plimsoll.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
 from plimsoll.operator import Operator, connect
 from plimsoll.providers.kwok import KwokProvider
+from plimsoll.providers.plugins import Setup
 from plimsoll.providers.provider import Provider
 from tests.eventually import eventually
 from tools.controlplane.cluster import ControlPlane
 
 ELECTION = LeaderElection(
     lease_duration=timedelta(seconds=15), renew_deadline=timedelta(seconds=10), retry_period=timedelta(milliseconds=100)
+)
+# Long enough for a busy machine to renew it in, short enough to wait for its end.
+SHORT_LEASE = LeaderElection(
+    lease_duration=timedelta(seconds=6), renew_deadline=timedelta(seconds=4), retry_period=timedelta(milliseconds=200)
 )
 OFFERINGS = (
     KwokOffering("small", cpu="2", memory="8Gi", price=0.05),
@@ -65,32 +70,42 @@ class Running:
         self, config: Config, operator: Operator, controller: NodeGroupController, life: asyncio.Task[Any]
     ) -> None:
         self.config, self.operator, self.controller, self.life = config, operator, controller, life
+        self.crashed = asyncio.Event()  # set by whoever lets it crash
 
     def counted(self, name: str, **labels: str) -> float:
         return self.operator.metrics.registry.get_sample_value(name, labels) or 0.0
 
 
+def operating(
+    cluster: ControlPlane, settings: Config, *, kubeconfig: Path | None = None, **changed: Any
+) -> AbstractAsyncContextManager[Running]:
+    return operating_with(kubeconfig or Path(cluster.kubeconfig), settings, **changed)
+
+
 @asynccontextmanager
-async def operating(
-    cluster: ControlPlane,
+async def operating_with(
+    kubeconfig: Path,
     settings: Config,
     *,
     name: str = "one",
     clock: Clock | None = None,
     kwok: Kwok = AT_ONCE,
     provider: Callable[[Provider], Provider] = lambda made: made,
-    kubeconfig: Path | None = None,
+    more_providers: Callable[[Setup], Mapping[str, Provider]] = lambda _: {},
+    stop: asyncio.Event | None = None,
     **changed: Any,
 ) -> AsyncIterator[Running]:
     """The operator as `plimsoll run` has it, with settings that no configuration has shortened by `changed`."""
-    metrics, stop, time = Metrics(), asyncio.Event(), clock or RealClock()
+    metrics, stop, time = Metrics(), stop or asyncio.Event(), clock or RealClock()
     all_of_them = controllers(settings)
     (controller,) = (one for one in all_of_them if isinstance(one, NodeGroupController))
     quick = {"taint_wait": timedelta(milliseconds=500), "retry_interval": timedelta(seconds=1), **changed}
     controller._settings = replace(controller._settings, **quick)
-    async with connect(settings, metrics, kubeconfig=kubeconfig or Path(cluster.kubeconfig), context=None) as client:
-        made = KwokProvider(kwok, client, settings.operator.namespace, time)
-        providers: dict[str, Provider] = {"kwok": provider(made)}
+    async with connect(settings, metrics, kubeconfig=kubeconfig, context=None) as client:
+        home = settings.operator.namespace
+        made = KwokProvider(kwok, client, home, time)
+        others = more_providers(Setup(settings.providers, {}, client, home, time))
+        providers: dict[str, Provider] = {"kwok": provider(made), **others}
         operator = Operator(
             settings, client, all_of_them, clock=time, metrics=metrics, name=name, providers=providers,
             observers=observers(settings, all_of_them, client, providers, time),
@@ -101,7 +116,8 @@ async def operating(
         finally:
             stop.set()
             await asyncio.gather(life, return_exceptions=True)
-            await made.close()
+            for one in (made, *others.values()):
+                await one.close()
 
 
 class Stage:
@@ -210,6 +226,7 @@ class Stage:
         for member in await self.members():
             patch = self.client.patch(VPSIE_NODES, self.namespace, member.name, {"metadata": {"finalizers": None}})
             await self._gone(patch)
+            await self._gone(self.client.delete(VPSIE_NODES, self.namespace, member.name, uid=member.uid))
 
     @staticmethod
     async def _gone(call: Any) -> None:

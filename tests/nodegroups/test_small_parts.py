@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from plimsoll.kube.codec import convert
 from plimsoll.nodegroups.controller import CLUSTER
@@ -13,8 +14,9 @@ from plimsoll.nodegroups.pending import waiting_pods
 from plimsoll.nodegroups.setbacks import accounted, with_failures
 from plimsoll.nodegroups.settings import NodeGroupSettings
 from plimsoll.nodegroups.spec import invalid, scale_down_cooldown, underutilization_duration
-from plimsoll.nodegroups.types import NodeGroup, VPSieNode
-from plimsoll.nodegroups.utilisation import LowSince, utilisation_of
+from plimsoll.nodegroups.types import VPSIE_NODES, NodeGroup, VPSieNode
+from plimsoll.nodegroups.utilisation import LowSince, utilisation_by_name
+from plimsoll.scheduling.snapshot import Snapshot
 from tests import build
 from tests.build import START
 from tests.nodegroups.world import World
@@ -77,9 +79,8 @@ def test_utilisation_counts_what_is_requested() -> None:
         build.pod(spec={"containers": [{"name": "m", "resources": {"requests": requests}}]}),
         build.pod(phase="Succeeded", spec={"containers": [{"name": "m", "resources": {"requests": requests}}]}),
     ]
-    used = utilisation_of(build.node("n1"), pods)
-    assert used is not None
-    assert (used.cpu, used.memory) == (25, 25)
+    used = utilisation_by_name(Snapshot.build([build.node("n1"), build.node("n2")], pods))
+    assert {name: (one.cpu, one.memory) for name, one in used.items()} == {"n1": (25, 25), "n2": (0, 0)}
 
 
 def group(**spec: Any) -> NodeGroup:
@@ -164,3 +165,20 @@ def test_nodes_that_fail_together_are_one_failure() -> None:
 def test_what_is_sold_out_holds_back_that_offering_alone() -> None:
     (setback,) = with_failures(group(), [failed_node(0, "OfferingUnavailable")], NodeGroupSettings(), START)
     assert setback.offering == "small"
+
+
+def test_a_machine_of_another_order_is_never_given_back() -> None:
+    """The id in the VPSieNode names another's machine by now: a cloud that counts from the start again, a restored backup."""
+    world = World()
+    world.group(desiredNodes=1)
+    world.run(30)
+    (member,) = world.members()
+    machine = world.cloud.machines[member.spec.vpsie_instance_id]
+    world.cloud.machines[machine.id] = replace(machine, key="another", group="default.another")
+    world.change_group(desiredNodes=0)
+    body = world.api.objects[VPSIE_NODES]["default", member.name]
+    body["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z"
+    world.api.store(VPSIE_NODES, body)
+    world.run(120)
+    assert not world.members()
+    assert list(world.cloud.machines) == [machine.id]

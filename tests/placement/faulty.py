@@ -5,27 +5,20 @@ New pods are given their class by another replica's webhook, which no fault stri
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from msgspec.structs import replace
 
 from plimsoll.assembly import controllers
-from plimsoll.clock import RealClock
 from plimsoll.config import Config, Kubernetes, LeaderElection, Webhook
-from plimsoll.exit_codes import ExitCode
 from plimsoll.kube.client import Client
-from plimsoll.metrics import Metrics
-from plimsoll.operator import Operator, connect, identity
 from plimsoll.placement.spec import SPOT_PERCENTAGE
-from tests.eventually import eventually
 from tests.faults import invariants
 from tests.faults.history import History
+from tests.faults.life import Life, Lives
 from tests.faults.proxy import Link, Proxy
 from tests.faults.record import Record
 from tests.faults.rules import FaultSource, Rules
@@ -54,77 +47,8 @@ def settings_in(home: str, namespace: str, *, election: LeaderElection | None = 
     )
 
 
-class Life:
-    """One life of the operator behind a link of its own."""
-
-    def __init__(self, link: Link, settings: Config) -> None:
-        self.link = link
-        self.metrics = Metrics()
-        self._client: Client = connect(settings, self.metrics, kubeconfig=link.kubeconfig, context=None)
-        self.operator = Operator(
-            settings, self._client, controllers(settings), clock=RealClock(), metrics=self.metrics, name=identity()
-        )
-        self._stopping = asyncio.Event()
-        self._task = asyncio.create_task(self._live(), name=f"operator {link.name}")
-        link.on_crash = self._task.cancel
-
-    async def _live(self) -> ExitCode:
-        try:
-            return await self.operator.run(self._stopping)
-        finally:
-            await self._client.close()
-
-    async def end(self) -> ExitCode | None:
-        """How it ended, once it has; None after a crash."""
-        await asyncio.wait([self._task])
-        return None if self._task.cancelled() else self._task.result()
-
-    async def stop(self) -> ExitCode | None:
-        self._stopping.set()
-        return await self.end()
-
-    @property
-    def ended(self) -> bool:
-        return self._task.done()
-
-    def counted(self, name: str, **labels: str) -> float:
-        return self.metrics.registry.get_sample_value(name, labels) or 0.0
-
-    def blocked(self, code: str) -> bool:
-        return self.counted("plimsoll_blocked", controller="placement", code=code) > 0
-
-    async def look(self) -> None:
-        """Have every workload decided anew."""
-        (reconciler,) = self.operator.reconcilers
-        await eventually(lambda: reconciler.queue.idle, "the queue runs dry")
-        reconciler.look_at_everything()
-        await eventually(lambda: reconciler.queue.idle, "every key was looked at")
-
-
-class Lives:
-    """Starts the operator anew whenever it ends, as a kubelet would."""
-
-    def __init__(self, story: Story, name: str, settings: Config) -> None:
-        self._story, self._name, self._settings = story, name, settings
-        self.lives: list[Life] = []
-        self._task = asyncio.create_task(self._supervise())
-
-    async def __aenter__(self) -> Self:
-        await eventually(lambda: self.lives, "the operator starts")
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-        await self.lives[-1].stop()
-
-    async def _supervise(self) -> None:
-        while True:
-            link = await self._story.proxy.link(f"{self._name}{len(self.lives) + 1}")
-            self.lives.append(Life(link, self._settings))
-            await self.lives[-1].end()
+def begin(link: Link, settings: Config) -> Life:
+    return Life(link, settings, controllers(settings))
 
 
 class Story:
@@ -150,7 +74,12 @@ class Story:
         return settings_in(self.home, self.namespace, election=election)
 
     async def life(self, name: str = "a", settings: Config | None = None) -> Life:
-        return Life(await self.proxy.link(name), settings or self.settings())
+        return begin(await self.proxy.link(name), settings or self.settings())
+
+    def lives(self, name: str = "a", settings: Config | None = None) -> Lives[Life]:
+        """Started anew whenever it ends."""
+        chosen = settings or self.settings()
+        return Lives(self.proxy, name, lambda link: begin(link, chosen))
 
     async def begin(self) -> None:
         await self.web.annotate({SPOT_PERCENTAGE: "100%"})

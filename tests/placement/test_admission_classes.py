@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS
 from plimsoll.placement.admission import Assigned, LeftAlone, What
@@ -114,6 +115,7 @@ def test_a_stateful_set_goes_by_ordinal_at_every_size(ordinal):
         (review(build.deployment("odd")), "an owner of another kind"),
         (review(build.replica_set(), operation="UPDATE"), "adoption is an update"),
         (review(build.replica_set(), annotations={"kubernetes.io/config.mirror": "x"}), "a mirror pod"),
+        (replace(review(build.replica_set()), sub_resource="binding"), "no pod is created"),
     ],
 )
 def test_what_is_no_replica_is_left_alone(request_, why):
@@ -124,6 +126,13 @@ def test_an_owner_that_is_not_the_controller_does_not_count():
     deployment, replica_set = workload()
     reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set.name, "uid": replica_set.uid}
     request = review(None, ownerReferences=[reference])
+    assert Scene(deployment, replica_set).ask(request) == LeftAlone("NoReplica")
+
+
+def test_an_owner_of_the_same_name_from_another_group_does_not_count():
+    deployment, replica_set = workload()
+    reference = {"apiVersion": "other.io/v1", "kind": "ReplicaSet", "name": replica_set.name, "uid": replica_set.uid}
+    request = review(None, ownerReferences=[{**reference, "controller": True}])
     assert Scene(deployment, replica_set).ask(request) == LeftAlone("NoReplica")
 
 

@@ -89,6 +89,14 @@ def test_a_full_count_means_a_look_at_the_owners_and_then_at_the_pods():
     assert (second.what, second.known) == (What.PODS, replica_set)
 
 
+def test_a_workload_that_shrank_is_full_before_its_replica_set_has_heard_of_it():
+    deployment, _ = workload(1, "0%")
+    lagging = build.replica_set(replicas=5, owner=deployment)
+    scene = Scene(deployment, lagging)
+    scene.admit(lagging)
+    assert isinstance(scene.ask(review(lagging)), Look)
+
+
 def test_a_count_that_was_raised_just_now_is_read_live_and_needs_no_list_of_pods():
     deployment, replica_set = workload(2, "50%")
     scene = Scene(deployment, replica_set)

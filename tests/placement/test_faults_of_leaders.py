@@ -16,7 +16,7 @@ from tests.faults.invariants import evictions
 from tests.faults.processes import OperatorProcess
 from tests.faults.rules import on
 from tests.faults.seeds import FaultPlan
-from tests.placement.faulty import PATIENCE_SECONDS, SHORT_LEASE, Lives, NewStory
+from tests.placement.faulty import PATIENCE_SECONDS, SHORT_LEASE, NewStory
 
 SIDE_BY_SIDE = 4
 
@@ -82,7 +82,7 @@ async def _campaign(new_story: NewStory, seed: int) -> None:
     async with new_story(FaultPlan.from_seed(seed)) as story, AsyncExitStack() as stack:
         settings = story.settings(election=election)
         for name in names:
-            await stack.enter_async_context(Lives(story, name, settings))
+            await stack.enter_async_context(story.lives(name, settings))
         await story.begin()
         await story.web.settled(3, 3, seconds=PATIENCE_SECONDS)
         await story.was_safe()

@@ -15,7 +15,7 @@ from tests.eventually import eventually
 from tests.faults import answers, invariants
 from tests.faults.faults import Answer, CrashAfter, CrashBefore, Fault, Misreport, ResetAfter, StaleList
 from tests.faults.rules import on, works
-from tests.placement.faulty import PATIENCE_SECONDS, Lives, NewStory
+from tests.placement.faulty import PATIENCE_SECONDS, NewStory
 
 EVICT = on("create", "pods/eviction")
 
@@ -23,7 +23,7 @@ EVICT = on("create", "pods/eviction")
 async def crash_at(new_story: NewStory, fault: Fault, nth: int) -> None:
     async with new_story() as story:
         rule = story.rules.add(works, fault, skip=nth - 1, times=1)
-        async with Lives(story, "a", story.settings()) as operator:
+        async with story.lives() as operator:
             await story.begin()
             await eventually(lambda: len(operator.lives) == 2, f"a crash at write {nth}", seconds=PATIENCE_SECONDS)
             await story.settles(operator.lives[1])
@@ -98,7 +98,7 @@ async def test_a_restart_onto_a_server_that_lags_behind(new_story: NewStory):
         await story.begin()
         await story.settles(first)
         first.link.crash()
-        await first.end()
+        await first.exit_code()
         story.rules.add(on("list get watch"), StaleList(past))
         mark = len(story.record)
         second = await story.life("b")

@@ -314,6 +314,14 @@ def together(scene: Scene) -> int:
     return len(evicted(scene.decide()))
 
 
+def test_a_pod_that_has_no_node_yet_is_not_moved():
+    scene = Scene(settings=PlacementSettings(moving_percentage=50))
+    scene.running(8, 1)
+    scene.waiting("waits", since=scene.now - SECOND)
+    assert together(scene) == 3
+    assert "waits" not in scene.decide().moving
+
+
 def test_of_those_that_move_together_some_are_missing_already():
     scene = Scene(spot="60%", settings=PlacementSettings(moving_percentage=30), status={"availableReplicas": 9})
     scene.running(0, 10)

@@ -68,6 +68,15 @@ def test_but_never_against_a_budget():
     assert codes(decision) == ["NotEnoughPdb"]
 
 
+def test_two_budgets_over_one_pod_mean_never():
+    scene = interrupted()
+    for name in ("one", "two"):
+        scene.add(build.budget(name, allowed=5, selector={"matchLabels": {"app": "web"}}))
+    decision = scene.decide()
+    assert not evicted(decision)
+    assert "SeveralBudgets" in codes(decision)
+
+
 def test_they_count_as_gone_so_that_what_is_missing_shows():
     decision = interrupted().decide()
     assert decision.action is NextAction.SCALE_UP_SPOT
@@ -92,6 +101,16 @@ def test_nor_is_the_last_ready_replica():
     decision = scene.decide()
     assert not evicted(decision)
     assert codes(decision) == ["LastReady"]
+
+
+def test_whoever_leaves_with_its_node_is_not_moved_besides():
+    scene = Scene()
+    scene.running(8, 2)
+    scene.add(spot_node("spot-2", TAINTS[0]))
+    scene.pod("leaves", node="spot-2", mark=SPOT, annotations={"controller.kubernetes.io/pod-deletion-cost": "-5"})
+    decision = scene.decide()
+    assert decision.action is NextAction.MIGRATE_TO_ON_DEMAND
+    assert len(decision.moving) == 2 and "leaves" not in decision.moving
 
 
 def test_a_node_whose_removal_is_only_considered_keeps_its_pods():

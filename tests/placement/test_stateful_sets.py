@@ -38,6 +38,12 @@ def test_the_highest_misplaced_ordinal_moves_first():
     assert evicted(decision) == ["web-5"]
 
 
+def test_a_misplaced_one_that_says_it_must_not_be_moved_is_not():
+    scene = stateful({4, 5})
+    scene.pod("web-5", node="od-1", mark=ON_DEMAND, annotations={"karpenter.sh/do-not-disrupt": "true"})
+    assert scene.decide().moving == ("web-4",)
+
+
 def test_two_that_should_change_places_are_seen_though_the_counts_are_right():
     decision = stateful({4, 5}).decide()
     assert decision.state is not None and not decision.state.needs_reconciliation

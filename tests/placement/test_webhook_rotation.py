@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
 
 from plimsoll.clock import RealClock
 from plimsoll.kube.client import Client
+from plimsoll.kube.errors import NotFound
 from plimsoll.kube.resources import SECRETS
 from plimsoll.placement.webhook_configuration import SECRET, url_configuration, webhooks
 from plimsoll.web.certificate_sources import CertificateInSecret
-from plimsoll.web.certificates import RENEWED_BEFORE, SETTLES_IN, VALID_FOR
+from plimsoll.web.certificates import RENEWED_BEFORE, SETTLES_IN, VALID_FOR, make_certificate
 from plimsoll.web.registration import WEBHOOK_CONFIGURATIONS, Registrar, UrlRegistration
 from tests.clocks import PushedClock
-from tests.placement.webhook_cluster import only
+from tests.eventually import eventually
+from tests.placement.webhook_cluster import asked, config, only, operating, registered
+from tools.controlplane.cluster import ControlPlane
 
+LEFT_ALONE = {"operation": "CREATE", "resource_kind": "Pod", "result": "left-alone"}
 HOSTS = ("plimsoll-webhook.home.svc", "127.0.0.1")
 
 
@@ -74,3 +81,44 @@ async def test_a_secret_that_someone_spoilt_is_made_anew(client: Client, namespa
     await client.patch(SECRETS, namespace, SECRET, {"data": {"tls.crt": "aGVsbG8="}})
     await source.refresh(leading=True, trusted=False)
     assert source.authorities != before
+
+
+async def test_a_certificate_that_someone_else_issues_and_renews(
+    control_plane: ControlPlane, client: Client, namespace: str, home: str, tmp_path: Path
+):
+    """As cert-manager does, through a secret that is mounted: no Secret of ours is made, and new files are taken up."""
+
+    def issue() -> bytes:
+        parts = make_certificate(["127.0.0.1"], datetime.now(UTC))
+        for name, part in zip(("ca.crt", "tls.crt", "tls.key"), parts, strict=True):
+            (tmp_path / name).write_bytes(part)
+        return parts[0]
+
+    async def trusted() -> bytes:
+        found = await client.get(WEBHOOK_CONFIGURATIONS, "", URL_CONFIGURATION)
+        return base64.b64decode(found.webhooks[0]["clientConfig"]["caBundle"])
+
+    first = issue()
+    where = f"{tmp_path}/"
+    settings = config(
+        home, namespace, certificate_file=where + "tls.crt", key_file=where + "tls.key", ca_file=where + "ca.crt"
+    )
+    async with operating(control_plane, settings) as running:
+        await registered(client)
+        await asked(running, client, namespace)
+        assert await trusted() == first
+        with pytest.raises(NotFound):
+            await client.get(SECRETS, home, SECRET)
+        second = issue()
+
+        async def renewed() -> bool:
+            return await trusted() == second
+
+        await eventually(renewed, "the new authority in the configuration")
+        before = running.counted("spotalis_webhook_requests_total", **LEFT_ALONE)
+
+        async def asked_again() -> bool:
+            await asked(running, client, namespace)
+            return running.counted("spotalis_webhook_requests_total", **LEFT_ALONE) > before
+
+        await eventually(asked_again, "a question over a connection that trusts the new one")

@@ -41,8 +41,8 @@ def granted(manifests: Iterable[dict[str, Any]]) -> set[Grant]:
         for role in manifests
         if role["kind"] in ("Role", "ClusterRole")
         for rule in role["rules"]
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
+        for group in rule.get("apiGroups", ())
+        for resource in rule.get("resources", ())
         for verb in rule["verbs"]
         for name in rule.get("resourceNames", [""])
     }

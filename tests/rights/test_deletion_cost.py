@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from plimsoll.deletion_cost.spec import ENABLED
 from plimsoll.deletion_cost.values import COST
 from tests.eventually import eventually
@@ -34,11 +36,18 @@ async def costs(account: Account, namespace: str) -> list[str]:
     return [pod["metadata"].get("annotations", {}).get(COST, "") for pod in pods]
 
 
+@pytest.mark.parametrize("everywhere", [True, False], ids=["everywhere", "one watched namespace"])
 async def test_deletion_cost(
-    control_plane: ControlPlane, namespace: str, home: str, kwok_nodes: Callable[[str], list[str]], tmp_path: Path
+    control_plane: ControlPlane,
+    namespace: str,
+    home: str,
+    kwok_nodes: Callable[[str], list[str]],
+    tmp_path: Path,
+    everywhere: bool,
 ):
     kwok_nodes("1 zone=a")
-    async with installed(control_plane, tmp_path, *DELETION_COST, home=home) as account:
+    watched = () if everywhere else ("--set", f"operator.watchNamespaces={namespace}")
+    async with installed(control_plane, tmp_path, *DELETION_COST, *watched, home=home) as account:
         account.lose_the_reply("patch", "pods")
         path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
         await account.direct.create(path, deployment("web"))

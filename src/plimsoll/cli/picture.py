@@ -121,7 +121,7 @@ def _row(world: World, node: Json) -> Text:
         "termination" in taint["key"] or taint["key"] == LEAVING for taint in at(node, "spec", "taints", default=[])
     ):
         state = " going"
-    row = Text.assemble((f"{name_of(node):<14} ", colour), *(_cell(pod, colour) for pod in pods), (state, "yellow"))
+    row = Text.assemble((f"{name_of(node):<14} ", colour), *(_cell(pod, colour) for pod in pods), (state, "magenta"))
     row.no_wrap, row.overflow = True, "ellipsis"
     return row
 
@@ -149,10 +149,10 @@ def _below_nodes(world: World) -> list[RenderableType]:
     )
     waiting = [pod for pod in world.cluster.all(kinds.PODS) if not at(pod, "spec", "nodeName", default="")]
     if waiting:
-        legend.append(f"   {len(waiting)} pods wait for a node", "yellow")
+        legend.append(f"   {len(waiting)} pods wait for a node", "magenta")
     speed = getattr(world.clock, "speed", 1.0)
     pace = f"×{speed:g}" if speed else "paused"
-    lines = [_two_ends(legend, Text(f"{world.clock.now():%H:%M:%S} {pace}", "bold yellow" if not speed else "dim"))]
+    lines = [_two_ends(legend, Text(f"{world.clock.now():%H:%M:%S} {pace}", "bold magenta" if not speed else "dim"))]
     held = holdings(world)
     if held:
         words = [

@@ -70,12 +70,17 @@ def _node_name(pod: types.Pod) -> Iterable[str]:
     return (pod.spec.node_name,) if pod.spec.node_name else ()
 
 
+def _unbound(pod: types.Pod) -> Iterable[str]:
+    return () if pod.spec.node_name else ("",)
+
+
 def _claims(pod: types.Pod) -> Iterable[str]:
     return [v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim]
 
 
 BY_OWNER = Index("owner", _controller_uid)  # by the UID of the controller: names come back, UIDs do not
 BY_NODE = Index("node", _node_name)
+UNBOUND = Index("unbound", _unbound)  # under "": the few pods that no node has yet, found without walking the others
 BY_CLAIM = Index("claim", _claims)
 
 
@@ -89,7 +94,7 @@ def config_maps_in(namespace: str) -> Resource[records.ConfigMap]:
     return Resource("", "v1", "configmaps", "ConfigMap", records.ConfigMap, watched_in=namespace)
 
 
-PODS = Resource("", "v1", "pods", "Pod", types.Pod, indexes=(BY_OWNER, BY_NODE))
+PODS = Resource("", "v1", "pods", "Pod", types.Pod, indexes=(BY_OWNER, BY_NODE, UNBOUND))
 NODES = Resource("", "v1", "nodes", "Node", types.Node, namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", types.Namespace, namespaced=False)
 CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", records.ConfigMap)

@@ -34,9 +34,9 @@ ALERTS = (
         "Nothing is decided. Look at the pods of the operator, and at its Lease.",
     ),
     Alert(
-        "PlimsollSeveralLeaders", "sum(plimsoll_leading) > 1", "1m", "critical",
+        "PlimsollSeveralLeaders", "sum by (namespace) (plimsoll_leading) > 1", "1m", "critical",
         "Several processes of Plimsoll believe that they lead",
-        "Two installations in different namespaces, or clocks that run at different rates.",
+        "Clocks that run at different rates, or a Lease that someone edits. End the process that is not its holder.",
     ),
     Alert(
         "PlimsollViewStale", "max by (resource) (1 - plimsoll_view_synced) == 1", "5m", "warning",

@@ -41,7 +41,9 @@ def rights_everywhere(
     found = _grant("ClusterRole", "", cluster_wide, home)
     for namespace in watched:
         found += _grant("Role", namespace, namespaced, home)
-    if not config.operator.read_only_mode and EVENTS_OF_CLUSTER_WIDE_OBJECTS not in watched:
+    # Placement alone tells about such objects: a namespace whose window cannot be read.
+    tells = not config.operator.read_only_mode and any(one.name == "placement" for one in controllers)
+    if tells and EVENTS_OF_CLUSTER_WIDE_OBJECTS not in watched:
         found += _grant("Role", EVENTS_OF_CLUSTER_WIDE_OBJECTS, EVENTS, home)
     return found
 

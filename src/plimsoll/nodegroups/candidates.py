@@ -2,55 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
-from plimsoll.nodegroups.seen import GroupSeen, Seen, must_move, oldest_first
+from plimsoll.kube.types import Node
+from plimsoll.nodegroups.seen import GroupSeen, Seen, oldest_first
 from plimsoll.nodegroups.situation import Candidate
 from plimsoll.nodegroups.spec import underutilization_duration
 from plimsoll.nodegroups.unready import given_up, unready_since
 from plimsoll.nodegroups.usage import Measured
-from plimsoll.nodegroups.utilisation import Utilisation, utilisation_of
+from plimsoll.nodegroups.utilisation import Use, Utilisation, utilisation_by_name
+from plimsoll.scheduling.snapshot import Snapshot
 
 
-def utilisations(groups: Sequence[GroupSeen], seen: Seen, measured: Measured | None = None) -> dict[str, Utilisation]:
+def utilisations(
+    groups: Sequence[GroupSeen], seen: Seen, snapshot: Snapshot, measured: Measured | None = None
+) -> dict[str, Use]:
     """Of every node that belongs to a group, by the Node's UID: as it is measured, or else as it is requested."""
+    requested = {} if measured is not None else utilisation_by_name(snapshot)
     found = {}
     for group in groups:
+        policy = group.group.spec.scale_down_policy
         for node in group.nodes.values():
-            used = measured.of(node, seen.now) if measured else utilisation_of(node, seen.pods_on(node.name))
+            used = measured.of(node, seen.now) if measured is not None else requested.get(node.metadata.name)
             if used is not None:
-                found[node.uid] = used
+                found[node.metadata.uid] = Use(used, used.below(policy))
+            else:
+                found[node.metadata.uid] = Use(None, low=False)
     return found
 
 
 def candidates(
-    group: GroupSeen, seen: Seen, used: Mapping[str, Utilisation], low_since: Mapping[str, datetime]
-) -> list[Candidate]:
+    group: GroupSeen, seen: Seen, used: Mapping[str, Use], low_since: Mapping[str, datetime]
+) -> Iterator[Candidate]:
     """The nodes of one group that might go now, the first to be asked first."""
     if not group.group.spec.scale_down_policy.enabled:
-        return []
+        return
     surplus = group.current - group.group.spec.max_nodes
+    low_before = seen.now - underutilization_duration(group.group)
     found = []
     for member in group.staying:
-        node = group.nodes.get(member.name)
+        node = group.nodes.get(member.metadata.name)
         if node is None or member.phase != "Ready":
             continue
-        why = ""
-        since = low_since.get(node.uid)
-        if surplus > 0:
-            why = f"group {group.key} has {surplus} nodes more than its maximum"
-        elif not node.ready:
-            if given_up(node, seen):
-                why = f"node {node.name} is not ready since {unready_since(node):%H:%M:%S}"
-        elif since is not None and seen.now - since >= underutilization_duration(group.group):
-            why = f"node {node.name} is little used since {since:%H:%M:%S}: {used[node.uid]}"
-        if why:
-            pods = tuple(must_move(seen.pods_on(node.name)))
-            found.append(Candidate(member, node, group, pods, why, used.get(node.uid)))
-    return sorted(found, key=_order)
+        ready = member.metadata.name not in group.unready
+        since = low_since.get(node.metadata.uid)
+        if surplus > 0 or (given_up(node, seen) if not ready else since is not None and since <= low_before):
+            use = used.get(node.metadata.uid)
+            highest = use.utilisation.highest if use is not None and use.utilisation is not None else 0.0
+            found.append(((ready, oldest_first(member)[0], highest, member.metadata.name), member, node))
+    for _, member, node in sorted(found, key=lambda one: one[0]):
+        use = used.get(node.metadata.uid)
+        utilisation = use.utilisation if use is not None else None
+        why = _why(group, node, surplus, utilisation, low_since.get(node.metadata.uid))
+        yield Candidate(member, node, group, partial(seen.must_move_from, node.metadata.name), why, utilisation)
 
 
-def _order(candidate: Candidate) -> tuple[object, ...]:
-    used = candidate.utilisation.highest if candidate.utilisation is not None else 0.0
-    return (candidate.node.ready, *oldest_first(candidate.member)[:1], used, candidate.member.name)
+def _why(
+    group: GroupSeen, node: Node, surplus: int, utilisation: Utilisation | None, low_since: datetime | None
+) -> str:
+    if surplus > 0:
+        return f"group {group.key} has {surplus} nodes more than its maximum"
+    if not node.ready:
+        return f"node {node.name} is not ready since {unready_since(node):%H:%M:%S}"
+    return f"node {node.name} is little used since {low_since:%H:%M:%S}: {utilisation}"

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, ClassVar
+
+from msgspec.structs import replace
 
 from plimsoll.decision import Action, Blocker, Decision, Patch, Permission, Problem, Reason, Ref
 from plimsoll.kube.budgets import PodDisruptionBudget
@@ -22,6 +25,7 @@ from plimsoll.kube.resources import (
     PODS,
     REPLICASETS,
     STATEFULSETS,
+    UNBOUND,
     VOLUMES,
     Key,
     Resource,
@@ -35,11 +39,12 @@ from plimsoll.nodegroups.drain import CHOSEN, leave
 from plimsoll.nodegroups.growth import Growth, grow
 from plimsoll.nodegroups.pending import waiting_pods
 from plimsoll.nodegroups.phases import NodeDecision, live
+from plimsoll.nodegroups.plans import AtOnce, Plans
 from plimsoll.nodegroups.prospects import prospects
 from plimsoll.nodegroups.report import Verdict
-from plimsoll.nodegroups.scale_down import ScaleDown, Stays, all_blockers, choose
+from plimsoll.nodegroups.scale_down import Ask, Rounds, ScaleDown, Stays, all_blockers, choose
 from plimsoll.nodegroups.scale_up import ScaleUp, daemon_pods
-from plimsoll.nodegroups.seen import GroupSeen, Seen, groups_in, must_move
+from plimsoll.nodegroups.seen import GroupSeen, Seen, groups_in
 from plimsoll.nodegroups.settings import NodeGroupSettings
 from plimsoll.nodegroups.sightings import Sightings
 from plimsoll.nodegroups.situation import Candidate, Check
@@ -79,17 +84,22 @@ class NodeGroupController:
         sightings: Sightings,
         further_checks: Sequence[Check] = (),
         measured: Measured | None = None,
+        plans: Plans | None = None,
     ) -> None:
         """
         further_checks: what others than the node groups know against removing a node.
         measured: where a node counts as little used by what it really uses, not by what its pods request.
+        plans: who packs, where a decision must not take the time for it itself.
         """
         self._settings = settings
         self.sightings = sightings
         self.measured = measured
         self._further_checks = tuple(further_checks)
+        self.plans: Plans = plans or AtOnce()
         self._picture = Picture()
         self._low_since = LowSince()
+        self._rounds = Rounds()
+        self._last: GroupsDecision | None = None
 
     @property
     def permissions(self) -> tuple[Permission, ...]:
@@ -141,7 +151,7 @@ class NodeGroupController:
         if node is None:
             return NodeDecision(reason=Reason("Gone", f"{key} is gone"), forget=True)
         if node.terminating or node.phase in ("Terminating", "Deleting"):
-            return leave(node, seen, self._picture.of(view), self._further_checks)
+            return leave(node, seen, self._ask(key, view), self._further_checks)
         return live(node, seen)
 
     def keeps(self, key: Key, view: View, now: datetime) -> tuple[Blocker, ...]:
@@ -152,9 +162,12 @@ class NodeGroupController:
             for member in group.staying:
                 node = group.nodes.get(member.name)
                 if node is not None and VPSIE_NODES.key(member) == key:
-                    candidate = Candidate(member, node, group, tuple(must_move(seen.pods_on(node.name))))
-                    return all_blockers(candidate, groups, seen, self._picture.of(view), self._further_checks)
+                    candidate = Candidate(member, node, group, partial(seen.must_move_from, node.name))
+                    return all_blockers(candidate, groups, seen, self._ask(key, view), self._further_checks)
         return ()
+
+    def _ask(self, key: Key, view: View) -> Ask:
+        return lambda question: self.plans.removals(key, question, self._picture.of(view))
 
     def prospects(self, view: View, now: datetime) -> Prospects:
         """What the groups could still bring, for whoever is about to send a pod away."""
@@ -167,24 +180,35 @@ class NodeGroupController:
         wrong = {one.key: message for one in groups if (message := invalid(one.group)) is not None}
         sound = [one for one in groups if one.key not in wrong and not one.group.terminating]
         snapshot = self._picture.of(seen.view)
-        waiting = waiting_pods(seen.view[PODS], seen.now, seen.settings.unschedulable_pod_grace)
-        daemons = daemon_pods(seen.view[DAEMONSETS])
-        growth = grow(sound, waiting.pods, seen, snapshot, daemons)
-        used = utilisations(sound, seen, self.measured)
-        low = {
-            node.uid: (measured := used.get(node.uid)) is not None and measured.below(one.group)
-            for one in sound
-            for node in one.nodes.values()
-        }
-        low_since = self._low_since.look(low, seen.now)
-        asked = [
+        waiting = waiting_pods(seen.view[PODS].by(UNBOUND, ""), seen.now, seen.settings.unschedulable_pod_grace)
+        used = utilisations(sound, seen, snapshot, self.measured)
+        low_since = self._low_since.look({uid: one.low for uid, one in used.items()}, seen.now)
+        daemons = daemon_pods(seen.view[DAEMONSETS]) if waiting.pods else ()
+        growth = grow(
+            sound, waiting.pods, seen, lambda question: self.plans.packing(CLUSTER, question, snapshot), daemons
+        )  # fmt: skip
+        if growth is None:
+            return self._still_computing("which nodes the pods that wait need")
+        asked = (
             candidate
             for one in sound
             if not growth.adding(one.key)
             for candidate in candidates(one, seen, used, low_since)
-        ]
-        shrinking = choose(asked, sound, seen, snapshot, self._further_checks)
-        return self._told(groups, wrong, growth, shrinking, seen, next_pod=waiting.next_at)
+        )
+        shrinking = choose(
+            asked, sound, seen, self._ask(CLUSTER, seen.view), rounds=self._rounds, further_checks=self._further_checks
+        )  # fmt: skip
+        if shrinking is None:
+            return self._still_computing("which nodes could go")
+        self._last = self._told(groups, wrong, growth, shrinking, seen, next_pod=waiting.next_at)
+        return self._last
+
+    def _still_computing(self, what: str) -> GroupsDecision:
+        """Nothing is done yet, and what was said last still holds: nobody is told twice."""
+        why = Reason("Computing", f"{what} is being worked out")
+        if self._last is None:
+            return GroupsDecision(reason=why, look_again=timedelta(seconds=5))
+        return replace(self._last, reason=why, actions=(), look_again=timedelta(seconds=5))
 
     def _told(
         self,
@@ -228,7 +252,7 @@ def _writes(one: GroupSeen, verdict: Verdict, growth: Growth, going: Sequence[Ca
     """The group's status first: that it was scaled is known before anything is made or removed, also after a crash."""
     creations = growth.creations(one)
     actions: list[Action] = []
-    created = max(one.group.status.created_nodes, growth.last_number(one))
+    created = growth.last_number(one)
     changed = report.status_of(one, verdict, seen, created=created, scaled_up=bool(creations), scaled_down=bool(going))
     if changed:
         why = Reason("Status", f"what there is to say of group {one.key}")

@@ -34,23 +34,22 @@ from plimsoll.nodegroups.checks.opt_outs import said_safe
 from plimsoll.nodegroups.phases import NodeDecision
 from plimsoll.nodegroups.provisioning import FINAL
 from plimsoll.nodegroups.removal import GivingBack, step
-from plimsoll.nodegroups.scale_down import settle_the_others
-from plimsoll.nodegroups.seen import GroupSeen, Seen, group_with, groups_in, machine_in, must_move
+from plimsoll.nodegroups.scale_down import Ask, question_about
+from plimsoll.nodegroups.seen import Seen, group_with, is_anothers, machine_in, must_move
 from plimsoll.nodegroups.situation import Candidate, Check, Situation
 from plimsoll.nodegroups.spec import floor_of
 from plimsoll.nodegroups.types import FINALIZER, NODE_GROUPS, VPSIE_NODE, VPSIE_NODES, VPSieNode, condition_of
 from plimsoll.nodegroups.writes import conditions_with, finalizers, leaving_taint, node_status, stamp, taint, untaint
-from plimsoll.scheduling.removable import removable
-from plimsoll.scheduling.snapshot import Snapshot
 
 CHOSEN, CHECKED = "ScaleDown", "Evicting"  # reasons of the condition `Draining`
 # An order of a former leader may still be under way for so long: until then, no machine does not mean that none will come.
 ORDER_UNDER_WAY = timedelta(minutes=3)
 # A machine that its provider agreed to remove and still shows after this is given back once more.
 REMOVAL_EXPECTED = timedelta(minutes=2)
+_COMPUTING = Blocker("Computing", "whether its pods have another place is being worked out")
 
 
-def leave(node: VPSieNode, seen: Seen, snapshot: Snapshot, further_checks: tuple[Check, ...] = ()) -> NodeDecision:
+def leave(node: VPSieNode, seen: Seen, ask: Ask, further_checks: tuple[Check, ...] = ()) -> NodeDecision:
     """For a node that is to go: chosen by us, failed, or deleted by someone."""
     if node.terminating and FINALIZER not in node.metadata.finalizers:
         return _decision(node, Reason("Gone", "someone else lets go of it"))
@@ -70,7 +69,7 @@ def leave(node: VPSieNode, seen: Seen, snapshot: Snapshot, further_checks: tuple
     wait = since + seen.settings.taint_wait - seen.now
     if wait > timedelta(0):
         return _decision(node, Reason("Tainted", f"the scheduler is given time to see node {there.name}"), again=wait)
-    return _empty(node, there, seen, snapshot, further_checks)
+    return _empty(node, there, seen, ask, further_checks)
 
 
 def _begin(node: VPSieNode, seen: Seen, reason: str, why: Reason) -> Action:
@@ -86,18 +85,18 @@ def _begin(node: VPSieNode, seen: Seen, reason: str, why: Reason) -> Action:
 # ── emptying ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _empty(
-    node: VPSieNode, there: Node, seen: Seen, snapshot: Snapshot, further_checks: tuple[Check, ...]
-) -> NodeDecision:
+def _empty(node: VPSieNode, there: Node, seen: Seen, ask: Ask, further_checks: tuple[Check, ...]) -> NodeDecision:
     pods = tuple(must_move(seen.pods_on(there.name)))
     ours = node.phase == "Terminating" and not node.terminating and _reason(node) in (CHOSEN, CHECKED)
     if ours:
-        blocker = _blocker(node, there, seen, snapshot, further_checks)
+        blocker = _blocker(node, there, seen, ask, further_checks)
         began = node.status.terminating_at or seen.now
         limit = seen.settings.drain_timeout
         if blocker is None and seen.now - began > limit:
             left = f"{len(pods)} pods" if pods else "its volumes"
             blocker = Blocker("DrainTimeout", f"node {there.name} still has {left} after {limit}")
+        if blocker is _COMPUTING:
+            return _decision(node, Reason(blocker.code, blocker.message), seen=seen)
         if blocker is not None:
             return _take_back(node, there, blocker, seen)
         if _reason(node) == CHOSEN and pods:
@@ -115,37 +114,24 @@ def _empty(
     return _give_back(node, seen)
 
 
-def _blocker(
-    node: VPSieNode, there: Node, seen: Seen, snapshot: Snapshot, further_checks: tuple[Check, ...]
-) -> Blocker | None:
+def _blocker(node: VPSieNode, there: Node, seen: Seen, ask: Ask, further_checks: tuple[Check, ...]) -> Blocker | None:
     pods = tuple(must_move(seen.pods_on(there.name)))
-    groups = groups_in(seen)
-    key = node.group
-    group = next((one for one in groups if one.key == key), None)
-    if group is None:
+    named = seen.group_of(node)
+    if named is None:
         return None  # the group was deleted, and its nodes with it
-    floor = floor_of(group.group)
+    group = group_with(named, seen.members(named), seen)
+    groups, key, floor = (group,), group.key, floor_of(named)
     if group.current < floor:  # without this node, which no longer counts
         return Blocker("NodeGroupMinSizeReached", f"group {key} would have {group.current} nodes and must keep {floor}")
-    candidate = Candidate(node, there, group, pods)
+    candidate = Candidate(node, there, group, lambda: pods)
     if _reason(node) == CHECKED:
         staying = [pod for pod in pods if not pod.terminating]
-        return first_blocker(ABOUT_PODS, Candidate(node, there, group, tuple(staying)), Situation(seen, groups))
-    with snapshot.trial():
-        settle_the_others(snapshot, _others(groups, node, seen), seen)
-        removals = {answer.node: answer for answer in removable(snapshot, [there.name])}
-    situation = Situation(seen, groups, removals=removals)
+        return first_blocker(ABOUT_PODS, Candidate(node, there, group, lambda: staying), Situation(seen, groups))
+    answers = ask(question_about((there.name,), seen)) if pods else ()
+    if answers is None:
+        return _COMPUTING
+    situation = Situation(seen, groups, removals={answer.node: answer for answer in answers})
     return first_blocker((*BEFORE_EVICTING, *further_checks), candidate, situation) or LAST(candidate, situation)
-
-
-def _others(groups: list[GroupSeen], node: VPSieNode, seen: Seen) -> list[GroupSeen]:
-    """The groups without the node itself: it must be in the picture for its pods to be found."""
-    return [
-        group_with(one.group, (member for member in one.members if member.uid != node.uid), seen)
-        if one.key == node.group
-        else one
-        for one in groups
-    ]
 
 
 def _evict(node: VPSieNode, there: Node, pods: tuple[Pod, ...], seen: Seen) -> NodeDecision:
@@ -189,6 +175,11 @@ def _give_back(node: VPSieNode, seen: Seen) -> NodeDecision:
         return _decision(
             node, Reason("ProviderUnknown", message), blocker=Blocker("ProviderUnknown", message), seen=seen
         )
+    if is_anothers(sighting, node):
+        why = Reason(
+            "AnotherMachine", f"machine {node.spec.vpsie_instance_id} belongs to another order: it is left alone"
+        )
+        return _decision(node, why, *_farewell(node, seen, why))
     machine = machine_in(sighting, node)
     machine_id = node.spec.vpsie_instance_id or (machine.id if machine is not None else "")
     if not machine_id:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from hashlib import sha256
+from typing import TypeAlias
 
 from msgspec import Struct, field
 
@@ -15,8 +15,9 @@ from plimsoll.kube.types import Pod
 from plimsoll.nodegroups.blueprint import Sizes, lasting_taints, own_labels, setback_of, usable_offerings
 from plimsoll.nodegroups.desired import calculate_desired_nodes, calculate_nodes_to_add
 from plimsoll.nodegroups.pending import unschedulable_since
+from plimsoll.nodegroups.plans import Growing
 from plimsoll.nodegroups.report import Verdict
-from plimsoll.nodegroups.scale_up import ScaleUp, coming_nodes, plan
+from plimsoll.nodegroups.scale_up import ScaleUp, coming_nodes, question_of, told
 from plimsoll.nodegroups.seen import GroupSeen, Seen
 from plimsoll.nodegroups.spec import floor_of, scale_up_cooldown
 from plimsoll.nodegroups.types import (
@@ -31,8 +32,9 @@ from plimsoll.nodegroups.types import (
     NodeGroup,
 )
 from plimsoll.nodegroups.unready import to_replace
-from plimsoll.scheduling.model import ComingNode
-from plimsoll.scheduling.snapshot import Snapshot
+from plimsoll.scheduling.model import ComingNode, Packing
+
+Pack: TypeAlias = Callable[[Growing], Packing | None]
 
 LONGEST_NAME = 63  # a node's name becomes a label
 
@@ -67,7 +69,9 @@ class Growth(Struct, frozen=True):
         return Verdict(one.key, one.current, desired - removing, adding, removing, reason, wrong)
 
     def last_number(self, one: GroupSeen) -> int:
-        return max([0, *_numbers(one)], default=0) + self.adding(one.key)
+        """Of the nodes that were ever made for the group, those made now included."""
+        adding, made = self.adding(one.key), one.group.status.created_nodes
+        return max([made, *_numbers(one)]) + adding if adding or not made else made
 
     def creations(self, one: GroupSeen) -> list[Create]:
         share = self.shares.get(one.key)
@@ -78,9 +82,9 @@ class Growth(Struct, frozen=True):
 
 
 def grow(
-    groups: Sequence[GroupSeen], pods: Sequence[Pod], seen: Seen, snapshot: Snapshot, daemons: Sequence[Pod] = ()
-) -> Growth:
-    sizes = Sizes(seen.view[NODES])
+    groups: Sequence[GroupSeen], pods: Sequence[Pod], seen: Seen, pack: Pack, daemons: Sequence[Pod] = ()
+) -> Growth | None:
+    """None: the packing is still being worked out."""
     blockers: list[Blocker] = []
     able: list[GroupSeen] = []
     for one in groups:
@@ -90,11 +94,18 @@ def grow(
         else:
             blockers.append(blocker)
     basic = {one.key: _below_floor(one, seen) for one in able}
-    expected = [*coming_nodes(groups, seen, sizes, daemons), *basic_nodes(able, basic, seen, sizes, daemons)]
     waited = max((seen.now - since for pod in pods if (since := unschedulable_since(pod))), default=timedelta(0))
     growing = [one for one in able if one.group.spec.scale_up_policy.enabled and waited >= _patience(one)]
     room = {one.key: one.group.spec.max_nodes - one.current - basic[one.key] for one in growing}
-    packed = plan(pods, groups, seen, snapshot, room=room, daemons=daemons, expected=expected)
+    packed = ScaleUp()
+    if pods:
+        sizes = Sizes(seen.view[NODES])
+        expected = [*coming_nodes(groups, seen, sizes, daemons), *basic_nodes(able, basic, seen, sizes, daemons)]
+        question = question_of(pods, groups, seen, room=room, sizes=sizes, daemons=daemons, expected=expected)
+        packing = pack(question)
+        if packing is None:
+            return None
+        packed = told(packing, pods)
     shares: dict[str, Share] = {}
     for one in groups:
         key, spec = one.key, one.group.spec
@@ -211,8 +222,8 @@ def node_name(group: NodeGroup, number: int) -> str:
 
 
 def _numbers(one: GroupSeen) -> list[int]:
-    found = [re.search(r"-(\d+)$", member.name) for member in one.members]
-    return [int(match[1]) for match in found if match is not None and len(match[1]) < 9]
+    ends = (member.name.rpartition("-")[2] for member in one.members)
+    return [int(end) for end in ends if end.isdecimal() and len(end) < 9]
 
 
 def _creation(one: GroupSeen, number: int, offering: str, why: str) -> Create:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import TypeAlias
 
 from msgspec import Struct
 
 from plimsoll.decision import Blocker
-from plimsoll.kube.resources import NODES, PODS
-from plimsoll.kube.types import Pod
-from plimsoll.nodegroups.checks.all_of_them import BEFORE_CHOOSING, LAST, first_blocker
-from plimsoll.nodegroups.seen import GroupSeen, Seen
-from plimsoll.nodegroups.settings import NodeGroupSettings
+from plimsoll.kube.resources import NODES, PODS, UNBOUND
+from plimsoll.nodegroups.checks.all_of_them import BEFORE_CHOOSING, BEFORE_EVICTING, LAST, OF_THE_GROUP, first_blocker
+from plimsoll.nodegroups.checks.recently_blocked import recently_blocked
+from plimsoll.nodegroups.plans import Shrinking
+from plimsoll.nodegroups.seen import ZONE, GroupSeen, Seen
 from plimsoll.nodegroups.situation import Candidate, Check, Chosen, Situation
 from plimsoll.nodegroups.types import VPSIE_NODES
 from plimsoll.nodegroups.unready import halt
 from plimsoll.scheduling.model import Removal
-from plimsoll.scheduling.pack import pack
-from plimsoll.scheduling.removable import removable
-from plimsoll.scheduling.snapshot import Snapshot
+
+Ask: TypeAlias = Callable[[Shrinking], Sequence[Removal] | None]
+
+# So many nodes are looked at closely in one decision: each of their pods is asked after its owner and its budgets.
+LOOKS = 50
 
 
 class Stays(Struct, frozen=True):
@@ -34,96 +38,162 @@ class ScaleDown(Struct, frozen=True):
     halted: Blocker | None = None  # nothing at all is removed
 
 
+class Rounds:
+    """Where more nodes might go than can be looked at in one decision, they take turns; what kept one holds until its next turn."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Blocker] = {}  # by the Node's UID
+        self._ended = True
+
+    def begin(self) -> None:
+        if self._ended:
+            self._kept.clear()
+        self._ended = True
+
+    def known(self, candidate: Candidate) -> Blocker | None:
+        return self._kept.get(candidate.node.metadata.uid)
+
+    def enter(self, candidate: Candidate, blocker: Blocker) -> None:
+        self._kept[candidate.node.metadata.uid] = blocker
+
+    def goes_on(self) -> None:
+        """Some were not looked at: what is known of the others holds in the next decision, too."""
+        self._ended = False
+
+
 def choose(
-    asked: Sequence[Candidate],
+    asked: Iterable[Candidate],
     groups: Sequence[GroupSeen],
     seen: Seen,
-    snapshot: Snapshot,
+    ask: Ask,
+    *,
+    rounds: Rounds,
     further_checks: tuple[Check, ...] = (),
-) -> ScaleDown:
-    """`asked`: those that might go, in the order in which they are asked."""
-    halted = halt(seen)
-    if halted is not None or not asked:
-        return ScaleDown(halted=halted if asked else None)
-    settings = seen.settings
-    draining = sum(1 for one in seen.view[VPSIE_NODES] if one.phase == "Terminating" and not one.terminating)
-    chosen = Chosen()
-    staying: list[Stays] = []
-    able: list[Candidate] = []
-    for candidate in asked:
-        situation = Situation(seen, groups, chosen)
-        blocker = first_blocker((*BEFORE_CHOOSING, *further_checks), candidate, situation)
-        if blocker is not None:
-            staying.append(Stays(candidate, blocker))
-        else:
-            able.append(candidate)
-    removals = {answer.node: answer for answer in _removals(able, groups, seen, snapshot)}
+) -> ScaleDown | None:
+    """`asked`: those that might go, in the order in which they are asked. None: whether they can is still being worked out."""
+    first = next(iter(asked := iter(asked)), None)
+    if first is None:
+        return ScaleDown()
+    if (halted := halt(seen)) is not None:
+        return ScaleDown(halted=halted)
+    limits = Limits(seen)
+    able, staying = _able(
+        chain((first,), asked), groups, seen, limits=limits, rounds=rounds, further_checks=further_checks
+    )
+    moving = tuple(candidate.name for candidate in able if candidate.pods)
+    answers = ask(question_about(moving, seen)) if moving else ()
+    if answers is None:
+        return None
+    removals = {answer.node: answer for answer in answers}
     going: list[Candidate] = []
-    empty = 0
+    chosen = Chosen()
     for candidate in able:
         situation = Situation(seen, groups, chosen, removals)
         # Asked again: those chosen before it in this very decision count.
-        blocker = first_blocker(BEFORE_CHOOSING, candidate, situation) or LAST(candidate, situation)
-        if blocker is None:
-            blocker = _too_many(candidate, settings, empty=empty, draining=draining)
+        blocker = first_blocker(BEFORE_CHOOSING, candidate, situation)
+        if blocker is None and (blocker := LAST(candidate, situation)) is not None:
+            rounds.enter(candidate, blocker)
+        blocker = blocker or limits.reached(candidate)
         if blocker is not None:
             staying.append(Stays(candidate, blocker))
             continue
         going.append(candidate)
         chosen.add(candidate)
-        if candidate.pods:
-            draining += 1
-        else:
-            empty += 1
+        limits.add(candidate)
     return ScaleDown(tuple(going), tuple(staying))
+
+
+def _able(
+    asked: Iterable[Candidate],
+    groups: Sequence[GroupSeen],
+    seen: Seen,
+    *,
+    limits: Limits,
+    rounds: Rounds,
+    further_checks: tuple[Check, ...],
+) -> tuple[list[Candidate], list[Stays]]:
+    """Those that nothing about themselves keeps, as many as can be looked at; and the others, with what does."""
+    able: list[Candidate] = []
+    staying: list[Stays] = []
+    situation = Situation(seen, groups)
+    whole: dict[tuple[str, str], Blocker | None] = {}  # what keeps every node of a group, or of a group in a zone
+    rounds.begin()
+    looks = 0
+    for candidate in asked:
+        place = (candidate.group.key, candidate.node.labels.get(ZONE, "") if candidate.node.ready else "")
+        if place not in whole:
+            whole[place] = first_blocker(OF_THE_GROUP, candidate, situation)
+            if (kept := whole[place]) is not None:
+                staying.append(Stays(candidate, kept))
+        if whole[place] is not None:
+            continue
+        blocker = rounds.known(candidate) or recently_blocked(candidate, situation)
+        if blocker is None:
+            if looks >= LOOKS:
+                rounds.goes_on()
+                break
+            looks += 1
+            blocker = limits.already(candidate)
+            if blocker is None and (
+                blocker := first_blocker((*BEFORE_EVICTING, *further_checks), candidate, situation)
+            ):
+                rounds.enter(candidate, blocker)
+        if blocker is not None:
+            staying.append(Stays(candidate, blocker))
+        else:
+            able.append(candidate)
+    return able, staying
 
 
 def all_blockers(
     candidate: Candidate,
     groups: Sequence[GroupSeen],
     seen: Seen,
-    snapshot: Snapshot,
+    ask: Ask,
     further_checks: tuple[Check, ...] = (),
 ) -> tuple[Blocker, ...]:
     """What every check says, also those that would not be asked any more."""
-    removals = {answer.node: answer for answer in _removals([candidate], groups, seen, snapshot)}
-    situation = Situation(seen, groups, removals=removals)
+    answers = ask(question_about((candidate.name,), seen)) or ()
+    situation = Situation(seen, groups, removals={answer.node: answer for answer in answers})
     found = [check(candidate, situation) for check in (*BEFORE_CHOOSING, *further_checks, LAST)]
     return tuple(blocker for blocker in (halt(seen), *found) if blocker is not None)
 
 
-def _too_many(candidate: Candidate, settings: NodeGroupSettings, *, empty: int, draining: int) -> Blocker | None:
-    if candidate.pods and draining >= settings.max_parallel_drains:
-        return Blocker(
-            "AnotherDraining", f"{draining} nodes are being drained, the limit is {settings.max_parallel_drains}"
-        )
-    if not candidate.pods and empty >= settings.max_empty_removals:
-        return Blocker("AnotherRemoved", f"{empty} empty nodes go now, the limit is {settings.max_empty_removals}")
-    return None
+class Limits:
+    """How many nodes go at a time."""
+
+    def __init__(self, seen: Seen) -> None:
+        self._settings = seen.settings
+        self.empty = 0
+        self.draining = sum(1 for one in seen.view[VPSIE_NODES] if one.phase == "Terminating" and not one.terminating)
+
+    def already(self, candidate: Candidate) -> Blocker | None:
+        """Reached before anyone was chosen: nothing else needs to be asked of a node with pods."""
+        return self.reached(candidate) if candidate.pods else None
+
+    def reached(self, candidate: Candidate) -> Blocker | None:
+        drains, empty = self._settings.max_parallel_drains, self._settings.max_empty_removals
+        if candidate.pods and self.draining >= drains:
+            return Blocker("AnotherDraining", f"{self.draining} nodes are being drained, the limit is {drains}")
+        if not candidate.pods and self.empty >= empty:
+            return Blocker("AnotherRemoved", f"{self.empty} empty nodes go now, the limit is {empty}")
+        return None
+
+    def add(self, candidate: Candidate) -> None:
+        if candidate.pods:
+            self.draining += 1
+        else:
+            self.empty += 1
 
 
-def _removals(able: Sequence[Candidate], groups: Iterable[GroupSeen], seen: Seen, snapshot: Snapshot) -> list[Removal]:
-    if not able:
-        return []
-    with snapshot.trial():
-        settle_the_others(snapshot, groups, seen)
-        return removable(snapshot, [candidate.name for candidate in able])
-
-
-def settle_the_others(snapshot: Snapshot, groups: Iterable[GroupSeen], seen: Seen) -> None:
-    """Inside a trial: nodes that go or are not ready take nobody, and pods that wait take their places before any other."""
-    for group in groups:
-        for member in group.members:
-            if member.leaving:
-                snapshot.remove_node(member.node_name)
-    for node in seen.view[NODES]:
-        if not node.ready:
-            snapshot.remove_node(node.name)
-    waiting = {pod.uid: pod for pod in seen.view[PODS] if _waits(pod)}
-    if waiting:
-        for uid, name in pack(snapshot, waiting.values()).placements.items():
-            snapshot.add(waiting[uid], name)
-
-
-def _waits(pod: Pod) -> bool:
-    return not (pod.spec.node_name or pod.terminating or pod.finished or pod.spec.scheduling_gates)
+def question_about(names: tuple[str, ...], seen: Seen) -> Shrinking:
+    """Nodes that go or are not ready take nobody, and pods that wait take their places before any other."""
+    asked = set(names)
+    gone = {one.node_name for one in seen.view[VPSIE_NODES] if one.leaving}
+    gone |= {node.name for node in seen.view[NODES] if not node.ready}
+    waiting = tuple(
+        pod
+        for pod in seen.view[PODS].by(UNBOUND, "")
+        if not (pod.terminating or pod.finished or pod.spec.scheduling_gates)
+    )
+    return Shrinking(names, tuple(sorted(gone - asked)), waiting)

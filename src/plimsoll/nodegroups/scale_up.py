@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from plimsoll.kube.resources import NODES
-from plimsoll.kube.types import DaemonSet, Labels, Metadata, Node, OwnerReference, Pod
+from plimsoll.kube.types import DaemonSet, Metadata, Node, OwnerReference, Pod
 from plimsoll.nodegroups.blueprint import Sizes, lasting_taints, node_labels, own_labels, usable_offerings
-from plimsoll.nodegroups.seen import ZONE, GroupSeen, Seen
+from plimsoll.nodegroups.plans import Growing
+from plimsoll.nodegroups.seen import GroupSeen, Seen
 from plimsoll.nodegroups.settings import Expander
-from plimsoll.nodegroups.types import DATACENTER, NODE_GROUP, VPSIE_NODE, VPSieNode
+from plimsoll.nodegroups.types import VPSieNode
 from plimsoll.providers.provider import Offering as Sold
 from plimsoll.scheduling.model import ComingNode, Offering, Packing, Template
-from plimsoll.scheduling.pack import pack
 from plimsoll.scheduling.requests import allocatable, effective_requests
-from plimsoll.scheduling.snapshot import Snapshot
-
-# By these, groups that are otherwise alike may differ and still be balanced.
-_APART = frozenset(
-    {ZONE, "topology.kubernetes.io/region", DATACENTER, NODE_GROUP, VPSIE_NODE, "kubernetes.io/hostname"}
-)
 
 
 class ScaleUp(Struct, frozen=True):
@@ -43,32 +36,28 @@ class ScaleUp(Struct, frozen=True):
         return self.new.get(group, ())
 
 
-def plan(
+def question_of(
     pods: Sequence[Pod],
     groups: Sequence[GroupSeen],
     seen: Seen,
-    snapshot: Snapshot,
     *,
     room: Mapping[str, int],
+    sizes: Sizes,
     daemons: Sequence[Pod] = (),
     expected: Sequence[ComingNode] = (),
-) -> ScaleUp:
+) -> Growing:
     """`room`: how many nodes each group that may grow can still add; `expected`: nodes that come whether or not pods need them."""
-    if not pods:
-        return ScaleUp()
-    sizes = Sizes(seen.view[NODES])
     templates = templates_of(groups, room, seen, sizes, daemons)
     offered = priced(templates, pods, seen.settings.expander, seen.settings.random_seed)
-    with snapshot.trial():
-        for group in groups:
-            for member in group.members:
-                if not _takes_pods(member, group.nodes.get(member.name)):
-                    snapshot.remove_node(member.node_name)
-        packing = pack(snapshot, pods, offered, coming=expected)
-        if seen.settings.balance_similar_groups:
-            sized = {group.key: group.current for group in groups}
-            packing = balanced(packing, offered, sized, lambda limited: pack(snapshot, pods, limited, coming=expected))
-    return _told(packing, pods)
+    gone = tuple(
+        member.node_name
+        for group in groups
+        for member in group.members
+        if not _takes_pods(member, group.nodes.get(member.name))
+    )
+    balance = seen.settings.balance_similar_groups
+    sized = {group.key: group.current for group in groups} if balance else None
+    return Growing(tuple(pods), tuple(offered), tuple(expected), gone, sized)
 
 
 def _takes_pods(member: VPSieNode, node: Node | None) -> bool:
@@ -160,62 +149,11 @@ def priced(templates: Sequence[Template], pods: Sequence[Pod], expander: Expande
     ]  # fmt: skip
 
 
-# ── balance ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def balanced(
-    packing: Packing,
-    templates: Sequence[Template],
-    sized: Mapping[str, int],
-    again: Callable[[list[Template]], Packing],
-) -> Packing:
-    """The same number of new nodes, shared out over groups that are alike so that those become equally large.
-
-    Kept only if the pods still find their places and no node more is needed: a pod may need the zone that it was given.
-    """
-    wanted = Counter(node.template for node in packing.new_nodes)
-    limits = {template.name: template.max_nodes or 0 for template in templates}
-    shares = dict(wanted)
-    for alike in _alike(templates):
-        total = sum(wanted[name] for name in alike)
-        shares |= _shared_out(total, {name: sized.get(name, 0) for name in alike}, limits)
-    if {name: count for name, count in shares.items() if count} == dict(wanted):
-        return packing
-    limited = [replace(one, max_nodes=shares.get(one.name, 0)) for one in templates]
-    other = again(limited)
-    as_good = len(other.unplaced) <= len(packing.unplaced) and len(other.new_nodes) <= len(packing.new_nodes)
-    return other if as_good else packing
-
-
-def _alike(templates: Sequence[Template]) -> list[list[str]]:
-    found: dict[object, list[str]] = {}
-    for template in templates:
-        sizes = tuple((tuple(sorted(one.allocatable.items())), _common(one.labels)) for one in template.offerings)
-        taints = tuple(sorted((taint.key, taint.value, taint.effect) for taint in template.taints))
-        found.setdefault((sizes, taints, template.priority), []).append(template.name)
-    return [names for names in found.values() if len(names) > 1]
-
-
-def _common(labels: Labels) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((key, value) for key, value in labels.items() if key not in _APART))
-
-
-def _shared_out(total: int, sized: Mapping[str, int], limits: Mapping[str, int]) -> dict[str, int]:
-    """One after the other to the smallest that may still grow."""
-    shares = dict.fromkeys(sized, 0)
-    for _ in range(total):
-        able = [name for name in sized if shares[name] < limits[name]]
-        if not able:
-            break
-        smallest = min(able, key=lambda name: (sized[name] + shares[name], name))
-        shares[smallest] += 1
-    return shares
-
-
 # ── what is told of it ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _told(packing: Packing, pods: Sequence[Pod]) -> ScaleUp:
+def told(packing: Packing, pods: Sequence[Pod]) -> ScaleUp:
+    """`pods`: those that were packed, or more."""
     new: dict[str, list[str]] = {}
     for node in packing.new_nodes:
         new.setdefault(node.template, []).append(node.offering)

@@ -51,6 +51,9 @@ class Seen(Struct, frozen=True):
     def pods_on(self, name: str) -> tuple[Pod, ...]:
         return self.view[PODS].by(BY_NODE, name)
 
+    def must_move_from(self, name: str) -> list[Pod]:
+        return must_move(self.pods_on(name))
+
     def machine_of(self, node: VPSieNode) -> Machine | None:
         """The machine behind a VPSieNode as a fresh sighting shows it."""
         sighting = self.sighting(node.spec.provider)
@@ -66,6 +69,7 @@ class GroupSeen(Struct, frozen=True):
     setbacks: tuple[Setback, ...] = ()  # as they are with every failure that is seen now
     staying: tuple[VPSieNode, ...] = ()  # the members that are not on their way out
     ready: int = 0  # of those
+    unready: frozenset[str] = frozenset()  # the names of those whose node is there and not ready
     zones: Mapping[str, int] = field(default_factory=dict)  # how many of those are in each zone
 
     @property
@@ -84,12 +88,19 @@ def groups_in(seen: Seen) -> list[GroupSeen]:
 
 def group_with(group: NodeGroup, members: Iterable[VPSieNode], seen: Seen) -> GroupSeen:
     ordered = tuple(sorted(members, key=oldest_first))
-    nodes = {member.name: node for member in ordered if (node := seen.node_of(member)) is not None}
+    by_name = seen.view[NODES].get
+    nodes = {member.metadata.name: node for member in ordered if (node := by_name("", member.node_name)) is not None}
     staying = tuple(member for member in ordered if not member.leaving)
-    there = [node for member in staying if (node := nodes.get(member.name)) is not None]
+    there = [node for member in staying if (node := nodes.get(member.metadata.name)) is not None]
+    unready = frozenset(
+        member.metadata.name
+        for member in staying
+        if (node := nodes.get(member.metadata.name)) is not None and not node.ready
+    )
     return GroupSeen(
         group, ordered, nodes, with_failures(group, ordered, seen.settings, seen.now), staying,
-        ready=sum(node.ready for node in there),
+        ready=len(there) - len(unready),
+        unready=unready,
         zones=Counter(zone for node in there if (zone := node.labels.get(ZONE)) is not None),
     )  # fmt: skip
 
@@ -99,9 +110,17 @@ def oldest_first(node: VPSieNode) -> tuple[datetime, str]:
 
 
 def machine_in(sighting: Sighting, node: VPSieNode) -> Machine | None:
-    if node.spec.vpsie_instance_id:
-        return sighting.machines.get(node.spec.vpsie_instance_id)
-    return sighting.by_key(node.uid)
+    """The machine behind a VPSieNode. One of the same id that was ordered under another key is someone else's by now."""
+    if not node.spec.vpsie_instance_id:
+        return sighting.by_key(node.uid)
+    found = sighting.machines.get(node.spec.vpsie_instance_id)
+    return found if found is not None and found.key in ("", node.uid) else None
+
+
+def is_anothers(sighting: Sighting, node: VPSieNode) -> bool:
+    """Whether the id that stands in the VPSieNode names a machine of another order."""
+    found = sighting.machines.get(node.spec.vpsie_instance_id)
+    return found is not None and found.key not in ("", node.uid)
 
 
 def takes_pods(node: Node) -> bool:

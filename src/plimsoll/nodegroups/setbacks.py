@@ -16,8 +16,10 @@ from plimsoll.nodegroups.types import NodeGroup, Setback, VPSieNode, condition_o
 
 def failure_of(node: VPSieNode) -> Setback | None:
     """What this node's failure means for its group."""
+    if node.status.phase != "Failed":
+        return None
     condition = condition_of(node, "Failed")
-    if node.phase != "Failed" or condition is None or condition.last_transition_time is None:
+    if condition is None or condition.last_transition_time is None:
         return None
     offering = node.spec.instance_type if condition.reason == "OfferingUnavailable" else ""
     return Setback(offering, condition.reason, condition.message, last_failure=condition.last_transition_time)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from msgspec import Struct, field
@@ -16,19 +18,25 @@ from plimsoll.nodegroups.utilisation import Utilisation
 from plimsoll.scheduling.model import Removal
 
 
-class Candidate(Struct, frozen=True):
+@dataclass(frozen=True)
+class Candidate:
     """A node that might go."""
 
     member: VPSieNode
     node: Node
     group: GroupSeen
-    pods: tuple[Pod, ...]  # that would have to move
+    found: Callable[[], Iterable[Pod]]  # looked for once, and only where something depends on it
     why: str = ""
     utilisation: Utilisation | None = None
 
     @property
     def name(self) -> str:
-        return self.node.name
+        return self.node.metadata.name
+
+    @cached_property
+    def pods(self) -> tuple[Pod, ...]:
+        """That would have to move."""
+        return tuple(self.found())
 
 
 class Chosen:

@@ -27,10 +27,10 @@ def given_up(node: Node, seen: Seen) -> bool:
 
 def to_replace(group: GroupSeen, seen: Seen) -> int:
     """How many nodes of the group are given up; none while so many are not ready that nothing can be concluded from it."""
-    if group.ready == group.current or halt(seen) is not None:
+    if not group.unready or halt(seen) is not None:
         return 0
-    nodes = (group.nodes.get(member.name) for member in group.staying if member.phase == "Ready")
-    return sum(1 for node in nodes if node is not None and given_up(node, seen))
+    suspects = [member for member in group.staying if member.name in group.unready and member.phase == "Ready"]
+    return sum(given_up(group.nodes[member.name], seen) for member in suspects)
 
 
 def halt(seen: Seen) -> Blocker | None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from msgspec import Struct
 
-from plimsoll.kube.types import Node, Pod
-from plimsoll.nodegroups.types import NodeGroup
-from plimsoll.scheduling.requests import allocatable, effective_requests
+from plimsoll.nodegroups.types import ScaleDownPolicy
+from plimsoll.scheduling.snapshot import Snapshot
 
 # A look this much after the last one has missed what was in between: what was low at both may have been high meanwhile.
 LONGEST_GAP = timedelta(minutes=2)
@@ -25,26 +25,35 @@ class Utilisation(Struct, frozen=True):
     def highest(self) -> float:
         return max(self.cpu, self.memory)
 
-    def below(self, group: NodeGroup) -> bool:
-        policy = group.spec.scale_down_policy
+    def below(self, policy: ScaleDownPolicy) -> bool:
         return self.cpu < policy.cpu_threshold and self.memory < policy.memory_threshold
 
     def __str__(self) -> str:
         return f"{self.cpu:.0f} % of CPU and {self.memory:.0f} % of memory requested"
 
 
-def utilisation_of(node: Node, pods: Iterable[Pod]) -> Utilisation | None:
-    """None where the node does not say how much it has: nothing is concluded from that."""
-    size = allocatable(node.status.allocatable)
-    if not size.get("cpu") or not size.get("memory"):
-        return None
-    cpu = memory = 0
-    for pod in pods:
-        if not pod.finished:
-            wanted = effective_requests(pod.spec)
-            cpu += wanted.get("cpu", 0)
-            memory += wanted.get("memory", 0)
-    return Utilisation(100 * cpu / size["cpu"], 100 * memory / size["memory"])
+class Use(NamedTuple):
+    utilisation: Utilisation | None  # None where nothing is known: then nothing is concluded
+    low: bool
+
+
+def utilisation_by_name(snapshot: Snapshot) -> dict[str, Utilisation]:
+    """Of every node that says how much it has: what its pods request, as the packing engine counts it."""
+    cpu, memory = (_percentages(snapshot, resource) for resource in (0, 1))
+    return {
+        name: Utilisation(cpu[row], memory[row])
+        for name, row in snapshot.rows.items()
+        if cpu[row] >= 0 and memory[row] >= 0
+    }
+
+
+def _percentages(snapshot: Snapshot, resource: int) -> list[float]:
+    """By row, of one of the resources that are on every node; -1 where the node has none of it."""
+    capacity = snapshot.capacity[resource].tolist()
+    return [
+        100 * used / size if size > 0 else -1.0
+        for used, size in zip(snapshot.used[resource].tolist(), capacity, strict=True)
+    ]
 
 
 class LowSince:

@@ -2,13 +2,14 @@
 
 It knows amounts, zones of pods that have a rule about zones, hosts that take one pod of a kind, and the two scores that decide where
 nothing else does (LeastAllocated and BalancedAllocation). It runs on samples of some fifty nodes with the pods planned for them, all
-samples and all ways of sizing the nodes at once: one step places one pod in each of them.
+samples, all orders of arrival and all ways of sizing the nodes at once: one step places one pod in each of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections import Counter
+from random import Random
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,160 +21,226 @@ from plimsoll.scheduling.views import View
 
 _NODES_A_SAMPLE = 48
 _SAMPLES = 4  # of more nodes not all are looked at: these are about a thousand pods
-_SCORED = 2  # the first resources, CPU and memory, decide which node is liked best
+_SCORED = (0, 1)  # the first resources, CPU and memory, decide which node is liked best
 
 _PLENTY_LEFT = 0.3  # other resources are left out if the pods together ask for less than this share
 _ROUNDING = 1e-5  # of shares of a node in single precision, after dozens of subtractions
 
-Bools = NDArray[np.bool_]
-Floats = NDArray[np.float32]
-Indexes = NDArray[np.intp]
+# Pods of one second are in no order that anybody knows, and many owners make theirs at once: besides the order in which the pods
+# were given, one that mixes them is tried.
+_ORDERS = 2
+
+_DRAWS = 8
+_UNLUCKY = 5  # which of the draws, from the luckiest on
+
+Floats: TypeAlias = NDArray[np.float32]
+Indexes: TypeAlias = NDArray[np.intp]
 
 
 class Arrival(NamedTuple):
-    """A pod that is planned for a new node."""
+    """Pods of a group that are planned for new nodes."""
 
-    number: int  # its place in the order in which the pods were made
-    row: int
+    numbers: list[int]  # by pod: its place in the order in which the pods were made
+    rows: list[int]
     view: View
     shape: Shape
 
 
-def _turn(arrival: Arrival) -> tuple[int, int]:
-    """When kube-scheduler comes to the pod: the more important first, then the older."""
-    return -arrival.view.pod_class.priority, arrival.number
-
-
 def dealt(rows: list[int]) -> list[list[int]]:
     """Samples of nodes with their share of every kind: dealt out like cards, in the order of opening."""
-    number = max(1, -(-len(rows) // _NODES_A_SAMPLE)) | 1  # odd: ways of sizing nodes take every second, fourth, eighth
+    number = (
+        max(1, -(-len(rows) // _NODES_A_SAMPLE)) | 1
+    )  # odd: ways of sizing nodes take every second, fourth and so on
     return [rows[s::number] for s in range(min(number, _SAMPLES))]
 
 
 class BindingModel:
-    """Arrays are way × sample × node; a way says which offering each node is."""
+    """A column is a sample of nodes and an order in which its pods arrive. Arrays are column × way × node, where a way says which
+    offering each node is.
+    """
 
     def __init__(self, board: Board, samples: list[list[int]], arrivals: list[Arrival]) -> None:
-        self.samples = samples
-        self.width = max(len(sample) for sample in samples)
-        self._caps = board.offerings.caps
-        self._resources = self._scarce(board, arrivals)
-        lanes = [[board.sets[int(board.set_of[row])][0] for row in sample] for sample in samples]
-        templates = [lane.template for lane in board.offerings.lanes]
-        sample_of = {row: s for s, sample in enumerate(samples) for row in sample}
-        lane_of = {row: lanes[s][i] for s, sample in enumerate(samples) for i, row in enumerate(sample)}
-        self._read(sorted(arrivals, key=_turn), sample_of, lane_of, templates)
-        # By sample and place (a lane, or behind those a template): nought where a node is there, else minus infinity.
-        places = len(templates) + max(templates) + 1
-        self._closed: Floats = np.full((len(samples), places, self.width), -np.inf, np.float32)
-        for s, of_nodes in enumerate(lanes):
-            for node, lane in enumerate(of_nodes):
-                self._closed[s, lane, node] = self._closed[s, len(templates) + templates[lane], node] = 0.0
+        self._samples = samples
+        self._width = max(len(sample) for sample in samples)
+        self._board = board
+        self._resources = self._scarce(arrivals)
+        self._lanes = [[board.sets[index][0] for index in board.set_of[sample].tolist()] for sample in samples]
+        self._templates = [lane.template for lane in board.offerings.lanes]
+        self._read(arrivals)
 
-    def _scarce(self, board: Board, arrivals: list[Arrival]) -> list[int]:
-        """The resources that matter, CPU and memory before others: what little of is asked for does not run out."""
-        rows = [row for sample in self.samples for row in sample]
-        held, there = board.held[:, rows].sum(axis=1), self._caps[:, board.offering[rows]].sum(axis=1)
-        asked = {resource for arrival in arrivals for resource, _ in arrival.shape}
-        return sorted(r for r in asked if r < _SCORED or held[r] > _PLENTY_LEFT * there[r])
+    def _scarce(self, arrivals: list[Arrival]) -> list[int]:
+        """The resources that matter, CPU and memory and then others: what little of is asked for does not run out."""
+        board = self._board
+        rows = [row for sample in self._samples for row in sample]
+        held, there = board.held[:, rows].sum(axis=1), board.offerings.caps[:, board.offering[rows]].sum(axis=1)
+        asked = {resource for arrival in arrivals for resource, _ in arrival.shape}.difference(_SCORED)
+        return [*_SCORED, *sorted(r for r in asked if held[r] > _PLENTY_LEFT * there[r])]
 
-    def _read(
-        self, arrivals: list[Arrival], sample_of: dict[int, int], lane_of: dict[int, int], templates: list[int]
-    ) -> None:
-        """Put what pods want into arrays, step × sample."""
-        queues: list[list[Arrival]] = [[] for _ in self.samples]
-        for arrival in arrivals:
-            queues[sample_of[arrival.row]].append(arrival)
+    def _read(self, arrivals: list[Arrival]) -> None:
+        """Put what pods want into arrays, step × column."""
+        sample_of = {row: s for s, sample in enumerate(self._samples) for row in sample}
+        lane_of = {
+            row: lane
+            for sample, lanes in zip(self._samples, self._lanes, strict=True)
+            for row, lane in zip(sample, lanes, strict=True)
+        }
+        template_place = [len(self._templates) + template for template in self._templates]
+        pods: list[list[tuple[int, int, int]]] = [[] for _ in self._samples]  # by sample: turn, number, and which pod
+        wants: list[list[int]] = []
+        places: list[int] = []  # a lane for pods that have a rule about zones, behind those a template
+        kinds: list[int] = []  # what it must not meet on a host; -1: nothing
+        circles: list[int] = []  # whose company it wants, where nobody is yet; -1: nobody's
+        lonely: dict[int, int] = {}
+        company: dict[int, tuple[int, View]] = {}
+        for numbers, rows, view, shape in arrivals:
+            amounts = dict(shape)
+            vector = [amounts.get(resource, 0) for resource in self._resources]
+            zonal = _has_rule_about_zones(view)
+            counter = _alone_on_host(view)
+            kind = -1 if counter is None else lonely.setdefault(counter, len(lonely))
+            wanted = _company_that_is_to_come(view)
+            circle = -1 if wanted is None else company.setdefault(wanted, (len(company), view))[0]
+            turn = -view.pod_class.priority  # the more important first, then the older
+            for number, row in zip(numbers, rows, strict=True):
+                sample = sample_of.get(row)
+                if sample is not None:
+                    pods[sample].append((turn, number, len(wants)))
+                    wants.append(vector)
+                    places.append(lane_of[row] if zonal else template_place[lane_of[row]])
+                    kinds.append(kind)
+                    circles.append(circle)
+        draw = Random(0)  # noqa: S311 - the same for every plan is what is wanted
+        queues = _orders(pods, draw)
         steps = max(len(queue) for queue in queues)
-        wants = np.zeros((steps, len(queues), len(self._resources)), np.float32)
-        self._waits = np.zeros((steps, len(queues)), np.bool_)
-        self._place = np.zeros((steps, len(queues)), np.intp)
-        self._kind = np.full((steps, len(queues)), -1)  # what it must not meet on a host; -1: nothing
-        known: dict[int, tuple[bool, int]] = {}
-        kinds: dict[int, int] = {}
-        vectors: dict[Shape, list[int]] = {}
-        for s, queue in enumerate(queues):
-            for t, (_, row, view, shape) in enumerate(queue):
-                what = known.get(id(view))
-                if what is None:
-                    counter = _alone_on_host(view)
-                    kind = -1 if counter is None else kinds.setdefault(counter, len(kinds))
-                    what = known[id(view)] = (_has_rule_about_zones(view), kind)
-                vector = vectors.get(shape)
-                if vector is None:
-                    amounts = dict(shape)
-                    vector = vectors[shape] = [amounts.get(resource, 0) for resource in self._resources]
-                lane = lane_of[row]
-                wants[t, s] = vector
-                self._waits[t, s] = True
-                self._place[t, s] = lane if what[0] else len(templates) + templates[lane]
-                self._kind[t, s] = what[1]
-        self._wants = np.ascontiguousarray(wants.transpose(2, 0, 1))[
-            :, :, None, :, None
-        ]  # resource × step × 1 × sample × 1
-        self._kinds = len(kinds)
+        self._queue = np.full((steps, len(queues)), -1)  # which pod; -1: no more, which is the last below
+        for column, queue in enumerate(queues):
+            self._queue[: len(queue), column] = queue
+        self._wants = np.array([*wants, [0] * len(self._resources)], np.float32)[self._queue]
+        self._place = np.array([*places, -1])[self._queue]
+        if company:
+            sizes = Counter(circles)
+            groups = [(view, sizes[circle]) for circle, view in company.values()]
+            lanes = np.array([self._lanes_drawn(groups, of_nodes, draw) for of_nodes in self._lanes * _ORDERS]).T
+            circle = np.array([*circles, -1])[self._queue]
+            drawn = lanes[circle, np.arange(len(queues))]
+            self._place = np.where((circle >= 0) & (drawn >= 0), drawn, self._place)
+        self._kind = np.array([*kinds, -1])[self._queue]
+        self._kinds = len(lonely)
+        self.pods = len(wants)
+
+    @staticmethod
+    def _lanes_drawn(groups: list[tuple[View, int]], of_nodes: list[int], draw: Random) -> list[int]:
+        """By group of pods that stay together: the lane to which the first goes, and the others after it; -1 if none will do.
+
+        kube-scheduler does not know the plan, so that may be any zone, and may be the same for many. Of some draws one is taken that is
+        unluckier than most.
+        """
+        there = Counter(of_nodes)
+        allowed = [[lane for lane in of_nodes if view.lane_sets[lane]] for view, _ in groups]
+        draws = []
+        for _ in range(_DRAWS):
+            lanes = [draw.choice(lanes) if lanes else -1 for lanes in allowed]
+            crowds: Counter[int] = Counter()
+            for lane, (_, size) in zip(lanes, groups, strict=True):
+                crowds[lane] += size
+            draws.append((max(crowd / max(1, there[lane]) for lane, crowd in crowds.items()), lanes))
+        return sorted(draws)[_UNLUCKY][1]
 
     def pending(self, ways: NDArray[np.int64]) -> list[float]:
-        """By way (a row of offerings, one a node, sample after sample): the share of pods that found no place."""
-        samples, width = len(self.samples), self.width
-        offering = np.zeros((len(ways), samples, width), np.intp)
-        start = 0
-        for s, sample in enumerate(self.samples):
-            offering[:, s, : len(sample)] = ways[:, start : start + len(sample)]
-            start += len(sample)
-        caps = self._caps[self._resources][:, offering].astype(np.float32)
-        share_of_one: Floats = np.reciprocal(
-            np.maximum(caps, 1.0, dtype=np.float32)
-        )  # what one unit is, as a share of the node
+        """By way (a row of offerings, one a node, sample after sample): the share of pods that found no place, in the order of
+        arrival that is worst for it.
+        """
+        columns, width = self._queue.shape[1], self._width
+        shape = (columns, len(ways), width)
+        offering = self._offerings(ways)
+        caps = self._board.offerings.caps[self._resources][:, offering].astype(np.float32)
+        # What one unit is, as a share of the node.
+        share: Floats = np.reciprocal(np.maximum(caps, 1.0, dtype=np.float32))
         free: Floats = (caps > 0).astype(np.float32)
-        taken = np.zeros((self._kinds, *offering.shape), np.float32)  # minus infinity where one of the kind is
-        failed = np.zeros(len(ways))
-        by_way, by_sample = np.arange(len(ways))[:, None], np.arange(samples)
-        closed = self._closed[by_sample, self._place]  # step × sample × node
-        scored = sum(resource < _SCORED for resource in self._resources)
-        score: Floats = np.zeros(offering.shape, np.float32)
         left: Floats = np.zeros_like(free)
-        for t, (waits, waiting, lonely, kinds) in enumerate(self._steps()):
-            np.multiply(self._wants[:, t], share_of_one, out=left)
+        score: Floats = np.zeros(shape, np.float32)
+        flat_free, flat_left, flat_score = free.reshape(len(free), -1), left.reshape(len(left), -1), score.reshape(-1)
+        taken: Floats = np.zeros((self._kinds, *shape), np.float32)  # minus infinity where one of the kind is
+        flat_taken = taken.reshape(-1)
+        closed = self._closed()[self._place, np.arange(columns)][:, :, None]  # step × column × 1 × node
+        wants = np.ascontiguousarray(self._wants.transpose(2, 0, 1))[
+            ..., None, None
+        ]  # resource × step × column × 1 × 1
+        first = np.arange(columns * len(ways)).reshape(columns, len(ways)) * width  # of each row of nodes
+        placed = np.zeros(first.shape, np.int64)
+        alone: list[Indexes | None] = [who if len(who) else None for who in map(np.flatnonzero, self._kind >= 0)]
+        for t, who in enumerate(alone):
+            np.multiply(wants[:, t], share, out=left)
             np.subtract(free, left, out=left)
             # Twice the lesser of the two is the sum less the difference: least allocated, and balanced.
-            if scored == _SCORED:
-                np.minimum(left[0], left[1], out=score)
-            elif scored:
-                score[:] = left[0]
-            else:
-                score.fill(0.0)
-            for r in range(scored, len(left)):
-                score[left[r] < -_ROUNDING] = -np.inf
+            np.minimum(left[0], left[1], out=score)
+            for r in range(len(_SCORED), len(left)):
+                np.copyto(score, -np.inf, where=left[r] < -_ROUNDING)
             score += closed[t]
-            if lonely is not None:
-                score[:, lonely] += taken[kinds, :, lonely].swapaxes(0, 1)
+            if who is not None:
+                kind = self._kind[t, who]
+                score[who] += taken[kind, who]
             best = score.argmax(axis=2)
-            found = (score[by_way, by_sample, best] >= -_ROUNDING) & waits
-            w, s = found.nonzero()
-            failed += waiting
-            failed -= np.bincount(w, minlength=len(ways))
-            n = best[w, s]
-            free[:, w, s, n] = left[:, w, s, n]
-            if lonely is not None:
-                k = self._kind[t][s]
-                of_a_kind = k >= 0
-                taken[k[of_a_kind], w[of_a_kind], s[of_a_kind], n[of_a_kind]] = -np.inf
-        shares: list[float] = (failed / max(1, int(self._waits.sum()))).tolist()
+            best += first
+            found = flat_score[best] >= -_ROUNDING
+            placed += found
+            at = best[found]
+            for r in range(len(free)):
+                flat_free[r][at] = flat_left[r][at]
+            if who is not None:
+                here = best[who] + (kind * score.size)[:, None]
+                flat_taken[here[found[who]]] = -np.inf
+        return self._worst(placed)
+
+    def _worst(self, placed: NDArray[np.int64]) -> list[float]:
+        """The share of pods that found no place, in the worse order."""
+        there = (self._queue >= 0).sum(axis=0)
+        failed = (there[:, None] - placed).reshape(_ORDERS, len(self._samples), -1).sum(axis=1)
+        shares: list[float] = (failed.max(axis=0) / self.pods).tolist()
         return shares
 
-    def _steps(self) -> Iterator[tuple[Bools, int, Indexes | None, Indexes]]:
-        """By step: which samples have a pod left and how many, and which of those pods are of a lonely kind, of which."""
-        some: list[bool] = np.any(self._kind >= 0, axis=1).tolist()
-        for waits, waiting, kind, any_kind in zip(
-            self._waits, self._waits.sum(axis=1).tolist(), self._kind, some, strict=True
-        ):
-            lonely = (kind >= 0).nonzero()[0] if any_kind else None
-            yield waits, waiting, lonely, kind[lonely] if lonely is not None else kind
+    def _offerings(self, ways: NDArray[np.int64]) -> Indexes:
+        """Column × way × node."""
+        offering = np.zeros((len(self._samples), len(ways), self._width), np.intp)
+        start = 0
+        for s, sample in enumerate(self._samples):
+            offering[s, :, : len(sample)] = ways[:, start : start + len(sample)]
+            start += len(sample)
+        return np.tile(offering, (_ORDERS, 1, 1))
+
+    def _closed(self) -> Floats:
+        """By place (a lane, or behind those a template; the last is nowhere) and column: nought where a node is there, else minus
+        infinity.
+        """
+        lanes = len(self._templates)
+        closed = np.full((lanes + max(self._templates) + 2, len(self._samples), self._width), -np.inf, np.float32)
+        for s, of_nodes in enumerate(self._lanes):
+            for node, lane in enumerate(of_nodes):
+                closed[lane, s, node] = closed[lanes + self._templates[lane], s, node] = 0.0
+        return np.tile(closed, (1, _ORDERS, 1))
+
+
+def _orders(pods: list[list[tuple[int, int, int]]], draw: Random) -> list[list[int]]:
+    """By order and sample: the pods as kube-scheduler comes to them."""
+    given: list[list[tuple[int, float, int]]] = [sorted(queue) for queue in pods]
+    mixed = [sorted((turn, draw.random(), pod) for turn, _, pod in queue) for queue in given]
+    return [[pod for _, _, pod in queue] for queue in (*given, *mixed)]
 
 
 def _has_rule_about_zones(view: View) -> bool:
     return view.together is not None or any(not rule.topology.of_hosts and not rule.protects for rule in view.rules)
+
+
+def _company_that_is_to_come(view: View) -> int | None:
+    """What tells pods that stay together in a zone, and of which none is there yet, from others."""
+    together = view.together
+    if (
+        together is None
+        or not together.wants_itself
+        or any(c.at_first or c.topology.of_hosts for c in together.counters)
+    ):
+        return None
+    return id(together.counters[0])
 
 
 def _alone_on_host(view: View) -> int | None:

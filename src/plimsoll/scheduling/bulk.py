@@ -146,7 +146,7 @@ class Bulk:
             self.placer.note_reliance(items[0].view)
         placed = [item for items in by_class.values() for item in items]
         for item in placed:
-            for zone, row in zip(item.zones, item.rows, strict=False):
+            for zone, row in zip(item.zones, item.rows, strict=False) if -1 in item.rows else ():
                 if row < 0 and zone != ANYWHERE:
                     # Others were given zones with this one counted in. Where it ends up is open: all must be looked at again.
                     self._count(item.view, zone, -1)
@@ -271,7 +271,7 @@ class Bulk:
         taken: list[int] = []
         for index, pod in enumerate(pods):
             item, number, way = pod
-            position = first_allowed(way.checks, waiting)
+            position = first_allowed(way.checks, waiting) if way.checks or not waiting else 0
             if position < 0:
                 left.append(pod)
                 if not waiting:

@@ -46,7 +46,7 @@ class Census:
         self._counters: dict[object, Counter] = {}
         self._watched: dict[object, Watched] = {}  # by the policies of a spread: the nodes it looks at
         self._bumps: dict[int, list[Counter]] = {}
-        self._seen: dict[object, set[int]] = {}
+        self._seen: dict[object, list[Counter]] = {}
 
     def covers(self, term: Term, identity: Identity) -> bool:
         return term.covers(identity, self._snapshot.namespaces.get(identity.namespace, {}))
@@ -191,6 +191,7 @@ class Census:
         for row, index in self._more:
             if self._counts(key, self._classes[index]):
                 counter.add_one(row)
+        counter.at_first = counter.total
         return counter
 
     # ── what counts ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -244,19 +245,16 @@ class Census:
         found = self._bumps.get(pod_class.index)
         if found is None:
             plays = pod_class.index in self._playing
-            keeps = {id(self._kept_counter(pod_class, spread)) for spread in pod_class.spread} if plays else set()
-            seen_by = self._seen_by(pod_class)
-            found = self._bumps[pod_class.index] = [
-                counter for counter in self if id(counter) in keeps or id(counter) in seen_by
-            ]
+            kept = [self._kept_counter(pod_class, spread) for spread in pod_class.spread] if plays else []
+            found = self._bumps[pod_class.index] = [*self._seen_by(pod_class), *dict.fromkeys(kept)]
         return found
 
-    def _seen_by(self, pod_class: PodClass) -> set[int]:
+    def _seen_by(self, pod_class: PodClass) -> list[Counter]:
         """The counters that count a class by what others see of it: the same for many classes."""
         what = (pod_class.identity_index, pod_class.leaving, pod_class.anti_affinity, pod_class.ports)
         found = self._seen.get(what)
         if found is None:
-            found = self._seen[what] = {id(c) for c in self if self._counts(c.key, pod_class)}
+            found = self._seen[what] = [counter for counter in self if self._counts(counter.key, pod_class)]
         return found
 
     def __iter__(self) -> Iterator[Counter]:

@@ -163,9 +163,10 @@ _Amounts: TypeAlias = tuple[tuple[Container, ...], tuple[Container, ...], Any, A
 class _Seen:
     """What has been found out about pods of one key."""
 
-    __slots__ = ("amounts", "answer", "by_requests")
+    __slots__ = ("amounts", "answer", "by_requests", "plain_class")
 
     def __init__(self) -> None:
+        self.plain_class = -1  # of pods of one plain container; -1: none was met
         self.by_requests: dict[_Requests, tuple[int, int]] = {}  # for pods of one plain container
         # Of the other pod seen last: replicas have equal containers, so comparing finds their group.
         self.amounts: _Amounts | None = None
@@ -246,8 +247,9 @@ class Classes:
                 shape = self._shape_of_requests.get(requests)
                 if shape is None:
                     shape = self._shape_of_requests[requests] = self._shape(spec)
-                class_index = self._class(key, pod, affinity, (), claims or (), stays=stays)
-                answer = seen.by_requests[requests] = (class_index, shape)
+                if seen.plain_class < 0:
+                    seen.plain_class = self._class(key, pod, affinity, (), claims or (), stays=stays)
+                answer = seen.by_requests[requests] = (seen.plain_class, shape)
             return answer
         amounts = (containers, spec.init_containers, spec.overhead, spec.resources)
         if seen.amounts != amounts:

@@ -16,10 +16,12 @@ from plimsoll.scheduling.board import Board
 
 # The share of pods that may stay pending in the model. It agrees with the real one within a third; the bar for that is 0.5 %.
 _PENDING = 0.003
-# No way is tried that costs more than so many times the exact fit: placing pod by pod, with nodes filled evenly as Karpenter does it,
-# comes to 1.44 to 1.53 times on Karpenter's own benchmark.
-_DEAREST = 1.4
-_PARTS = 8
+_ONE_POD = 0.005  # a single pod is always allowed to, where it is no larger share
+_WORTH_IT = 0.5  # of what the exact fit leaves pending: what a way that does not bind must come to
+# No way is tried that costs more than so many times the exact fit. Karpenter, which fills nodes evenly, pays 1.44 to 1.53 times for
+# the nodes that it plans for the pods of its own benchmark.
+_DEAREST = 1.45
+_PARTS = 32
 _STRIDE = 5  # neighbours, which were opened for the same pods in the same zone, are not raised together
 _STEP = 1.025  # each way costs at least so many times the one before
 
@@ -37,25 +39,31 @@ class Headroom:
         position = {row: index for index, row in enumerate(rows)}
         self._sampled = [position[row] for sample in self._samples for row in sample]
         self.sampled_rows = {row for sample in self._samples for row in sample}
+        self.binds = False  # whether the way that was chosen leaves few enough pending
 
     def choose(self, arrivals: list[Arrival]) -> dict[int, int]:
         """By row of a new node: the offering to make it. `arrivals` are the pods planned for the sampled rows."""
-        ways = self._ways()
-        chosen = self._cheapest_that_binds(ways, arrivals) if len(ways) > 1 else self.exact
+        chosen = self._cheapest_that_binds(self._ways(), arrivals)
         return dict(zip(self.rows.tolist(), chosen.tolist(), strict=True))
 
     def _price(self, way: Offerings) -> float:
         return float(self.prices[way].sum())
 
     def _cheapest_that_binds(self, ways: list[Offerings], arrivals: list[Arrival]) -> Offerings:
+        """Where no way is good enough, the one that leaves the fewest pending, if that is worth it; else the exact fit."""
         model = BindingModel(self.board, self._samples, arrivals)
         pending = model.pending(np.array([way[self._sampled] for way in ways]))
-        good = [number for number, share in enumerate(pending) if share <= _PENDING]
-        return ways[good[0] if good else pending.index(min(pending))]
+        allowed = max(_PENDING, min(_ONE_POD, 1 / model.pods))
+        good = [number for number, share in enumerate(smoothed(pending)) if share <= allowed]
+        self.binds = bool(good)
+        if good:
+            return ways[good[0]]
+        least = pending.index(min(pending))
+        return ways[least] if pending[least] <= _WORTH_IT * pending[0] else self.exact
 
     def _ways(self) -> list[Offerings]:
         """The exact fit, then sizes rounded up so that no node costs less than a certain price, from the cheapest to the dearest;
-        between two such prices, with an eighth, a quarter and so on of the nodes at the higher one.
+        between two such prices, with a few, half and so on of the nodes at the higher one.
         """
         board = self.board
         sets = board.set_of[self.rows]
@@ -69,11 +77,12 @@ class Headroom:
             needed[here] = ladder.rung_for(board.held[:, self.rows[here]])
 
         def raised(floor: float) -> Offerings:
-            """The smallest offering of each node's ladder that holds its pods and costs at least so much."""
+            """The smallest offering of each node's ladder that holds its pods and costs at least so much, or else its largest."""
             way = self.exact.copy()
             for index, ladder in ladders.items():
                 here = (sets == index) & (self.prices[self.exact] < floor - 1e-9)
-                rung = np.maximum(needed[here], np.searchsorted(ladder.prices, floor - 1e-9))
+                rung = np.minimum(np.searchsorted(ladder.prices, floor - 1e-9), len(ladder.members) - 1)
+                rung = np.maximum(needed[here], rung)
                 lane = board.offerings.lanes[board.sets[index][0]]
                 at = np.flatnonzero(here)[rung < len(ladder.members)]
                 way[at] = lane.members[ladder.members[rung[rung < len(ladder.members)]]]
@@ -93,3 +102,9 @@ class Headroom:
                     least = _STEP * price
             below = above
         return ways
+
+
+def smoothed(shares: list[float]) -> list[float]:
+    """A single pod more or less is chance; what the next cheaper and the next dearer way leave tells of this one, too."""
+    padded = [shares[0], *shares, shares[-1]]
+    return [(below + 2 * share + above) / 4 for below, share, above in zip(padded, shares, padded[2:], strict=False)]

@@ -55,8 +55,9 @@ class Kinds:
         self.examples: list[Place] = []
         of = []
         for place in places:
-            get = place.labels.get
-            signature = (*[get(key) for key in self.keys], place.taints, place.unschedulable)
+            signature: tuple[object, ...] = (place.taints, place.unschedulable)
+            if self.keys:
+                signature += tuple(map(place.labels.get, self.keys))
             kind = index.get(signature)
             if kind is None:
                 kind = index[signature] = len(self.examples)

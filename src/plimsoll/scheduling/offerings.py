@@ -113,8 +113,6 @@ class Offerings:
         self.nodes_left = [template.max_nodes for template in templates]
         self.sold: list[Sold] = []
         self.lanes: list[Lane] = []
-        self.lane_of: list[int] = []  # by offering
-        self.member_of: list[int] = []  # by offering: its bit in its lane
         self._lane_keys = tuple(lane_keys)
         for index, template in enumerate(templates):
             own, taints = template.labels, template.taints
@@ -158,11 +156,10 @@ class Offerings:
                 groups[key].append(index)
             else:
                 groups[key] = [index]
-        self.lane_of = [-1] * len(self.sold)
-        self.member_of = [-1] * len(self.sold)
-        sums: list[int] = self.caps.sum(axis=0).tolist()
-        for key, members in groups.items():
-            members.sort(key=lambda m: (self.prices[m], -sums[m], m))  # more for the same money first
+        prices, sums = np.array(self.prices), self.caps.sum(axis=0)
+        for key, group in groups.items():
+            at = np.array(group)
+            members: list[int] = at[np.lexsort((-sums[at], prices[at]))].tolist()  # more for the same money first
             lane = Lane(
                 self.sold[members[0]].template,
                 dict(zip(lane_keys, key[2:], strict=True)),  # type: ignore[arg-type]
@@ -172,9 +169,6 @@ class Offerings:
             )
             lane.steps = alike.setdefault(lane.caps.tobytes(), lane).steps  # zones mostly sell the same sizes
             lane.remaining = self.sold[members[0]].offering.available
-            for position, member in enumerate(members):
-                self.lane_of[member] = len(self.lanes)
-                self.member_of[member] = position
             self.lanes.append(lane)
 
     def can_open(self, lane: Lane) -> int:

@@ -69,33 +69,37 @@ def asked(
 
 
 def answer(question: Question) -> Packing:
-    plan = _cheaper(question.snapshot, question.groups, question.templates, question.coming)
-    if question.headroom:
-        plan.add_headroom()
-    return plan.result()
+    return _cheaper(question).result()
 
 
-def _cheaper(
-    snapshot: Snapshot, groups: list[Group], templates: tuple[Template, ...], coming: tuple[ComingNode, ...]
-) -> Plan:
+def _cheaper(question: Question) -> Plan:
     """The plan by groups, or the one that places one pod after the other where that needs fewer nodes or less money.
 
-    Where only rules (a node each, say) decided how many nodes there are, the second has nothing to gain and is left out, unless
-    there is so little to place that it costs nothing to look.
+    Both are sized for the same promise: with headroom, what counts is what each costs once it binds. Where only rules (a node each,
+    say) decided how many nodes there are, the second has nothing to gain and is left out, unless there is so little to place that it
+    costs nothing to look.
     """
-    plan = Plan(snapshot, groups, templates, coming)
-    plan.run()
+    plan = _attempt(question)
     sound = plan.sound
-    if sound and (not templates or (len(groups) > FEW_GROUPS and not plan.placer.opened_for_room)):
+    if sound and (not question.templates or (len(question.groups) > FEW_GROUPS and not plan.placer.opened_for_room)):
         return plan
-    greedy = Plan(snapshot, groups, templates, coming, first_fit=True)
-    greedy.run()
+    greedy = _attempt(question, first_fit=True)
     if not sound:
         return greedy
     if plan.unplaced != greedy.unplaced:
         return min(plan, greedy, key=lambda p: p.unplaced)
     (nodes, price), (greedy_nodes, greedy_price) = plan.cost, greedy.cost
-    return plan if nodes <= greedy_nodes and price <= greedy_price else greedy
+    if nodes > greedy_nodes or plan.binds < greedy.binds:
+        return greedy
+    return plan if price <= greedy_price or plan.binds > greedy.binds else greedy
+
+
+def _attempt(question: Question, *, first_fit: bool = False) -> Plan:
+    plan = Plan(question.snapshot, question.groups, question.templates, question.coming, first_fit=first_fit)
+    plan.run()
+    if question.headroom:
+        plan.add_headroom()
+    return plan
 
 
 def grouped(classes: Classes, pods: Sequence[Pod]) -> list[Group]:

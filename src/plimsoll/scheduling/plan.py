@@ -70,6 +70,9 @@ class Plan:
         self.groups = sorted(groups, key=self._by_size if first_fit else self._hardest_first)
         self.placed: list[tuple[Group, list[int], list[int]]] = []  # group, positions of its pods, rows; in order
         self.sizes: dict[int, int] = {}  # row of a new node → offering, where that is to be larger than needed
+        self.binds = (
+            True  # whether kube-scheduler would find a place for (nearly) every pod, as far as that was looked at
+        )
         self.left: dict[int, list[int]] = {}  # index of the group → positions of its unplaced pods
 
     def run(self) -> None:
@@ -255,11 +258,10 @@ class Plan:
         arrivals = []
         for group, positions, on in self.placed:
             if not headroom.sampled_rows.isdisjoint(on):
-                view = self.placer.view(group.pod_class)
-                for position, row in zip(positions, on, strict=True):
-                    if row in headroom.sampled_rows:
-                        arrivals.append(Arrival(group.arrived[position], row, view, group.shape))
+                numbers = [group.arrived[position] for position in positions]
+                arrivals.append(Arrival(numbers, on, self.placer.view(group.pod_class), group.shape))
         self.sizes = headroom.choose(arrivals)
+        self.binds = headroom.binds
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -276,7 +278,7 @@ class Plan:
     def cost(self) -> tuple[int, float]:
         """Nodes to make, and their price."""
         board = self.board
-        chosen = board.cheapest_offerings(board.rows_to_make())
+        chosen = [*self.sizes.values()] or board.cheapest_offerings(board.rows_to_make())
         return len(chosen), sum(board.offerings.prices[offering] for offering in chosen)
 
     def result(self) -> Packing:

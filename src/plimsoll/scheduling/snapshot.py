@@ -224,6 +224,10 @@ class Snapshot:
         class_index, shape_index = self.classes.of(pod)
         self._add(pod.uid, node_name, _Place(pod.name, class_index, shape_index))
 
+    def add_alike(self, uid: str, name: str, class_index: int, shape_index: int, node_name: str) -> None:
+        """As `add`, where the pod itself is not at hand: in another process."""
+        self._add(uid, node_name, _Place(name, class_index, shape_index))
+
     def remove(self, uid: str) -> None:
         """Take a pod off its node; one that is not here is passed over."""
         self.version += 1

@@ -146,6 +146,7 @@ class Counter:
         self.watched = watched
         self.count: Counts = np.zeros(max(8, len(topology.values)), np.int64)
         self.total = 0
+        self.at_first = 0  # how many there were before the plan
         self.version = 0
         # The same counts as plain integers, where domains are few: small sums are faster without arrays.
         self.tally: list[int] = []

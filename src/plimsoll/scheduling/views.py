@@ -52,9 +52,8 @@ class View:
         self._openable_for: tuple[object, ...] = ()
         self._mask: Mask = np.zeros(0, np.bool_)
         self._mask_at: tuple[object, ...] = ()
-        looks_at = {id(counter) for counter in self.counters}
         # Whether daemons that come with new nodes count in a rule of the class.
-        self.minds_daemons = any(id(counter) in looks_at for counter in board.daemons.any_bumps())
+        self.minds_daemons = bool(board.daemons) and not {*self.counters}.isdisjoint(board.daemons.any_bumps())
 
     def static(self) -> Mask:
         """By row: whether the class may ever go there, as long as a new node stays the offering it is taken for."""

@@ -11,15 +11,17 @@ import asyncio
 import gc
 import multiprocessing
 import pickle
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from plimsoll.kube.types import Pod
 from plimsoll.scheduling.model import ComingNode, Packing, Removal, Template
 from plimsoll.scheduling.pack import Question, answer, asked
 from plimsoll.scheduling.removable import removable
 from plimsoll.scheduling.snapshot import Snapshot
+
+T = TypeVar("T")
 
 
 class WorkerFailed(Exception):
@@ -53,6 +55,11 @@ class Worker:
     async def removable(self, snapshot: Snapshot, node_names: Iterable[str]) -> list[Removal]:
         """As `removable.removable`."""
         found: list[Removal] = await self._ask(handed_over((snapshot, list(node_names))))
+        return found
+
+    async def run(self, task: Callable[[], T]) -> T:
+        """Whatever can be handed over and called there; it must need nothing but what it carries."""
+        found: T = await self._ask(handed_over(task))
         return found
 
     async def close(self) -> None:
@@ -116,7 +123,7 @@ class Worker:
             connection.close()
 
 
-def handed_over(question: Question | tuple[Snapshot, list[str]]) -> bytes:
+def handed_over(question: Question | tuple[Snapshot, list[str]] | Callable[[], Any]) -> bytes:
     return pickle.dumps(question, protocol=5)
 
 
@@ -137,11 +144,13 @@ def serve(connection: Connection) -> None:
         try:
             reply = ("done", _work(pickle.loads(message)))  # noqa: S301 - from the process that started this one
         except Exception as error:  # noqa: BLE001 - whatever it is, the one who asked must hear of it
-            reply = ("failed", repr(error))  # type: ignore[assignment]
+            reply = ("failed", repr(error))
         connection.send_bytes(pickle.dumps(reply, protocol=5))
         del message, reply
         gc.collect()
 
 
-def _work(question: Question | tuple[Snapshot, list[str]]) -> Packing | list[Removal]:
+def _work(question: Question | tuple[Snapshot, list[str]] | Callable[[], Any]) -> Any:
+    if callable(question):
+        return question()
     return answer(question) if isinstance(question, Question) else removable(*question)

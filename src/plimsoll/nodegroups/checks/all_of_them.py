@@ -20,7 +20,9 @@ from plimsoll.nodegroups.situation import Candidate, Check, Situation
 ABOUT_PODS: tuple[Check, ...] = (opt_outs, system_pods, replicas, local_storage, allocations)
 # What is asked only until the first pod is evicted: after that, a budget that is used up is the drain's own doing.
 BEFORE_EVICTING: tuple[Check, ...] = (*ABOUT_PODS, budgets)
-BEFORE_CHOOSING: tuple[Check, ...] = (minimum, cooldown, recently_blocked, zone_balance, *BEFORE_EVICTING)
+# What is the same for all nodes of a group that are in one zone.
+OF_THE_GROUP: tuple[Check, ...] = (minimum, cooldown, zone_balance)
+BEFORE_CHOOSING: tuple[Check, ...] = (*OF_THE_GROUP, recently_blocked, *BEFORE_EVICTING)
 LAST: Check = placeable
 
 

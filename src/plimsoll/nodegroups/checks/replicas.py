@@ -17,7 +17,6 @@ def replicas(candidate: Candidate, situation: Situation) -> Blocker | None:
             return Blocker("NotReplicated", f"{title} has no controller that would make it anew")
         if pod.ready:
             owner = owner_of(pod, situation.seen.view)
-            others = [one for one in owner.pods if one.uid != pod.uid and one.ready and not one.terminating]
-            if not others:
+            if not any(one.uid != pod.uid and one.ready and not one.terminating for one in owner.pods):
                 return Blocker("LastReady", f"{title} is the only ready pod of {owner.key}")
     return None

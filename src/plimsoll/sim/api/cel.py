@@ -1,7 +1,7 @@
 """The part of CEL, the language of `matchConditions`, that is spoken here; what lies beyond it is refused when it is written.
 
 Spoken: literals, lists, fields and indexes, `!`, `&&`, `||`, comparisons and `in`, the macros `has`, `all` and `exists`, and the
-functions `size`, `startsWith`, `endsWith` and `contains`. As in CEL, a field that is not there is an error, and `&&` and
+functions `size`, `startsWith`, `endsWith`, `contains` and `matches`. As in CEL, a field that is not there is an error, and `&&` and
 `||` overlook an error on one side where the other decides.
 """
 
@@ -341,8 +341,16 @@ def _size(value: Any) -> int:
     return len(value)
 
 
+def _matches(text: str, pattern: str) -> bool:
+    try:
+        return re.search(pattern, text) is not None
+    except re.error as error:
+        raise EvaluationError(f"{pattern!r} is no regular expression: {error}") from None
+
+
 _TEXT: Mapping[str, Callable[[str, str], bool]] = {
     "startsWith": str.startswith,
     "endsWith": str.endswith,
     "contains": str.__contains__,
+    "matches": _matches,
 }

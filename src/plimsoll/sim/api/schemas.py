@@ -1,7 +1,4 @@
-"""The structural schema of a custom kind: what it fills in, what it drops, what it refuses.
-
-CEL rules (`x-kubernetes-validations`) are not evaluated here; they are proved on the real API server.
-"""
+"""The structural schema of a custom kind: what it fills in, what it drops, what it refuses."""
 
 from __future__ import annotations
 

@@ -209,6 +209,24 @@ def _event_faults(obj: Json, before: Json | None) -> list[Fault]:
     return [invalid_value("note", "", "can have at most 1024 bytes")] if len(note.encode()) > 1024 else []
 
 
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def _node_faults(obj: Json, before: Json | None) -> list[Fault]:
+    del before
+    found, seen = list[Fault](), set[tuple[str, str]]()
+    for position, taint in enumerate(at(obj, "spec", "taints", default=[])):
+        where, key = f"spec.taints[{position}]", (taint.get("key", ""), taint.get("effect", ""))
+        if not key[0]:
+            found.append(required(f"{where}.key"))
+        if key[1] not in _EFFECTS:
+            found.append(not_supported(f"{where}.effect", key[1], _EFFECTS))
+        elif key in seen:
+            found.append(Fault("FieldValueDuplicate", f"Duplicate value: {key}", where))
+        seen.add(key)
+    return found
+
+
 def _webhook_faults(obj: Json, before: Json | None) -> list[Fault]:
     """An expression that is not spoken here is refused: a webhook must not be asked about what it does not want to know."""
     del before
@@ -225,6 +243,7 @@ def _webhook_faults(obj: Json, before: Json | None) -> list[Fault]:
 
 _RULES: Mapping[tuple[str, str], Callable[[Json, Json | None], list[Fault]]] = {
     kinds.PODS.storage_key: _pod_faults,
+    kinds.NODES.storage_key: _node_faults,
     kinds.DEPLOYMENTS.storage_key: _workload_faults,
     kinds.REPLICASETS.storage_key: _workload_faults,
     kinds.STATEFULSETS.storage_key: _workload_faults,

@@ -14,6 +14,7 @@ from plimsoll.sim.api.defaults import defaulted
 from plimsoll.sim.api.documents import Json, annotations_of, at, name_of, namespace_of, terminating, without
 from plimsoll.sim.api.kinds import Kind
 from plimsoll.sim.api.moments import stamp
+from plimsoll.sim.api.rules import rule_faults
 from plimsoll.sim.api.schemas import faults, filled_in, pruned
 from plimsoll.sim.api.status import (
     already_exists,
@@ -330,4 +331,6 @@ def _faults(kind: Kind, obj: Json, before: Json | None) -> list[Any]:
     found = faults_in(kind, obj, before)
     if kind.custom and kind.schema is not None:
         found += list(faults(without(obj, "metadata"), kind.schema))
+        # Rules may count on what the schema promises.
+        found = found or list(rule_faults(without(obj, "metadata"), kind.schema))
     return found

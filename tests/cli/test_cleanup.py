@@ -1,0 +1,66 @@
+"""What `plimsoll cleanup` takes for a leftover, and what it leaves alone; the command itself is tried in tests/migrating."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from plimsoll.cli.cleanup import is_held, on_members, on_nodes, on_pods
+from plimsoll.deletion_cost.values import COST, MARK
+from plimsoll.kube.codec import convert
+from plimsoll.kube.records import Lease
+from plimsoll.kube.types import Node, Pod
+from plimsoll.nodegroups.types import FINALIZER, VPSieNode
+from plimsoll.placement.marks import CLASS
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def pod(**annotations: str) -> Pod:
+    return convert({"metadata": {"name": "p", "namespace": "n", "annotations": annotations}}, Pod)
+
+
+def test_values_with_our_mark_go_and_those_of_others_stay():
+    ours = {COST: "7", MARK: '{"cost":7,"type":"zone","spreadBy":"zone"}'}
+    (found,) = on_pods([pod(**ours), pod(**{COST: "7"}), pod()])
+    assert found.patch == {"metadata": {"annotations": {MARK: None, COST: None}}}
+    (changed,) = on_pods([pod(**{**ours, COST: "8"})])
+    assert changed.patch == {"metadata": {"annotations": {MARK: None}}}, "someone has made the value his own"
+
+
+def test_the_annotations_of_a_class_go():
+    (found,) = on_pods([pod(**{CLASS: "spot", "team": "shop"})])
+    assert found.patch == {"metadata": {"annotations": {CLASS: None}}}
+    assert str(found) == f"Pod/n/p: annotations {CLASS}"
+
+
+def test_our_taint_goes_and_people_s_stay():
+    ours = {"key": "plimsoll.dev/leaving", "effect": "NoSchedule"}
+    theirs = {"key": "gpu", "value": "yes", "effect": "NoExecute"}
+    both = convert({"metadata": {"name": "a"}, "spec": {"taints": [ours, theirs]}}, Node)
+    alone = convert({"metadata": {"name": "b"}, "spec": {"taints": [ours]}}, Node)
+    other = convert({"metadata": {"name": "c"}, "spec": {"taints": [theirs]}}, Node)
+    first, second = on_nodes([both, alone, other])
+    assert first.patch == {"spec": {"taints": [theirs]}}
+    assert second.patch == {"spec": {"taints": None}}
+
+
+def test_a_member_that_is_being_deleted_keeps_its_finalizer():
+    def member(**meta: object) -> VPSieNode:
+        return convert(
+            {"metadata": {"name": "m", "namespace": "n", "finalizers": ["theirs", FINALIZER], **meta}}, VPSieNode
+        )
+
+    (found,) = on_members([member(), member(deletionTimestamp=NOW.isoformat())])
+    assert found.patch == {"metadata": {"finalizers": ["theirs"]}}
+
+
+def test_who_leads_is_known_by_a_lease_that_is_renewed():
+    def lease(holder: str, seconds_ago: int) -> Lease:
+        renewed = (NOW - timedelta(seconds=seconds_ago)).isoformat()
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed}
+        return convert({"metadata": {"name": "l"}, "spec": spec}, Lease)
+
+    assert is_held(lease("a", 3), NOW)
+    assert not is_held(lease("a", 16), NOW), "it has run out"
+    assert not is_held(lease("", 3), NOW), "it was given back"
+    assert not is_held(convert({"metadata": {"name": "l"}}, Lease), NOW)

@@ -1,0 +1,50 @@
+"""What kube-scheduler makes of pods that arrive one after the other: the checker's filters, and its two default scores about amounts.
+
+NodeResourcesFit likes nodes of which least is allocated, NodeResourcesBalancedAllocation those whose CPU and memory are used
+alike; both give up to 100 points. Among equals it draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from random import Random
+
+from plimsoll.kube.types import Node, Pod
+from tests.scheduling.checker import Situation
+from tests.scheduling.requests import node_capacity, requests_of
+
+
+def most_left_pending(before: Situation, pods: Sequence[Pod], *, orders: int = 3) -> int:
+    """How many stay pending in the worst of some orders of arrival, of which the first is the given one."""
+    return max(len(_left(before, _mixed(pods, seed) if seed else pods, seed)) for seed in range(orders))
+
+
+def _mixed(pods: Sequence[Pod], seed: int) -> list[Pod]:
+    return Random(seed).sample(pods, len(pods))
+
+
+def _left(before: Situation, pods: Iterable[Pod], seed: int) -> list[Pod]:
+    """Those for which no node is left when their turn comes, nor once all others have been bound."""
+    now, draw = before.copy(), Random(seed)
+    waiting = [pod for pod in pods if not _bound(now, pod, draw)]
+    return [pod for pod in waiting if not _bound(now, pod, draw)]
+
+
+def _bound(now: Situation, pod: Pod, draw: Random) -> bool:
+    asked = now.ask(pod)
+    scores = {node.name: _score(now, node, pod) for node in now.nodes.values() if not asked.refusals(node)}
+    if not scores:
+        return False
+    best = max(scores.values())
+    now.place(pod, draw.choice([name for name, score in scores.items() if score == best]))
+    return True
+
+
+def _score(now: Situation, node: Node, pod: Pod) -> int:
+    there, wanted, used = node_capacity(node), requests_of(pod), now.used_on[node.name]
+    free = [1 - (used[name] + wanted.get(name, 0)) / there[name] for name in ("cpu", "memory") if there.get(name)]
+    if not free:
+        return 0
+    least_allocated = sum(int(100 * share) for share in free) // len(free)
+    balanced = int(100 * (1 - (max(free) - min(free)) / 2))
+    return least_allocated + balanced
