@@ -31,18 +31,18 @@ def _stamp(moment: datetime) -> str:
 
 
 def view_of(
-    controller: NodeGroupController, *, nodes: int, pods_a_node: int, waiting: int, cpu: str, max_nodes: int = 100_000
+    controller: NodeGroupController, *, nodes: int, pods_a_node: int, waiting: int, cpu: str, first_pod: int = 0
 ) -> View:
     """`cpu`: what each pod asks for. Pods of a workload are alike, and there are fifty of each."""
     before = _stamp(NOW - timedelta(hours=1))
-    groups = [_group(number, max_nodes) for number in range(GROUPS)]
+    groups = [_group(number) for number in range(GROUPS)]
     members, machines, pods = [], [], []
     for number in range(nodes):
         members.append(_member(number, before))
         machines.append(_machine(number, before))
-        first = number * pods_a_node
+        first = first_pod + number * pods_a_node
         pods += [_pod(one, f"node-{number}", cpu, before) for one in range(first, first + pods_a_node)]
-    pods += [_waiting_pod(nodes * pods_a_node + number, before) for number in range(waiting)]
+    pods += [_waiting_pod(first_pod + nodes * pods_a_node + number, before) for number in range(waiting)]
     owners = sorted({pod.metadata.controller.name for pod in pods if pod.metadata.controller is not None})
     objects: dict[Resource[Any], Sequence[Any]] = dict.fromkeys(controller.watches, ())
     objects |= {NODE_GROUPS: groups, VPSIE_NODES: members, NODES: machines, PODS: pods}
@@ -57,9 +57,9 @@ def sightings() -> Sightings:
     return known
 
 
-def _group(number: int, max_nodes: int) -> NodeGroup:
+def _group(number: int) -> NodeGroup:
     spec = {
-        "minNodes": 0, "maxNodes": max_nodes, "datacenterID": "dc-1", "offeringIDs": [OFFERING.id], "provider": "cloud",
+        "minNodes": 0, "maxNodes": 100_000, "datacenterID": "dc-1", "offeringIDs": [OFFERING.id], "provider": "cloud",
         "scaleDownPolicy": {"underutilizationDuration": "1s", "cooldownSeconds": 1},
     }  # fmt: skip
     meta = {"name": f"group-{number}", "namespace": "default", "uid": f"group-{number}", "resourceVersion": "1"}

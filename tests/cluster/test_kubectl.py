@@ -13,6 +13,7 @@ import yaml
 from plimsoll.clock import RealClock
 from plimsoll.nodegroups.crds import crds
 from plimsoll.sim.cluster import Cluster
+from plimsoll.sim.controllers.context import Times
 from plimsoll.sim.http import HttpServer
 from tests.eventually import eventually
 from tools.controlplane.binaries import ControlPlaneUnavailableError, find_binaries
@@ -67,7 +68,7 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
         program = find_binaries(may_build=False).path("kubectl")
     except ControlPlaneUnavailableError as error:
         pytest.skip(str(error))
-    async with Cluster(RealClock()) as cluster, HttpServer(cluster.api) as server:
+    async with Cluster(RealClock(), times=Times(heartbeat=10.0)) as cluster, HttpServer(cluster.api) as server:
         for zone in "abc":
             await cluster.add_nodes(f"1 zone={zone} class=spot")
         made = Kubectl(program, tmp_path)
@@ -104,6 +105,8 @@ async def test_what_people_do(kubectl: Kubectl) -> None:
     await kubectl("cordon", node)
     assert "Ready,SchedulingDisabled" in await kubectl("get", "node", node)
     assert "node.kubernetes.io/unschedulable:NoSchedule" in await kubectl("describe", "node", node)
+    described = await kubectl("describe", "node", node)
+    assert "HolderIdentity:  " + node in described
     assert "drained" in await kubectl("drain", node, "--timeout=60s")
     assert node not in await kubectl("get", "pods", "-o", "wide")
     await kubectl("uncordon", node)

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from plimsoll.kube.resources import NODES
+from plimsoll.kube.resources import NAMESPACES, NODES
 from plimsoll.nodegroups.settings import NodeGroupSettings
 from tests.nodegroups.cloud import LARGE, SMALL, Cloud
 from tests.nodegroups.world import World, said
@@ -75,6 +75,58 @@ def test_expanders(expander: str, offering: str) -> None:
     world.workload("web", 3, cpu="600m")
     world.run(60)
     assert {machine.offering for machine in cloud.machines.values()} == {offering}
+
+
+def test_the_random_expander_chooses_by_the_pods() -> None:
+    """By chance, and yet the same for the same pods."""
+
+    def chosen(number: int) -> str:
+        world = World(NodeGroupSettings(expander="random", unschedulable_pod_grace=timedelta(0)))
+        world.group("s")
+        world.group("t", offeringIDs=["large"])
+        for _ in range(number):
+            world.api.put(NAMESPACES, {"metadata": {"name": "other"}})  # so that pods have other UIDs
+        world.workload("web", 1)
+        world.run(3)
+        (member,) = world.members()
+        return member.spec.node_group_name
+
+    found = [chosen(number) for number in range(12)]
+    assert set(found) == {"s", "t"}
+    assert found == [chosen(number) for number in range(12)]
+
+
+def test_with_mixed_instances_each_node_is_what_fits() -> None:
+    def offerings(*, mixed: bool) -> list[str]:
+        world = World()
+        world.group(offeringIDs=["small", "large"], allowMixedInstances=mixed)
+        world.workload("web", 1, cpu="900m")
+        world.workload("big", 1, cpu="5")
+        world.run(40)
+        return sorted(machine.offering for machine in world.cloud.machines.values())
+
+    assert offerings(mixed=False) == ["small"], "the first that is available, whatever pods need"
+    assert "large" in offerings(mixed=True)
+
+
+def test_every_phase_leaves_its_time() -> None:
+    world = World()
+    world.group(desiredNodes=1, scaleDownPolicy=QUICK)
+    world.run(30)
+    (member,) = world.members()
+    status = member.status
+    times = [status.created_at, status.provisioned_at, status.joined_at, status.ready_at]
+    assert None not in times
+    assert times == sorted(times, key=str)
+    world.change_group(desiredNodes=0)
+    seen: dict[str, set[str]] = {}
+    for _ in range(120):
+        world.run(1)
+        for one in world.members():
+            stamps = {name for name in ("terminating_at", "deleted_at") if getattr(one.status, name) is not None}
+            seen.setdefault(one.phase, set()).update(stamps)
+    assert seen["Terminating"] == {"terminating_at"}
+    assert seen["Deleting"] == {"terminating_at", "deleted_at"}
 
 
 def test_the_preferred_offering_then_the_first_available() -> None:

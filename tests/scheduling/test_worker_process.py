@@ -14,7 +14,7 @@ import pytest_asyncio
 from plimsoll.scheduling.model import Template
 from plimsoll.scheduling.pack import pack
 from plimsoll.scheduling.removable import removable
-from plimsoll.scheduling.worker import Worker, WorkerFailed
+from plimsoll.scheduling.worker import MEMORY_BYTES, Worker, WorkerFailed
 from tests.scheduling import k1, menus
 from tests.scheduling.cases import Case, node, offering, pod
 
@@ -82,6 +82,16 @@ async def test_a_question_that_takes_too_long_is_given_up() -> None:
             await worker.pack(CASE.snapshot(), CASE.pending)
         assert worker.pid is None
         worker.timeout_seconds = 300.0
+        assert (await worker.pack(CASE.snapshot(), CASE.pending)).placements
+
+
+async def test_a_question_that_takes_too_much_memory_fails_and_the_next_is_answered() -> None:
+    large = k1.case(1000, 1)
+    async with Worker(memory_bytes=2**20) as worker:
+        with pytest.raises(WorkerFailed, match=r"MemoryError|died"):
+            await worker.pack(large.snapshot(), large.pending, large.templates)
+        await worker.close()
+        worker.memory_bytes = MEMORY_BYTES
         assert (await worker.pack(CASE.snapshot(), CASE.pending)).placements
 
 

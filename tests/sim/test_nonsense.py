@@ -7,7 +7,7 @@ import copy
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from plimsoll.sim.api import kinds
@@ -65,6 +65,9 @@ def nonsense(draw: st.DrawFn) -> tuple[str, str, Any]:
 
 
 @settings(max_examples=25)
+@example(
+    [("PATCH", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", {"metadata": {"name": "x"}, "spec": None})]
+)
 @given(requests=st.lists(nonsense(), min_size=3, max_size=12))
 def test_nonsense_is_answered_and_changes_nothing_for_others(requests: list[tuple[str, str, Any]]) -> None:
     run_virtually(_live(requests))

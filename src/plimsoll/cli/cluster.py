@@ -26,6 +26,7 @@ from plimsoll.sim.controllers.context import Times
 from plimsoll.sim.http import HttpServer, webhook_client
 from plimsoll.sim.node_lines import NodeLineError, parse_node_line
 
+_HEARTBEAT_SECONDS = 10.0
 _NODES = tuple(f"1 zone={zone} class={kind}" for zone in "abc" for kind in ("spot", "on-demand"))
 
 
@@ -96,7 +97,9 @@ def cluster(**options: Any) -> None:
         except NodeLineError as error:
             raise click.BadParameter(str(error), param_hint="--nodes") from None
     times = Times(
-        pod_start=_seconds(options["pod_start"], "--pod-start"), pod_stop=_seconds(options["pod_stop"], "--pod-stop")
+        pod_start=_seconds(options["pod_start"], "--pod-start"),
+        pod_stop=_seconds(options["pod_stop"], "--pod-stop"),
+        heartbeat=_HEARTBEAT_SECONDS,
     )
     services = dict(_service(text) for text in options["services"])
     documents = [(file, _documents(file)) for file in options["files"]]

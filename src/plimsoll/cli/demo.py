@@ -165,7 +165,7 @@ async def _watched(speed: float, seed: int, kubeconfig: Path) -> int:
         shown = Picture(world, telling, footer)
         player = _Player(world, clock, speed, stop)
         with Live(shown, console=Console(), auto_refresh=False, screen=True) as live, _pressed(player.press):
-            playing = asyncio.create_task(_play(telling, world, footer[-1]), name="story")
+            playing = asyncio.create_task(_play(telling, world, footer), name="story")
             while not stop.is_set() and not (playing.done() and playing.exception()):
                 live.update(shown, refresh=True)
                 with contextlib.suppress(TimeoutError):
@@ -177,13 +177,13 @@ async def _watched(speed: float, seed: int, kubeconfig: Path) -> int:
         return 1 if world.witness.violations else 0
 
 
-async def _play(telling: Telling, world: World, addresses: Text) -> None:
+async def _play(telling: Telling, world: World, footer: list[Text]) -> None:
     await telling.prepare()
     process = world.operator_process
     here = replace(world.config, dashboard=replace(world.config.dashboard, port=0))
     async with dashboard_of(process.operator, here, process.client, world.clock, "demo") as server:
         if server is not None:
-            addresses.append(f"   dashboard: {server.url}")
+            footer.append(_address(f"dashboard: {server.url}"))
         await telling.play()
         await asyncio.Event().wait()  # there is more to see, until someone ends it
 
@@ -200,7 +200,11 @@ def _footer(kubeconfig: Path) -> list[Text]:
     keys = Text(no_wrap=True, overflow="ellipsis")
     for key, does in _KEYS:
         keys.append(f" {key} ", "reverse").append(f" {does}  ")
-    return [keys, Text(f"export KUBECONFIG={kubeconfig}", "dim", no_wrap=True, overflow="ellipsis")]
+    return [keys, _address(f"export KUBECONFIG={kubeconfig}")]
+
+
+def _address(text: str) -> Text:
+    return Text(text, "dim", no_wrap=True, overflow="ellipsis")
 
 
 class _Player:

@@ -35,9 +35,10 @@ class Picture:
     """What `rich` draws anew for each frame, at whatever size the terminal has by then."""
 
     def __init__(self, world: World, telling: Telling, footer: Sequence[RenderableType] = ()) -> None:
+        """footer: lines at the bottom, the most important first; more may come while it is shown."""
         self._world = world
         self._telling = telling
-        self._footer = list(footer)
+        self._footer = footer
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         height = options.height or console.size.height
@@ -48,7 +49,7 @@ class Picture:
             return sum(len(console.render_lines(part, free)) for part in parts)
 
         headline, zones = _headline(self._world, self._telling), _zones(self._world)
-        below, footer = _below_nodes(self._world), self._footer
+        below, footer = _below_nodes(self._world), list(self._footer)
         explained = _explained(self._telling)
         # In a small terminal what matters least is left out first.
         if lines(headline, *explained, zones, *below, *footer) > height:

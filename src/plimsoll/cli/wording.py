@@ -16,9 +16,9 @@ _SILENT_REASONS = ("nobody waits on node", "0 groups")
 _OFTEN = ("who would leave first", "is as it should be")
 _A_WHILE = 12  # lines
 _CODES: Mapping[str, str] = {
-    "Allocated": "everyone has what they asked for",
+    "Allocated": "has given what was asked for",
     "Blocked": "must wait",
-    "ContainersWaiting": "containers ask for drives",
+    "ContainersWaiting": "is asked for drives and ports",
     "Deleting": "is on its way out",
     "Draining": "is emptied",
     "GivingBack": "is given back",

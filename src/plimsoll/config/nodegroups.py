@@ -10,6 +10,14 @@ from msgspec import Meta
 from plimsoll.config.section import Section, about, span
 
 
+def _time(text: str) -> Meta:
+    return span(text, at_least="1s")
+
+
+def _limit(text: str) -> Meta:
+    return Meta(ge=0, description=text)
+
+
 class NodeGroups(Section, frozen=True):
     """The controller that adds nodes for pods that wait and removes nodes that nobody needs. It runs only where
     `controllers.enabled` names it."""
@@ -42,33 +50,30 @@ class NodeGroups(Section, frozen=True):
             "nothing recent is known stay."
         ),
     ] = "requests"
-    poll_interval: Annotated[
-        timedelta, span("How often providers are asked which machines there are.", at_least="1s")
-    ] = timedelta(seconds=10)
+    poll_interval: Annotated[timedelta, _time("How often providers are asked which machines there are.")] = timedelta(
+        seconds=10
+    )
     provisioning_timeout: Annotated[
-        timedelta, span("A machine that does not run so long after it was ordered has failed.", at_least="1s")
+        timedelta, _time("A machine that does not run so long after it was ordered has failed.")
     ] = timedelta(minutes=10)
     joining_timeout: Annotated[
-        timedelta, span("A machine whose node is not ready so long after it runs has failed.", at_least="1s")
+        timedelta, _time("A machine whose node is not ready so long after it runs has failed.")
     ] = timedelta(minutes=15)
     backoff: Annotated[
         timedelta,
-        span(
+        _time(
             "How long a group (or an offering that is sold out) is left alone after a failure; doubled each time, up to "
-            "`maxBackoff`.",
-            at_least="1s",
+            "`maxBackoff`."
         ),
     ] = timedelta(minutes=5)
-    max_backoff: Annotated[timedelta, span("The longest such pause.", at_least="1s")] = timedelta(minutes=30)
-    drain_timeout: Annotated[
-        timedelta, span("A node that is not empty after so long is left to its pods again.", at_least="1s")
-    ] = timedelta(minutes=10)
-    unready_timeout: Annotated[
-        timedelta, span("A node that is not ready for so long may be removed.", at_least="1s")
-    ] = timedelta(minutes=20)
+    max_backoff: Annotated[timedelta, _time("The longest such pause.")] = timedelta(minutes=30)
+    drain_timeout: Annotated[timedelta, _time("A node that is not empty after so long is left to its pods again.")] = (
+        timedelta(minutes=10)
+    )
+    unready_timeout: Annotated[timedelta, _time("A node that is not ready for so long may be removed.")] = timedelta(
+        minutes=20
+    )
     max_parallel_drains: Annotated[
-        int, Meta(ge=0, description="How many nodes with pods on them are drained at a time; 0 drains none.")
+        int, _limit("How many nodes with pods on them are drained at a time; 0 drains none.")
     ] = 1
-    max_empty_removals: Annotated[
-        int, Meta(ge=0, description="How many empty nodes are removed in one go; 0 removes none.")
-    ] = 10
+    max_empty_removals: Annotated[int, _limit("How many empty nodes are removed in one go; 0 removes none.")] = 10

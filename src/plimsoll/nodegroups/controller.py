@@ -185,7 +185,7 @@ class NodeGroupController:
         low_since = self._low_since.look({uid: one.low for uid, one in used.items()}, seen.now)
         daemons = daemon_pods(seen.view[DAEMONSETS]) if waiting.pods else ()
         growth = grow(
-            sound, waiting.pods, seen, lambda question: self.plans.packing(CLUSTER, question, snapshot), daemons
+            sound, waiting, seen, lambda question: self.plans.packing(CLUSTER, question, snapshot), daemons
         )  # fmt: skip
         if growth is None:
             return self._still_computing("which nodes the pods that wait need")

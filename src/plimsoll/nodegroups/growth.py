@@ -14,7 +14,7 @@ from plimsoll.kube.resources import NODES
 from plimsoll.kube.types import Pod
 from plimsoll.nodegroups.blueprint import Sizes, lasting_taints, own_labels, setback_of, usable_offerings
 from plimsoll.nodegroups.desired import calculate_desired_nodes, calculate_nodes_to_add
-from plimsoll.nodegroups.pending import unschedulable_since
+from plimsoll.nodegroups.pending import Waiting
 from plimsoll.nodegroups.plans import Growing
 from plimsoll.nodegroups.report import Verdict
 from plimsoll.nodegroups.scale_up import ScaleUp, coming_nodes, question_of, told
@@ -82,7 +82,7 @@ class Growth(Struct, frozen=True):
 
 
 def grow(
-    groups: Sequence[GroupSeen], pods: Sequence[Pod], seen: Seen, pack: Pack, daemons: Sequence[Pod] = ()
+    groups: Sequence[GroupSeen], waiting: Waiting, seen: Seen, pack: Pack, daemons: Sequence[Pod] = ()
 ) -> Growth | None:
     """None: the packing is still being worked out."""
     blockers: list[Blocker] = []
@@ -94,7 +94,8 @@ def grow(
         else:
             blockers.append(blocker)
     basic = {one.key: _below_floor(one, seen) for one in able}
-    waited = max((seen.now - since for pod in pods if (since := unschedulable_since(pod))), default=timedelta(0))
+    waited = seen.now - waiting.since if waiting.since is not None else timedelta(0)
+    pods = waiting.pods
     growing = [one for one in able if one.group.spec.scale_up_policy.enabled and waited >= _patience(one)]
     room = {one.key: one.group.spec.max_nodes - one.current - basic[one.key] for one in growing}
     packed = ScaleUp()

@@ -13,6 +13,7 @@ from plimsoll.kube.types import Pod
 class Waiting(Struct, frozen=True):
     pods: tuple[Pod, ...]  # that count, in the order of their names
     next_at: datetime | None = None  # when the next pod will count that does not yet
+    since: datetime | None = None  # when the first of those that count began to wait
 
 
 def unschedulable_since(pod: Pod) -> datetime | None:
@@ -32,13 +33,15 @@ def unschedulable_since(pod: Pod) -> datetime | None:
 def waiting_pods(pods: Iterable[Pod], now: datetime, grace: timedelta) -> Waiting:
     found: list[Pod] = []
     next_at: datetime | None = None
+    first: datetime | None = None
     for pod in pods:
         since = unschedulable_since(pod)
         if since is None:
             continue
         if since + grace <= now:
             found.append(pod)
+            first = since if first is None or since < first else first
         else:
             next_at = min(next_at or since + grace, since + grace)
-    found.sort(key=lambda pod: (pod.namespace, pod.name))
-    return Waiting(tuple(found), next_at)
+    found.sort(key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
+    return Waiting(tuple(found), next_at, first)

@@ -197,6 +197,7 @@ class PlanObserver:
                     continue
                 place, question, snapshot = taken
                 task: Any = question.task(snapshot)
+                await asyncio.sleep(0)  # handing it over takes as long again: others get a turn in between
                 try:
                     found = await worker.run(task)
                 except WorkerFailed as error:

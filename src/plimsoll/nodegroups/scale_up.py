@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from plimsoll.kube.types import DaemonSet, Metadata, Node, OwnerReference, Pod
+from plimsoll.kube.types import DaemonSet, Metadata, OwnerReference, Pod
 from plimsoll.nodegroups.blueprint import Sizes, lasting_taints, node_labels, own_labels, usable_offerings
 from plimsoll.nodegroups.plans import Growing
 from plimsoll.nodegroups.seen import GroupSeen, Seen
@@ -48,24 +47,21 @@ def question_of(
 ) -> Growing:
     """`room`: how many nodes each group that may grow can still add; `expected`: nodes that come whether or not pods need them."""
     templates = templates_of(groups, room, seen, sizes, daemons)
-    offered = priced(templates, pods, seen.settings.expander, seen.settings.random_seed)
-    gone = tuple(
-        member.node_name
-        for group in groups
-        for member in group.members
-        if not _takes_pods(member, group.nodes.get(member.name))
-    )
+    offered = priced(templates, pods, seen.settings.expander)
+    gone = tuple(member.node_name for group in groups for member in group.members if not _takes_pods(member, group))
     balance = seen.settings.balance_similar_groups
     sized = {group.key: group.current for group in groups} if balance else None
     return Growing(tuple(pods), tuple(offered), tuple(expected), gone, sized)
 
 
-def _takes_pods(member: VPSieNode, node: Node | None) -> bool:
+def _takes_pods(member: VPSieNode, group: GroupSeen) -> bool:
     """Whether the node stands in the picture as it is.
 
     One that is about to go does not. Nor does one that has not come to the end of its phases: its labels may still be missing.
     """
-    return node is not None and node.ready and member.phase == "Ready" and not member.terminating
+    name = member.metadata.name
+    ready = member.phase == "Ready" and not member.terminating
+    return ready and name not in group.unready and name in group.nodes
 
 
 def coming_nodes(groups: Iterable[GroupSeen], seen: Seen, sizes: Sizes, daemons: Sequence[Pod]) -> list[ComingNode]:
@@ -74,9 +70,9 @@ def coming_nodes(groups: Iterable[GroupSeen], seen: Seen, sizes: Sizes, daemons:
     for group in groups:
         sighting = seen.sightings.of(group.group.spec.provider)
         for member in group.staying:
-            node = group.nodes.get(member.name)
-            if _takes_pods(member, node) or member.phase == "Ready":
+            if member.phase == "Ready":
                 continue
+            node = group.nodes.get(member.name)
             offering = (
                 sighting.offering(member.spec.datacenter_id, member.spec.instance_type)
                 if sighting is not None
@@ -116,22 +112,25 @@ def templates_of(
 # ── expanders ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def priced(templates: Sequence[Template], pods: Sequence[Pod], expander: Expander, seed: int) -> list[Template]:
+def priced(templates: Sequence[Template], pods: Sequence[Pod], expander: Expander) -> list[Template]:
     """The templates with the prices and priorities by which the engine then chooses as the expander would.
 
     least-waste: a node costs what it holds, measured in what the pods ask for, so the cheapest plan buys least in vain.
     most-pods: every node costs the same, so the cheapest plan has the fewest, fullest nodes.
+    random: by chance, but always the same for the same pods, so that a decision made twice is one decision.
     """
     if expander == "priority":
         return list(templates)
     if expander == "random":
         order = sorted(template.name for template in templates)
-        material = sha256(f"{seed}:{','.join(pod.uid for pod in pods)}".encode()).hexdigest()
+        material = sha256(",".join(pod.uid for pod in pods).encode()).hexdigest()
         random.Random(material).shuffle(order)  # noqa: S311 - spreads load, hides nothing
         return [replace(template, priority=order.index(template.name)) for template in templates]
-    demand: Counter[str] = Counter()
+    demand = dict.fromkeys(("cpu", "memory"), 0)
     for pod in pods:
-        demand.update(effective_requests(pod.spec))
+        wanted = effective_requests(pod.spec)
+        for name in demand:
+            demand[name] += wanted.get(name, 0)
 
     def price(offering: Offering) -> float:
         if expander == "price":

@@ -12,7 +12,6 @@ Expander: TypeAlias = Literal["least-waste", "price", "priority", "most-pods", "
 
 class NodeGroupSettings(Struct, frozen=True):
     expander: Expander = "least-waste"
-    random_seed: int = 0
     balance_similar_groups: bool = True
     unschedulable_pod_grace: timedelta = timedelta(seconds=2)
     provisioning_timeout: timedelta = timedelta(minutes=10)

@@ -183,9 +183,8 @@ class Bulk:
         if view.together is None:
             return allowed
         if view.together.first:  # the first decides for all: where least is planned so far
-            common = self.placer.common_domains(view)
+            common = self.placer.common_domains(view) or ()
             open_zones = [zone for zone, ok in enumerate(allowed) if ok and zone in common]
-            open_zones = open_zones or [zone for zone, ok in enumerate(allowed) if ok]
             chosen = min(open_zones, key=lambda zone: (self.load[zone], zone), default=-1)
             return [zone == chosen for zone in range(len(allowed))]
         for counter in view.together.counters:

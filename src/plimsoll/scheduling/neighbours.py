@@ -209,6 +209,7 @@ class Together:
     def __init__(self, counters: list[Counter], *, wants_itself: bool) -> None:
         self.counters = counters
         self.wants_itself = wants_itself
+        self.first_only_in: frozenset[int] | None = None  # domains of the first counter to which the others can follow
 
     @property
     def first(self) -> bool:
@@ -221,6 +222,8 @@ class Together:
             domain = counter.topology.domain[:size]
             if first:
                 allowed &= domain != NOWHERE
+                if self.first_only_in is not None and counter is self.counters[0]:
+                    allowed &= np.isin(domain, list(self.first_only_in))
             else:
                 allowed &= np.append(counter.by_domain() > 0, np.False_)[domain]
         return allowed
@@ -235,5 +238,8 @@ class Together:
                 continue
             value = domains.get(topology.key)
             if value is None or (not first and not counter.by_domain()[topology.enter(value)]):
+                return False
+            chosen = self.first_only_in if first and counter is self.counters[0] else None
+            if chosen is not None and topology.enter(value) not in chosen:
                 return False
         return True

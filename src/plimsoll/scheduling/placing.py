@@ -7,6 +7,8 @@ anti-affinity, level by level over zones for a spread, a single one where rules 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from plimsoll.scheduling.board import Board, Ints, RowIndex
@@ -15,8 +17,7 @@ from plimsoll.scheduling.grounds import Grounds, what_it_asks_of_nodes
 from plimsoll.scheduling.growing import Grower
 from plimsoll.scheduling.levels import levelled
 from plimsoll.scheduling.neighbours import PLENTY, Level, Rule
-from plimsoll.scheduling.offerings import Lane
-from plimsoll.scheduling.topology import Domains, Mask
+from plimsoll.scheduling.topology import NOWHERE, Domains, Mask, Topology
 from plimsoll.scheduling.views import View
 
 # So few pods are placed one by one sooner than the arrays for placing them together are set up.
@@ -24,8 +25,9 @@ _A_FEW = 3
 
 
 class Placer:
-    def __init__(self, board: Board, *, first_fit: bool = False) -> None:
+    def __init__(self, board: Board, *, first_fit: bool = False, crowds: Mapping[int, int] | None = None) -> None:
         self.board = board
+        self._crowds = crowds or {}  # by class: how many pods there are to place
         self.first_fit = first_fit  # take the first node that will do, not the one that fits best
         self.expects_empty_hosts = False
         self.opened_for_room = False  # whether a node was opened though rules would have allowed others
@@ -48,12 +50,19 @@ class Placer:
     ) -> list[int]:
         """Place up to `count` pods; the row of each, in an order that every rule agrees with.
 
-        With `give_way`, the spread of pods placed earlier is broken before a pod stays unplaced.
+        With `give_way`, the spread of pods placed earlier is broken before a pod stays unplaced, and one that cannot go where most
+        others of its company can may decide for all.
         """
         view = self.view(pod_class)
         view.expect_empty_hosts(expected=self.expects_empty_hosts)
         placed: list[int] = []
+        if view.together is not None:
+            view.together.first_only_in = self.common_domains(view)
         self._place_all(view, shape, count, placed, may_open=may_open)
+        if view.together is not None:
+            view.together.first_only_in = None
+            if give_way and len(placed) < count and view.together.first:
+                self._place_all(view, shape, count, placed, may_open=may_open)
         if give_way and len(placed) < count and view.protects_others:
             view.protecting = False
             self._place_all(view, shape, count, placed, may_open=may_open)
@@ -182,37 +191,34 @@ class Placer:
             rows = rows[liking == liking.max()]
         if view.together is not None and view.together.first:
             topology = view.together.counters[0].topology
-            common = self.common_domains(view)
-            suited = rows[np.isin(topology.domain[rows], list(common))]
-            rows = suited if len(suited) else rows
             rows = self._roomiest_domain(topology.domain[rows], rows)
         return int(rows[0] if self.first_fit else rows[self.board.slack[rows].argmin()])
 
-    def common_domains(self, view: View) -> set[int]:
-        """Where all pods in play with the same affinity could go: the first of them decides for the others, too."""
-        if view.together is None:
-            return set()
-        topology, lanes = view.together.counters[0].topology, self.board.offerings.lanes
-        common: set[int] | None = None
-        for other in self.board.in_play:
-            if other.affinity != view.pod_class.affinity:
-                continue
-            theirs = self.view(other)
-            reached = set(topology.domain[: self.board.size][theirs.static()].tolist())
-            for lane, members in zip(lanes, theirs.lane_sets, strict=True):
-                value = lane.domains.get(topology.key)
-                if members and value is not None and self.board.offerings.can_open(lane):
-                    reached.add(topology.enter(value))
-            common = reached if common is None else common & reached
-        return common or set()
-
-    def _others_follow(self, view: View, lane: Lane) -> bool:
-        """Whether pods that want the company of this one could come to a new node's domain."""
-        if view.together is None:
-            return True
+    def common_domains(self, view: View) -> frozenset[int] | None:
+        """Where most pods in play with the same affinity could go: the first of them decides for the others, too. The more important
+        ones have their say first. None if nothing is left to decide, or if it is about hosts.
+        """
+        if view.together is None or not view.together.first or view.together.counters[0].topology.of_hosts:
+            return None
         topology = view.together.counters[0].topology
-        value = lane.domains.get(topology.key)
-        return topology.of_hosts or value is None or topology.enter(value) in self.common_domains(view)
+        company = [other for other in self.board.in_play if other.affinity == view.pod_class.affinity]
+        priorities = sorted({other.priority for other in company}, reverse=True)
+        votes: dict[int, list[int]] = {}
+        for other in company:
+            for domain in self.reached(self.view(other), topology):
+                by_priority = votes.setdefault(domain, [0] * len(priorities))
+                by_priority[priorities.index(other.priority)] += self._crowds.get(other.index, 1)
+        most = max(votes.values(), default=[])
+        return frozenset(domain for domain, by_priority in votes.items() if by_priority == most)
+
+    def reached(self, view: View, topology: Topology) -> set[int]:
+        """The domains with a node that will have the class, or where one could be opened for it."""
+        reached = set(topology.domain[: self.board.size][view.static()].tolist()) - {NOWHERE}
+        for lane, members in zip(self.board.offerings.lanes, view.lane_sets, strict=True):
+            value = lane.domains.get(topology.key)
+            if members and value is not None and self.board.offerings.can_open(lane):
+                reached.add(topology.enter(value))
+        return reached
 
     def _roomiest_domain(self, domains: Domains, rows: RowIndex) -> RowIndex:
         """The first of a group that stays together decides for all: let it be where most room is."""
@@ -304,14 +310,13 @@ class Placer:
         for index, lane in enumerate(lanes):
             if index in closed or not view.allows_lane(index):
                 continue
-            lonely = view.together is not None and view.together.first and not self._others_follow(view, lane)
             choice = self.grower.opening(view, index, shape, min(left, a_node))
             if choice is None:
                 continue
             member, holds = choice
             liked = 0 if view.offerings_liked is None else int(view.offerings_liked[lane.members[member]])
             priority = board.offerings.templates[lane.template].priority
-            rank = (lonely, -priority, -liked, 0 if self.first_fit else -holds, float(lane.prices[member]))
+            rank = (-priority, -liked, 0 if self.first_fit else -holds, float(lane.prices[member]))
             if best is None or rank < best:
                 best, ties = rank, []
             if rank == best:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -22,7 +23,7 @@ from plimsoll.scheduling.placing import Placer
 from plimsoll.scheduling.reasons import refused_by_existing, refused_by_template, refused_everywhere
 from plimsoll.scheduling.requests import CPU, PODS, allocatable
 from plimsoll.scheduling.snapshot import Snapshot
-from plimsoll.scheduling.topology import Counts
+from plimsoll.scheduling.topology import Counts, Topology
 
 MANY_GROUPS = 200
 
@@ -57,7 +58,10 @@ class Plan:
         self._first_fit = first_fit
         in_play = {group.pod_class.index: group.pod_class for group in groups}
         self.board = Board(snapshot, in_play.values(), templates, coming)
-        self.placer = Placer(self.board, first_fit=first_fit)
+        self._crowds = Counter[int]()  # by class: its pods
+        for group in groups:
+            self._crowds[group.pod_class.index] += len(group.pods)
+        self.placer = Placer(self.board, first_fit=first_fit, crowds=self._crowds)
         self._ranks = {index: self._rank(pod_class) for index, pod_class in in_play.items()}
         self._largest: dict[int, float] = {}  # by class: the size of its largest pods; its groups follow one another
         sizes: dict[Shape, float] = {}
@@ -96,7 +100,7 @@ class Plan:
         all late ones; then the early ones.
         """
         nobody: Callable[[], Pods] = frozenset
-        for who_moves in (self._too_many, nobody, self._disturbed, self._too_many):
+        for who_moves in (self._too_many, self._too_many, nobody, self._disturbed, self._too_many, self._too_many):
             disturbed = self._disturbed()
             if not disturbed:
                 return
@@ -138,11 +142,16 @@ class Plan:
             for group, positions, rows in by_rank:
                 if not any(bumped is counter for bumped in self.board.census.bumps(group.pod_class)):
                     continue
+                if not counter.topology.of_hosts and not self._could_be_elsewhere(group, counter.topology):
+                    continue
                 for position, domain in zip(positions, counter.topology.domain[rows].tolist(), strict=True):
                     if domain >= 0 and over[domain] > 0 and (id(group), position) not in found:
                         found.add((id(group), position))
                         over[domain] -= 1
         return frozenset(found)
+
+    def _could_be_elsewhere(self, group: Group, topology: Topology) -> bool:
+        return len(self.placer.reached(self.placer.view(group.pod_class), topology)) > 1
 
     def _place_what_is_left(self) -> None:
         """Again and again until nothing more is placed: what one group places may be what another waits for."""
@@ -221,7 +230,7 @@ class Plan:
         """
         old, placed = self.board, self.placed
         self.board = Board(old.snapshot, old.in_play, old.offerings.templates, self._coming)
-        self.placer = Placer(self.board, first_fit=self._first_fit)
+        self.placer = Placer(self.board, first_fit=self._first_fit, crowds=self._crowds)
         self.placed = []
         row_of = {row: row for row in range(old.first_new)}
         for row in range(old.first_new, old.size):

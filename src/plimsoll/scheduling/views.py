@@ -163,7 +163,8 @@ class View:
         """The rows that every rule but amounts allows, as long as new nodes stay the offerings they are taken for."""
         board = self.board
         seen = sum([counter.version for counter in self.counters])
-        at = (board.size, board.structure, seen, self.protecting, self.foresees, self.expects_empty_hosts)
+        only_in = self.together.first_only_in if self.together is not None else None
+        at = (board.size, board.structure, seen, self.protecting, self.foresees, self.expects_empty_hosts, only_in)
         if at != self._mask_at:
             mask = self.static() & board.alive[: board.size]
             for rule in self.asked():

@@ -23,6 +23,7 @@ from plimsoll.sim.controllers.context import Context, Times
 from plimsoll.sim.controllers.daemon_sets import DaemonSetController
 from plimsoll.sim.controllers.deployments import DeploymentController
 from plimsoll.sim.controllers.garbage import GarbageCollector, NamespaceController
+from plimsoll.sim.controllers.heartbeats import Heartbeats
 from plimsoll.sim.controllers.kubelets import Kubelets
 from plimsoll.sim.controllers.node_lifecycle import NodeLifecycleController
 from plimsoll.sim.controllers.replica_sets import ReplicaSetController
@@ -59,6 +60,8 @@ class Cluster:
         self.context = Context(self.api.objects, self.agenda, self._rng, self._times)
         self.garbage = GarbageCollector(self.context)
         self.kubelets = Kubelets(self.context)
+        if self._times.heartbeat:
+            self.heartbeats = Heartbeats(self.context, self.kubelets, every_seconds=self._times.heartbeat)
         self._controllers = (
             NamespaceController(self.context),
             NodeLifecycleController(self.context),

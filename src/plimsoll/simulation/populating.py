@@ -23,6 +23,7 @@ _CUSTOM = (NODE_GROUPS, VPSIE_NODES, CONTAINERS)
 # Owners before what they own: controllers look as soon as an object is there.
 _ORDER = (kinds.NODES, kinds.VOLUMES, kinds.CLAIMS, kinds.BUDGETS, kinds.PODS, kinds.REPLICASETS, kinds.DEPLOYMENTS,
           kinds.STATEFULSETS, kinds.DAEMONSETS, kinds.CONFIGMAPS, *_CUSTOM)  # fmt: skip
+_WITH_TEMPLATES = ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet")
 # What a machine of a snapshot is called at the cloud of the simulation: as its VPSieNode says, or by that one's UID.
 _INSTANCE = ("spec", "vpsieInstanceID")
 
@@ -47,6 +48,8 @@ async def _load(world: World, still: Still) -> None:
     offered = {one.id: one for one in world.config.providers.kwok.offerings}
     for group in by_kind["NodeGroup"]:
         check_offerings(group, offered)
+    for name in _WITH_TEMPLATES:
+        by_kind[name] = [_with_images(item) for item in by_kind.get(name, ())]
     by_kind["Node"] = _as_machines(by_kind.get("Node", ()), by_kind["VPSieNode"])
     named = {item["metadata"]["name"] for item in by_kind.get("Namespace", ())}
     homes = {item["metadata"].get("namespace", "") for items in by_kind.values() for item in items} - {""}
@@ -71,6 +74,18 @@ def check_offerings(group: Json, offered: Mapping[str, KwokOffering]) -> None:
 def _whole(item: dict[str, Any]) -> dict[str, Any]:
     """With the parts that no cluster leaves out."""
     return {"spec": {}, "status": {}, **item}
+
+
+def _with_images(owner: dict[str, Any]) -> dict[str, Any]:
+    """A workload whose pods can be made: a snapshot holds no images, and no API server takes a container without one."""
+    template = owner["spec"]["template"]
+    spec = template["spec"]
+    made = {
+        part: [{"image": "from-a-snapshot", **container} for container in spec[part]]
+        for part in ("containers", "initContainers")
+        if spec.get(part)
+    }
+    return {**owner, "spec": {**owner["spec"], "template": {**template, "spec": {**spec, **made}}}}
 
 
 def _as_machines(nodes: Iterable[Json], members: Iterable[Json]) -> list[dict[str, Any]]:

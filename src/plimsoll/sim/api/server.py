@@ -115,7 +115,7 @@ class ApiServer:
             return Answer(refusal.code, refusal.body(), retry_after_seconds=refusal.retry_after_seconds)
         except (TypeError, AttributeError, KeyError, IndexError, ValueError, msgspec.ValidationError) as error:
             # A body of a shape that nobody foresaw. Nothing has been stored: that is the last thing that a write does.
-            log.info("a request that makes no sense", path=request.path, exc_info=error)
+            log.info("a request that makes no sense", path=request.path, error=repr(error))
             unread = bad_request(f"the object provided is unrecognized: {error}")
             return Answer(unread.code, unread.body())
 

@@ -80,7 +80,7 @@ class BudgetController:
 
     def _needed(self, budget: Json, pods: list[Json]) -> tuple[int, int]:
         """How many pods there should be, and how many of them healthy."""
-        spec = budget["spec"]
+        spec = budget.get("spec") or {}
         if spec.get("maxUnavailable") is not None:
             expected = self._expected(pods)
             return expected, max(0, expected - share(spec["maxUnavailable"], expected, up=True))

@@ -37,6 +37,7 @@ class Times:
     node_silent: float = 50.0  # from a kubelet's last word to the node's being taken for lost
     spot_notice: float = 120.0  # from the notice to the end of a spot node
     event_life: float = 3600.0
+    heartbeat: float = 0.0  # between two renewals of a node's lease; 0: nodes have none
     bookmark: float = 60.0  # between two bookmarks of a watch
 
 

@@ -51,6 +51,9 @@ class Kubelets:
         self._silent.add(node)
         self._context.agenda.later(self._context.times.node_silent, lambda: self._lost(node))
 
+    def answers_for(self, node: str) -> bool:
+        return node not in self._silent
+
     def revive(self, node: str) -> None:
         self._silent.discard(node)
         found = self._context.storage.node(node)
