@@ -34,12 +34,12 @@ def test_only_the_tile_of_a_node_that_changed_is_painted_anew(show: Show):
     picture = made.picture()
     shown = show(picture)
     shown.page.wait_for_selector(".map canvas")
-    shown.page.wait_for_function("document.querySelector('.map canvas').width > 300")
+    shown.page.wait_for_function("() => document.querySelector('.map canvas').width > 300")
     shown.page.evaluate(f"() => {{ window.before = ({READ})(); }}")
     ready = sum(1 for node in picture["nodes"].values() if node["state"] == "ready")
     record = {**picture["nodes"]["general-a-002"], "state": "not-ready"}
     shown.tell(nodes={"general-a-002": record})
-    shown.page.wait_for_function(f"({DIFFERENCE})() !== null")
+    shown.page.wait_for_function(f"() => ({DIFFERENCE})() !== null")
     left, top, right, bottom = shown.page.evaluate(DIFFERENCE)
     assert 10 < right - left < 130
     assert 10 < bottom - top < 130

@@ -33,7 +33,7 @@ def test_leaves_what_matches_every_word(show: Show, view: str, rows: str, words:
 
 def test_dims_the_rest_of_the_picture(show: Show):
     page = show(made.picture()).page
-    page.wait_for_function("document.querySelector('.map canvas').width > 300")
+    page.wait_for_function("() => document.querySelector('.map canvas').width > 300")
     before = page.evaluate("document.querySelector('.map canvas').toDataURL()")
     page.fill("#filter", "general-b")
     assert page.evaluate("document.querySelector('.map canvas').toDataURL()") != before

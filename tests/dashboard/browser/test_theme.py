@@ -24,7 +24,7 @@ def test_follows_the_system_until_the_switch_is_pressed_and_remembers_it(show: S
 
 def test_the_picture_is_painted_in_the_colours_of_the_theme(show: Show):
     page = show(made.picture()).page
-    page.wait_for_function("document.querySelector('.map canvas').width > 300")
+    page.wait_for_function("() => document.querySelector('.map canvas').width > 300")
     before = page.evaluate("document.querySelector('.map canvas').toDataURL()")
     page.keyboard.press("t")
     assert page.evaluate("document.querySelector('.map canvas').toDataURL()") != before
