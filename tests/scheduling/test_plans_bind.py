@@ -70,11 +70,8 @@ def check_plan_binds(real: RealScheduler, count: int, seed: int, order: Order) -
     assert len(left) <= allowed, f"such as {left[0]['metadata']['labels']}: {left[0]['status']}"
 
 
-def test_a_thousand_diverse_pods_in_either_order(new_control_plane: StartControlPlane) -> None:
-    real = RealScheduler(new_control_plane())
-    check_plan_binds(real, 1000, 1, mixed)
-    real.clear()
-    check_plan_binds(real, 1000, 2, as_they_are)
+def test_a_thousand_diverse_pods(new_control_plane: StartControlPlane) -> None:
+    check_plan_binds(RealScheduler(new_control_plane()), 1000, 1, mixed)
 
 
 @pytest.mark.soak

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from plimsoll.kube.types import Pod
+from plimsoll.kube.types import Pod, Taint
 from plimsoll.scheduling.model import EXISTING, ComingNode, Rule, Template
+from plimsoll.scheduling.pack import pack
 from tests.scheduling import menus
 from tests.scheduling.brute_force import LOWEST_PRIORITY_THAT_SCALES, place_for
 from tests.scheduling.cases import Case, Plan, node, offering, plan_of, pod
@@ -116,3 +117,12 @@ def test_what_daemons_take_of_a_coming_node_is_not_there_for_others(with_daemon:
         Case(pending=(pod("p", menus.SIZES[1]),), coming=(ComingNode("c", {}, room_for_one, daemons=daemons),))
     )
     assert len(plan.unplaced) == with_daemon
+
+
+def test_daemons_run_on_nodes_under_pressure_as_their_controller_lets_them() -> None:
+    pressure = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
+    sold = offering("o", {"cpu": "1", "memory": "1Gi", "pods": "9"}, 1.0)
+    tolerating = pod("p", menus.SIZES[1], {"spec": {"tolerations": [{"operator": "Exists"}]}})
+    template = Template("t", (sold,), taints=(pressure,), daemons=(pod("d", menus.SIZES[0]),))
+    packing = pack(Case().snapshot(), [tolerating], [template])
+    assert packing.unplaced[tolerating.uid]["t"].rule is Rule.RESOURCES
