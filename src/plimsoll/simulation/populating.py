@@ -78,7 +78,9 @@ def _whole(item: dict[str, Any]) -> dict[str, Any]:
 
 def _with_images(owner: dict[str, Any]) -> dict[str, Any]:
     """A workload whose pods can be made: a snapshot holds no images, and no API server takes a container without one."""
-    template = owner["spec"]["template"]
+    template = at(owner, "spec", "template", default=None)
+    if not template or "spec" not in template:
+        return owner
     spec = template["spec"]
     made = {
         part: [{"image": "from-a-snapshot", **container} for container in spec[part]]
