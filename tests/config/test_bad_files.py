@@ -40,7 +40,8 @@ from tests.config.reading import problems_in
             "zzz:",
             (
                 "plimsoll.yaml:1:1: zzz: unknown key (value none); "
-                "valid here: operator, controllers, placement, allocation, nodegroups, providers, kubernetes, web, webhook, dashboard, logging"
+                "valid here: operator, controllers, placement, allocation, nodegroups, providers, "
+                "kubernetes, web, webhook, dashboard, logging"
             ),
         ),
         ('"a\\e[31m": 1', 'plimsoll.yaml:1:1: "a\\x1b[31m": unknown key'),

@@ -95,7 +95,7 @@ async def test_a_certificate_that_someone_else_issues_and_renews(
         return parts[0]
 
     async def trusted() -> bytes:
-        found = await client.get(WEBHOOK_CONFIGURATIONS, "", URL_CONFIGURATION)
+        found = await client.get(WEBHOOK_CONFIGURATIONS, "", url_configuration(home))
         return base64.b64decode(found.webhooks[0]["clientConfig"]["caBundle"])
 
     first = issue()
