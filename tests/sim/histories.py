@@ -106,7 +106,8 @@ class Day:
             moments = sorted(self.rng.uniform(first, DAY_SECONDS - _CALM_SECONDS) for _ in range(events))
             began = world.clock.monotonic()
             for moment in moments:
-                await self._pass(world, began + moment - world.clock.monotonic())
+                # Never two at one instant: what happens while an eviction is on its way cannot be known to whoever sent it.
+                await self._pass(world, max(5.0, began + moment - world.clock.monotonic()))
                 if self.groups and moment > _GROUPS_FROM_SECONDS:
                     await self._make_groups(world)
                 await happen(self, world)
