@@ -84,6 +84,8 @@ export const clusterView = {
         box.style.height = tall > 0 ? `${Math.ceil(tall)}px` : "";
         map.fit();
         map.update(changed);
+        const zones = map.arrangement.zones.length;
+        map.element.setAttribute("aria-label", `Picture of ${counted(picture.nodes.size, "node")} in ${counted(zones, "zone")}. The table shows the same.`);
       }
     }
 
@@ -93,8 +95,6 @@ export const clusterView = {
           draw(changes.whole ? null : changes.nodes);
           const sum = totals(picture);
           showTotals(figures, sum, picture);
-          const zones = map.arrangement.zones.length;
-          map.element.setAttribute("aria-label", `Picture of ${counted(sum.nodes, "node")} in ${counted(zones, "zone")} with ${counted(sum.pods, "pod")}. The table shows the same.`);
           tell(map.framed);
         } else if (changes.pending.size > 0) showTotals(figures, totals(picture), picture);
       },
