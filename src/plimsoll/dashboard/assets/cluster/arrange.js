@@ -78,7 +78,10 @@ export function heightWith(nodes, /** @type {number} */ width, /** @type {number
 }
 
 function heightOf(zones, width, tile) {
-  return Math.max(0, ...place(zones, width, tile).map((zone) => zone.y + zone.h));
+  const boxes = place(zones, width, tile);
+  // No zone may be narrower than a single tile of it.
+  if (boxes.some((zone) => zone.w - 2 * PAD_PX < tile)) return Infinity;
+  return Math.max(0, ...boxes.map((zone) => zone.y + zone.h));
 }
 
 /** @returns {ZoneBox[]} */

@@ -22,6 +22,8 @@ export const clusterView = {
   key: "c",
   enter(host, picture) {
     let light = lightOf("");
+    // While the table is shown the picture misses what changes.
+    let unseen = false;
     const map = new ClusterCanvas(picture.nodes);
     const table = nodeTable((name, node) => light === null || light(name, node) !== false);
     const shapes = legend();
@@ -77,13 +79,18 @@ export const clusterView = {
       shapes.element.hidden = told.hidden = zoom.hidden = box.hidden;
       table.element.hidden = !tabular || !some;
       fill(blank, !some && nothing(picture));
-      if (box.hidden && some) table.show(picture.nodes);
-      else if (some) {
+      if (box.hidden && some) {
+        table.show(picture.nodes);
+        unseen = true;
+      } else if (some) {
         // A narrow page scrolls anyway: then the picture takes the height that its tiles need to be seen.
         const tall = innerWidth < NARROW_PX ? Math.min(Math.max(heightWith(picture.nodes, box.clientWidth, 30), innerHeight / 2), 2 * innerHeight) : 0;
         box.style.height = tall > 0 ? `${Math.ceil(tall)}px` : "";
         map.fit();
-        map.update(changed);
+        map.update(unseen ? null : changed);
+        unseen = false;
+        const zones = map.arrangement.zones.length;
+        map.element.setAttribute("aria-label", `Picture of ${counted(picture.nodes.size, "node")} in ${counted(zones, "zone")}. The table shows the same.`);
       }
     }
 
@@ -93,8 +100,6 @@ export const clusterView = {
           draw(changes.whole ? null : changes.nodes);
           const sum = totals(picture);
           showTotals(figures, sum, picture);
-          const zones = map.arrangement.zones.length;
-          map.element.setAttribute("aria-label", `Picture of ${counted(sum.nodes, "node")} in ${counted(zones, "zone")} with ${counted(sum.pods, "pod")}. The table shows the same.`);
           tell(map.framed);
         } else if (changes.pending.size > 0) showTotals(figures, totals(picture), picture);
       },
