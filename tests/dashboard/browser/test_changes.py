@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from datetime import UTC, datetime
 
 from playwright.sync_api import expect
@@ -56,6 +57,23 @@ def test_nodes_come_and_go(show: Show):
     expect(shown.page.locator("tr[data-name=brand-new]")).to_have_count(1)
     expect(shown.page.locator("tr[data-name=general-a-000]")).to_have_count(0)
     expect(rows).to_have_count(9)
+
+
+def test_the_picture_has_what_changed_while_the_table_was_shown(show: Show):
+    shown = show(made.picture(nodes=9))
+    shown.page.get_by_role("button", name="Table").click()
+    expect(shown.page.locator("tr[data-name]")).to_have_count(9)
+    shown.tell(nodes={"general-a-000": None, "general-b-000": None})
+    expect(shown.page.locator("tr[data-name]")).to_have_count(7)
+    shown.page.get_by_role("button", name="Picture").click()
+    expect(shown.page.locator(".map")).to_have_attribute("aria-label", re.compile("Picture of 7 nodes in 3 zones"))
+    shown.page.locator(".map").focus()
+    told = set()
+    for _ in range(8):
+        shown.page.keyboard.press("ArrowRight")
+        told.add(shown.page.locator("#told").inner_text().partition(":")[0])
+    assert len(told) == 7
+    assert "Node general-a-000" not in told
 
 
 def test_a_row_that_did_not_change_keeps_the_focus(show: Show):
