@@ -75,8 +75,11 @@ OBJECTS = (
     *(node(f"worker-{number}", number) for number in range(1, 9)),
     node("storage-3", 1, **drive_annotations(["S1", "S2", "S3"])),
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
-    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "capacity"}},
-    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "plimsoll-system"}},
+    *(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        for name in ("capacity", "plimsoll-system", "weka-operator-system")
+    ),
+    deployment("default"),
     deployment("shop"),
     {
         "apiVersion": "v1",
@@ -108,18 +111,20 @@ class Stage:
         programs.mkdir()
         for name, target in {
             "plimsoll": PLIMSOLL,
+            "kubectl-plimsoll": PLIMSOLL.parent / "kubectl-plimsoll",
             "kubectl": kubectl,
             "helm": helm,
-            "python": Path(sys.executable),
         }.items():
             (programs / name).symlink_to(target)
+        (programs / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        (programs / "python").chmod(0o755)
         # The same code as the program of its own name.
         (programs / "kustomize").write_text('#!/bin/sh\nshift\nexec kubectl kustomize "$@"\n')
         (programs / "kustomize").chmod(0o755)
         (directory / ".venv").mkdir()
         (directory / ".venv/bin").symlink_to(Path(sys.executable).parent)
         (directory / "charts").symlink_to(ROOT / "charts")
-        self.kubeconfig = directory / "kubeconfig"
+        self.kubeconfig = directory / "of-the-stage"  # pages make one called kubeconfig
         self.variables: Mapping[str, str] = {
             "PATH": f"{programs}:{os.environ['PATH']}",
             "KUBECONFIG": str(self.kubeconfig),
@@ -168,7 +173,7 @@ class Stage:
     def _files(self) -> None:
         web = yaml.safe_dump(deployment("default"))
         (self.directory / "deploy").mkdir()
-        for file in ("web.yaml", "deploy/web.yaml"):
+        for file in ("web.yaml", "deploy/web.yaml", "workloads.yaml"):
             (self.directory / file).write_text(web)
         (self.directory / "kustomization.yaml").write_text("resources: [web.yaml]\n")
         (self.directory / "plimsoll.yaml").write_text("controllers: {reconcileInterval: 2m}\n")

@@ -26,7 +26,7 @@ COMMANDS = list({command.text: command for command in reversed(commands())}.valu
 DOCUMENTS = yaml_documents()
 POD = "web-5d9c-abcde"  # the pages' name of a pod; a cluster gives it another one
 # Serve until they are stopped, and have started once they say this.
-SERVING = {"run": "serving health and metrics", "cluster": "The cluster is at "}
+SERVING = {"run": "serving health and metrics", "cluster": "The cluster is at ", "dashboard": "http://127.0.0.1"}
 # Too long, too large or with effects beyond the stage: asked in a way that says whether they could be run.
 ASKED = (
     (re.compile(r"^make (?P<rest>.*)$"), "make --dry-run {rest}"),
@@ -34,6 +34,14 @@ ASKED = (
     (re.compile(r"^(?P<rest>\.venv/bin/pre-commit \w+)"), "{rest} --help"),
     (re.compile(r"^(?P<rest>(\.venv/bin/)?python -m (benchmarks[\w.]*|tools\.\w+ \w+))"), "{rest} --help"),
     (re.compile(r"^(?P<rest>helm (install|upgrade) .*)$"), "{rest} --dry-run=client"),
+    (re.compile(r"^(?P<rest>helm uninstall .*)$"), "{rest} --ignore-not-found"),
+    # kubectl sends these as protobuf, which the embedded cluster reads of a few kinds only.
+    (re.compile(r"^(?P<rest>kubectl create (clusterrolebinding|clusterrole|secret) .*)$"), "{rest} --dry-run=client"),
+    # Containers of the embedded cluster only pretend to run: nothing is logged or listened to in them.
+    (
+        re.compile(r"^kubectl -n (?P<space>\S+) (?P<verb>logs|port-forward) (?P<what>\S+)"),
+        "kubectl -n {space} get {what}",
+    ),
     (re.compile(r"^(?P<rest>export .*\$\(.*)$"), "bash -n <<< {rest!r}"),
 )
 IN_THE_REPOSITORY = (

@@ -91,6 +91,10 @@ class Explainer:
         raise LookupError(f"no controller decides about {key.kind} {key.namespace}/{key.name} as it is now")
 
 
+# Of several objects of one name, the one that kubectl would take; elsewhere a name alone must be enough.
+DEFAULT_NAMESPACE = "default"
+
+
 def key_of(text: str, namespace: str, view: View) -> Key:
     """The object that `deploy/web` means. Raises ValueError with what is wrong, and what could be meant."""
     alias, slash, name = text.partition("/")
@@ -105,8 +109,8 @@ def key_of(text: str, namespace: str, view: View) -> Key:
     found = [
         obj.namespace for store in view.stores() if store.resource.kind == kind for obj in store if obj.name == name
     ]
-    if len(found) > 1:
+    if len(found) > 1 and DEFAULT_NAMESPACE not in found:
         raise ValueError(
             f"there is a {kind} {name} in several namespaces ({', '.join(sorted(found))}); say which: -n NAMESPACE"
         )
-    return Key(kind, found[0] if found else "default", name)
+    return Key(kind, found[0] if len(found) == 1 else DEFAULT_NAMESPACE, name)
