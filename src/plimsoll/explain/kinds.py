@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
+from plimsoll.allocation.controller import AllocationController
 from plimsoll.assembly import MAKERS, deletion_cost, node_groups, placement, placement_settings
 from plimsoll.config import Config
 from plimsoll.decision import Controller
@@ -33,8 +34,9 @@ ALIASES: Mapping[str, str] = {
 class Explainer:
     """Every controller there is, asked and not acted upon."""
 
-    def __init__(self, config: Config, names: Collection[str] = tuple(MAKERS)) -> None:
+    def __init__(self, config: Config, names: Collection[str] | None = None) -> None:
         """names: of the controllers to ask, where the view holds no more than those look at."""
+        names = _askable(config) if names is None else names
         self._settings = placement_settings(config)
         self._groups = node_groups(config)
         makes_nodes = self._groups.name in config.controllers.enabled
@@ -89,6 +91,15 @@ class Explainer:
                 errors=tuple(problem.message for problem in decision.problems),
             )  # fmt: skip
         raise LookupError(f"no controller decides about {key.kind} {key.namespace}/{key.name} as it is now")
+
+
+def _askable(config: Config) -> tuple[str, ...]:
+    """Every controller, on or off; but one that a part of the namespaces is not enough for only where it is named."""
+    partial = bool(config.operator.watch_namespaces)
+    return tuple(
+        name for name in MAKERS
+        if name in config.controllers.enabled or not (partial and name == AllocationController.name)
+    )  # fmt: skip
 
 
 # Of several objects of one name, the one that kubectl would take; elsewhere a name alone must be enough.
