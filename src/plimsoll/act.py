@@ -38,6 +38,7 @@ from plimsoll.kube.events import EventRecorder, Happening
 from plimsoll.kube.lease import Leadership
 from plimsoll.kube.resources import Key
 from plimsoll.kube.store import View
+from plimsoll.kube.types import Pod
 from plimsoll.memory import AnotherTenure, DisruptionMemory
 from plimsoll.metrics import Metrics
 from plimsoll.providers.errors import (
@@ -267,29 +268,36 @@ class Door:
     async def _evict(self, key: Key, action: Evict, epoch: str) -> Result:
         async with self._evicting:
             pod = await self._read_live(key, action.pod)
-            now = self._clock.monotonic()
-            blocker = self._ledger.refusal(
-                pod, self._view, now, workload=action.workload, may_be_last=action.may_be_last, within=action.within
-            )
-            if blocker is not None:
-                raise _Stop("refused", blocker.message, blocker)
+            self._refuse(pod, action)
             self._check(action, epoch)
-            disruption = Disruption(action.workload, f"{pod.namespace}/{pod.name}", pod.uid, now)
+            disruption = Disruption(action.workload, f"{pod.namespace}/{pod.name}", pod.uid, self._clock.monotonic())
             if not never_ran(pod):
                 await self._write_down(key, disruption)
+                # Writing it down took time, in which another pod may have gone, or the tenure have ended.
+                self._refuse(pod, action)
                 self._ledger.enter(disruption)
-                self._check(action, epoch)  # writing it down took time, and the tenure may have ended in it
+                self._check(action, epoch)
             try:
                 await self._client.evict(pod.namespace, pod.name, uid=pod.uid)
             except Ambiguous:
+                self._ledger.happened(disruption, self._clock.monotonic())
                 raise  # it may have happened: it counts
             except KubeError:
                 self._ledger.withdraw(
                     disruption
                 )  # it stays in memory: counted once too often is safe, once too few is not
                 raise
+            self._ledger.happened(disruption, self._clock.monotonic())
             self._own_writes.removed(key, action.pod)
             return Result(action, "done")
+
+    def _refuse(self, pod: Pod, action: Evict) -> None:
+        blocker = self._ledger.refusal(
+            pod, self._view, self._clock.monotonic(),
+            workload=action.workload, may_be_last=action.may_be_last, within=action.within,
+        )  # fmt: skip
+        if blocker is not None:
+            raise _Stop("refused", blocker.message, blocker)
 
     async def _write_down(self, key: Key, disruption: Disruption) -> None:
         try:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from plimsoll.decision import Blocker, DisruptionLimits
 from plimsoll.kube.budgets import PodDisruptionBudget
@@ -55,6 +56,12 @@ class DisruptionLedger:
         self._recent.append(disruption)
         if disruption.ours:
             self._asked[disruption.uid] = disruption
+
+    def happened(self, disruption: Disruption, now: float) -> None:
+        """An eviction was answered, or may have been carried out: its period begins now, not when it was decided."""
+        if disruption in self._recent:
+            self._recent.remove(disruption)
+            self.enter(replace(disruption, at=now))
 
     def withdraw(self, disruption: Disruption) -> None:
         """The eviction certainly did not happen."""

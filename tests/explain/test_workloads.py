@@ -112,3 +112,10 @@ def test_a_name_in_two_namespaces_needs_one():
     result = plimsoll("explain", "deploy/web", "-f", "-", stdin=text)
     assert "in several namespaces (office, shop); say which: -n NAMESPACE" in result.stderr
     assert explained(text, "deploy/web", "-n", "office")["namespace"] == "office"
+    with_default = as_file([*objects(), build.deployment("web", namespace="default")])
+    assert explained(with_default, "deploy/web")["namespace"] == "default"
+
+
+def test_an_operator_of_some_namespaces_can_be_asked():
+    answer = explained(as_file(objects()), "deploy/web", "--set", "operator.watchNamespaces=shop")
+    assert answer["target"]["spot"] > 0

@@ -213,9 +213,14 @@ class Stage:
     async def events(self, reason: str) -> Sequence[Event]:
         return [one for one in (await self.client.list(EVENTS, self.namespace)).items if one.reason == reason]
 
-    async def event(self, reason: str) -> Event:
-        found: Sequence[Event] = await eventually(lambda: self.events(reason), f"an event {reason}")
-        return found[-1]
+    async def event(self, reason: str, saying: str = "") -> Event:
+        """The first one that says so; a group may be told of several things under one reason."""
+
+        async def told() -> Event | None:
+            return next((one for one in await self.events(reason) if saying in one.note), None)
+
+        found: Event = await eventually(told, f"an event {reason}: {saying}")
+        return found
 
     async def clear(self) -> None:
         """Leave nothing behind: finalizers would hold the namespace, and nodes would draw others' pods."""

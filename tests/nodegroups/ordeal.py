@@ -110,7 +110,10 @@ class _Judge:
             if revision.change == "DELETED":
                 self._removed(item, before)
         members = [one for (kind, _, _), one in state.items() if kind == VPSIE_NODES.path(self.namespace)]
-        staying = [one for one in members if not _leaves(one)]
+        there = {one["metadata"]["name"] for one in members if not _leaves(one)}
+        # What the provider has, without what is on its way out. A machine has the name of its VPSieNode.
+        machines = [one for (kind, _, _), one in state.items() if kind == NODE_PATH and self.ours(one)]
+        staying = [one for one in machines if one["metadata"]["name"] in there]
         self.reached = self.reached or len(staying) >= self.least
         assert len(staying) <= self.most, f"S7: {len(staying)} nodes at {revision}"
         assert not self.reached or len(staying) >= self.least, f"S7: only {len(staying)} nodes at {revision}"

@@ -15,7 +15,7 @@ async def test_from_zero_to_three_and_back_to_the_minimum(control_plane: Control
         await stage.settled(3, pods=6)
         group = await eventually(lambda: _status(stage, 3), "the group tells")
         assert (group.status.desired_nodes, group.status.ready_nodes) == (3, 3)
-        assert "4 pods wait that fit nowhere else" in (await stage.event("ScalingUp")).note
+        await stage.event("ScalingUp", saying="4 pods wait that fit nowhere else")
         await stage.scale("web", 1)
         await stage.settled(1, pods=1)
         assert running.counted("vpsie_autoscaler_scale_down_total", nodegroup="workers", namespace=stage.namespace) >= 2
@@ -52,7 +52,7 @@ async def test_maximum_and_batches(control_plane: ControlPlane, stage: Stage) ->
         await stage.settled(3)
         group = await eventually(lambda: _status(stage, 3), "the group tells")
         assert any(one.type == "AtMaxCapacity" and one.status == "True" for one in group.status.conditions)
-        assert "no node of any group would take" in (await stage.event("NotTriggerScaleUp")).note
+        await stage.event("NotTriggerScaleUp", saying="no node of any group would take")
         await eventually(lambda: _three_times(stage), "three additions of one node each")
 
 

@@ -52,6 +52,18 @@ def test_two_groups_and_one_pod_is_one_node() -> None:
     assert len(world.cloud.machines) == 1
 
 
+def test_the_maximum_holds_whatever_waits() -> None:
+    """S7 is judged at every step, by what the cloud has."""
+    world = World()
+    world.group(maxNodes=2)
+    world.workload("web", 20)
+    world.run(60)
+    assert len(world.cloud.machines) == 2
+    world.change_group(maxNodes=3)
+    world.run(60)
+    assert len(world.cloud.machines) == 3
+
+
 def test_similar_groups_grow_alike() -> None:
     world = World()
     world.group("here")

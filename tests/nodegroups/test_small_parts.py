@@ -182,3 +182,28 @@ def test_a_machine_of_another_order_is_never_given_back() -> None:
     world.run(120)
     assert not world.members()
     assert list(world.cloud.machines) == [machine.id]
+
+
+def test_the_groups_are_looked_at_when_a_node_has_been_little_used_for_long_enough() -> None:
+    """Nobody else may have a reason to look: all pods and machines are as they were."""
+    world = World()
+    world.group(desiredNodes=1, scaleDownPolicy={"underutilizationDuration": "25s", "cooldownSeconds": 1})
+    world.run(20)
+    world.change_group(desiredNodes=0)
+    decision = world.controller.decide(CLUSTER, world.api.view(), world.now)
+    assert decision.look_again is not None
+    assert timedelta(seconds=3) < decision.look_again < timedelta(seconds=25)
+    world.now += decision.look_again
+    world.sightings.enter("cloud", world.cloud.listing(world.now))
+    assert world.controller.decide(CLUSTER, world.api.view(), world.now).reason.code == "ScalingDown"
+
+
+def test_and_when_one_that_is_not_ready_is_given_up() -> None:
+    world = World(NodeGroupSettings(unready_timeout=timedelta(seconds=20)))
+    world.group(desiredNodes=1, maxNodes=1)
+    world.run(20)
+    world.unready(world.members()[0].node_name)
+    world.run(5)
+    decision = world.controller.decide(CLUSTER, world.api.view(), world.now)
+    assert decision.look_again is not None
+    assert decision.look_again <= timedelta(seconds=15)

@@ -83,6 +83,12 @@ class World:
         body["status"]["conditions"] = [{**_ready(self.now), "status": str(ready)}]
         self.api.store(NODES, body)
 
+    def untaint(self, name: str) -> None:
+        """Someone takes every taint off the node."""
+        body = copy.deepcopy(self.api.objects[NODES]["", name])
+        body["spec"].pop("taints", None)
+        self.api.store(NODES, body)
+
     def annotate_node(self, name: str, **annotations: str) -> None:
         body = copy.deepcopy(self.api.objects[NODES]["", name])
         body["metadata"].setdefault("annotations", {}).update(annotations)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from datetime import UTC, datetime
 from typing import Any
 
 from plimsoll.config import Config
@@ -17,8 +18,9 @@ from plimsoll.placement.webhook_configuration import (
     url_configuration,
     webhooks,
 )
+from plimsoll.web.certificates import make_certificate
 from plimsoll.web.forwarding import ADDRESS
-from plimsoll.web.registration import REGISTERED_BY, WEBHOOK_CONFIGURATIONS
+from plimsoll.web.registration import REGISTERED_BY, WEBHOOK_CONFIGURATIONS, ServiceRegistration
 from tests.eventually import eventually
 from tests.placement.webhook_cluster import (
     asked,
@@ -165,6 +167,33 @@ async def test_in_the_cluster_the_leader_keeps_the_ca_bundle_of_what_was_install
             await eventually(trusted, "the CA bundle in the configuration")
             assert await registered_by(client) is None
         assert (await client.get(WEBHOOK_CONFIGURATIONS, "", SERVICE_CONFIGURATION)).uid == installed.uid
+    finally:
+        await client.delete(WEBHOOK_CONFIGURATIONS, "", SERVICE_CONFIGURATION, uid=installed.uid)
+
+
+async def test_a_bundle_that_cert_manager_injects_is_left_alone_and_so_are_the_webhooks_of_others(
+    client: Client, namespace: str, home: str
+):
+    (ours,) = webhooks(
+        service_client(home), operator_namespace=home, timeout_seconds=1, namespace_labels=only(namespace)
+    )
+    injected, _, _ = make_certificate(["127.0.0.1"], datetime.now(UTC))
+    bundle = base64.b64encode(injected).decode()
+    ours["clientConfig"]["caBundle"] = bundle
+    body = {"metadata": {"name": SERVICE_CONFIGURATION}, "webhooks": [{**ours, "name": "of.someone.else"}, ours]}
+    installed = await client.create(WEBHOOK_CONFIGURATIONS, "", body)
+
+    async def bundles() -> list[str]:
+        found = await client.get(WEBHOOK_CONFIGURATIONS, "", SERVICE_CONFIGURATION)
+        return [one["clientConfig"]["caBundle"] for one in found.webhooks]
+
+    try:
+        registration = ServiceRegistration(client, namespace=home)
+        assert await registration.keep(b"")
+        assert await bundles() == [bundle, bundle]
+        own, _, _ = make_certificate(["127.0.0.1"], datetime.now(UTC))
+        assert await registration.keep(own)
+        assert await bundles() == [bundle, base64.b64encode(own).decode()]
     finally:
         await client.delete(WEBHOOK_CONFIGURATIONS, "", SERVICE_CONFIGURATION, uid=installed.uid)
 

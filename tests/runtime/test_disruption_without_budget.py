@@ -165,3 +165,15 @@ def test_what_another_tenure_did_counts_without_reopening_a_ledger_whose_own_ten
     assert refusal(book, pods[0], seen) == "MemoryNotRead"
     book.recall(())
     assert refusal(book, pods[0], seen) == "OwnerDisrupted"
+
+
+def test_a_period_begins_when_a_pod_was_asked_to_leave_and_not_when_that_was_decided():
+    """Found in a random history: an eviction that waited for its entry in memory stopped counting too early."""
+    deployment, replica_set, pods = workload()
+    seen = view(deployment, replica_set, pods)
+    book = ledger(per_workload=1)
+    decided = Disruption(WEB, "default/gone", "gone", at=0.0)
+    book.enter(decided)
+    book.happened(decided, 60.0)
+    assert book.refusal(pods[0], seen, 3630.0, workload=WEB) is not None
+    assert book.refusal(pods[0], seen, 3661.0, workload=WEB) is None

@@ -14,7 +14,7 @@ from tests.scheduling.checker import Situation
 from tests.scheduling.requests import node_capacity, requests_of
 
 
-def most_left_pending(before: Situation, pods: Sequence[Pod], *, orders: int = 3) -> int:
+def most_left_pending(before: Situation, pods: Sequence[Pod], *, orders: int = 2) -> int:
     """How many stay pending in the worst of some orders of arrival, of which the first is the given one."""
     return max(len(_left(before, _mixed(pods, seed) if seed else pods, seed)) for seed in range(orders))
 

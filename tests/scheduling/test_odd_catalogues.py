@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -156,24 +156,24 @@ def check_what_room_to_spare_costs(case: Case, plan: Plan, greedy: FirstFit) -> 
     """A plan costs more than the greedy one only where kube-scheduler binds more of its pods, and never more than the greedy one
     does by the time that it binds them all.
     """
-    if plan.packing.price > greedy.price + 1e-9:
-        left = most_left_pending(plan.before, case.pending) - len(plan.unplaced)
-        assert left < most_left_pending(greedy.before, case.pending) - len(greedy.unplaced)
-        binding = greedy_that_binds(case, greedy)
-        assert binding is None or plan.packing.price <= binding.price + 1e-9
+    if plan.packing.price <= greedy.price + 1e-9:
+        return
+    left = most_left_pending(plan.before, case.pending) - len(plan.unplaced)
+    assert left < most_left_pending(greedy.before, case.pending) - len(greedy.unplaced)
+    for larger in made_larger(case, greedy):
+        if larger.price + 1e-9 >= plan.packing.price:
+            return
+        assert most_left_pending(larger.before, case.pending) > len(larger.unplaced)
 
 
-def greedy_that_binds(case: Case, greedy: FirstFit) -> FirstFit | None:
-    """The same nodes, made larger until kube-scheduler leaves no pod pending; None if the largest are too small for that."""
-    floors = sorted({offering.price for node in greedy.new_nodes for offering in node.candidates})
-    for floor in floors:
+def made_larger(case: Case, greedy: FirstFit) -> Iterator[FirstFit]:
+    """The same nodes, none of which costs less than a certain price, from the cheapest such plan to the dearest."""
+    for floor in sorted({offering.price for node in greedy.new_nodes for offering in node.candidates}):
         nodes = [replace(node, candidates=_from(node.candidates, floor)) for node in greedy.new_nodes]
-        raised = replace(greedy, new_nodes=nodes, before=case.situation())
+        larger = replace(greedy, new_nodes=nodes, before=case.situation())
         for node in nodes:
-            case.make_node(raised.before, node.name, node.template, node.candidates[0])
-        if most_left_pending(raised.before, case.pending) == len(greedy.unplaced):
-            return raised
-    return None
+            case.make_node(larger.before, node.name, node.template, node.candidates[0])
+        yield larger
 
 
 def _from(candidates: list[Offering], floor: float) -> list[Offering]:

@@ -16,6 +16,7 @@ from tests.scheduling.brute_force import LOWEST_PRIORITY_THAT_SCALES, open_to, w
 from tests.scheduling.cases import Case, Plan, node, offering, plan_of, pod, read
 from tests.scheduling.checker import Placement, Violation, after, illegal_steps, violations
 from tests.scheduling.menus import ZONE, container, evenly, merge, together
+from tests.scheduling.scenes import SCENES, Scene
 from tests.scheduling.strategies import campaign, clusters, examples
 
 TWO = {"cpu": "2", "memory": "4Gi", "pods": "10"}
@@ -98,6 +99,13 @@ def check_candidates(case: Case, plan: Plan) -> None:
             nodes = (*plan.packing.new_nodes[:number], other, *plan.packing.new_nodes[number + 1 :])
             swapped = read(case, msgspec.structs.replace(plan.packing, new_nodes=nodes))
             assert not illegal_steps(swapped.before, swapped.placements), f"{new.name} as {candidate}"
+
+
+@pytest.mark.parametrize("scene", [scene for scene in SCENES if len(scene.nodes) == 1], ids=lambda scene: scene.says)
+def test_the_only_node_is_used_exactly_where_it_may_be(scene: Scene) -> None:
+    case = Case(nodes=tuple(scene.nodes), bound=tuple(scene.bound), pending=(scene.pod,))
+    placements = pack(case.snapshot(), case.pending).placements
+    assert placements == ({} if scene.fault else {scene.pod.uid: scene.nodes[0].name})
 
 
 @examples(90)

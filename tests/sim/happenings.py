@@ -202,6 +202,15 @@ async def resized_a_group(day: Day, world: World) -> None:
     await patch(world.cluster, NODE_GROUPS, "small", {"spec": {"minNodes": least, "maxNodes": day.rng.randint(2, 4)}})
 
 
+async def a_batch_came_and_went(day: Day, world: World) -> None:
+    """It grows a group, and leaves its nodes half empty."""
+    batch = next(one for one in day.workloads if one.pool)
+    for replicas, seconds in ((day.rng.randint(4, 9), day.rng.uniform(60, 900)), (day.rng.randint(0, 3), 0.0)):
+        batch.replicas = replicas
+        await patch(world.cluster, batch.kind, batch.name, {"spec": {"replicas": replicas}})
+        await world.clock.sleep(seconds)
+
+
 async def deleted_a_machine_by_hand(day: Day, world: World) -> None:
     members = [one for one in world.cluster.all(VPSIE_NODES) if not terminating(one)]
     if members:
@@ -242,7 +251,14 @@ async def wanted_more_drives(day: Day, world: World) -> None:
 # ── what happens to the operator ─────────────────────────────────────────────────────────────────────────────────────
 
 
+async def _stir(day: Day, world: World) -> None:
+    """Give it something to do, and a moment to begin."""
+    await day.rng.choice((scaled, asked_otherwise, asked_otherwise, rolled_out))(day, world)
+    await world.clock.sleep(day.rng.choice((0.0, 0.1, day.rng.uniform(1, 90))))
+
+
 async def a_process_died(day: Day, world: World) -> None:
+    await _stir(day, world)
     process = day.rng.choice(world.processes)
     if process.alive:
         await world.end(process, crash=day.rng.random() < 0.7)
@@ -252,12 +268,12 @@ async def a_process_died(day: Day, world: World) -> None:
 
 async def a_process_was_stopped(day: Day, world: World) -> None:
     """As by SIGSTOP, for longer than its lease lasts; then it goes on where it was."""
-    process = day.rng.choice(world.processes)
-    process.line.hold()
-    workload = day.workloads[0]
-    workload.percentage = day.rng.choice((0, 30, 70))
-    await workload.annotate(world, workload.annotations())
-    await world.clock.sleep(day.rng.uniform(60, 1500))
+    leading = [process for process in world.processes if process.operator.leading]
+    process = day.rng.choice(leading or world.processes)
+    await _stir(day, world)
+    process.line.hold(reads=day.rng.random() < 0.4)
+    await _stir(day, world)
+    await world.clock.sleep(day.rng.uniform(60, 1800))
     process.line.let_go()
 
 
@@ -269,7 +285,8 @@ async def the_network_was_bad(day: Day, world: World) -> None:
     )  # fmt: skip
     for process in world.processes:
         process.line.trouble = trouble
-    await day.rng.choice((scaled, asked_otherwise, rolled_out, reclaimed))(day, world)
+    for _ in range(3):
+        await _stir(day, world)
     await world.clock.sleep(day.rng.uniform(60, 900))
     for process in world.processes:
         process.line.trouble = CALM
@@ -281,7 +298,8 @@ ALWAYS: tuple[Happening, ...] = (
     changed_a_budget, cordoned, reclaimed, reclaimed, fell_silent,
 )  # fmt: skip
 WITH_GROUPS: tuple[Happening, ...] = (
-    the_cloud_failed, the_cloud_failed, resized_a_group, deleted_a_machine_by_hand, a_machine_vanished, scaled, scaled,
+    the_cloud_failed, the_cloud_failed, resized_a_group, deleted_a_machine_by_hand, a_machine_vanished,
+    *[a_batch_came_and_went] * 6,
 )  # fmt: skip
 WITH_STORAGE: tuple[Happening, ...] = (
     asked_for_drives, asked_for_drives, asked_for_drives, let_drives_go, wanted_more_drives,

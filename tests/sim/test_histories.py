@@ -10,10 +10,10 @@ from tests.sim.histories import Day
 
 @pytest.mark.parametrize("seed", range(50))
 def test_a_day_of_everything(seed: int) -> None:
-    run_virtually(Day(seed).live(events=12))
+    run_virtually(Day(seed).live(events=36))
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(1000, 2000))
 def test_many_days_of_everything(seed: int) -> None:
-    run_virtually(Day(seed).live(events=24))
+    run_virtually(Day(seed).live(events=60))

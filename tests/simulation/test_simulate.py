@@ -115,11 +115,13 @@ def test_a_curve_that_replicas_follow(web: str, tmp_path: Path):
         ([*NODES, "--set", "deployment/web:replicas=3@2h"], "the simulation ends after 1h"),
         ([*NODES, "--event", "explode:node/x@1m"], "write it like reclaim:node/spot-a-1@1h"),
         ([*NODES, "--event", "reclaim:node/x@1m"], "there is no node x"),
-        (["--nodes", "3 zone=a class=gold"], "'gold' is no value for class="),
+        (["--nodes", "3 zone=a class=gold"], "class= expects one of spot, on-demand, reserved"),
         ([*NODES, "--for", "soon"], '"soon"'),
         ([*NODES, "--price", "gold=dear"], '"gold=dear"; write it like spot=0.012'),
         ([*NODES, "--scenario", "/nowhere"], "/nowhere: No such file or directory"),
         (["--snapshot", "/nowhere"], "/nowhere: No such file or directory"),
+        ([*NODES, "--price", "spot=nan"], '"spot=nan"; write it like spot=0.012'),
+        ([*NODES, "--event", "nodes:3 zone=a class=gold@1m"], "'gold' is no value for class="),
     ],
 )
 def test_what_cannot_be_followed_is_refused_in_a_sentence(arguments: list[str], message: str):

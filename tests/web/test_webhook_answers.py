@@ -271,6 +271,13 @@ async def test_an_owner_that_is_not_there_either_is_left_alone():
         assert response["auditAnnotations"] == {"left-alone": "OwnerUnknown"}
 
 
+async def test_a_namesake_of_the_owner_is_not_taken_for_it():
+    deployment, namesake = workload(2, "50%")
+    gone = build.replica_set(namesake.name, owner=deployment)
+    async with serving(Scene(deployment), ApiServer(deployment, namesake)) as asking:
+        assert (await asking.about(gone))["auditAnnotations"] == {"left-alone": "OwnerUnknown"}
+
+
 async def test_a_follower_passes_on_what_the_leader_says():
     deployment, replica_set = workload(2, "50%")
     leader = Leader(b'{"response": "the leader\'s"}')

@@ -31,7 +31,13 @@ Examples:
 """
 )
 @click.argument("thing", metavar="KIND/NAME")
-@click.option("-n", "--namespace", default="", metavar="NAME", help="Its namespace. [default: the one that has it]")
+@click.option(
+    "-n",
+    "--namespace",
+    default="",
+    metavar="NAME",
+    help="Its namespace. [default: the one that has it; of several, default]",
+)
 @click.option(
     "-f", "files", metavar="FILE", multiple=True, type=click.Path(path_type=Path),
     help="Look at manifests or a snapshot instead of a cluster; - is standard input. Repeatable.",

@@ -31,9 +31,9 @@ IN_A_CLUSTER = {"web.host": "*", "webhook.host": "*", "webhook.mode": "service",
     invoke_without_command=True,
     epilog="""\b
 Examples:
-  plimsoll manifests | kubectl apply -f -
-  plimsoll manifests crds | kubectl apply -f -                   before it, where a controller needs kinds of its own
-  plimsoll manifests --read-only | kubectl apply -f -            look first: without any right to write
+  plimsoll manifests | kubectl apply --server-side -f -
+  plimsoll manifests crds | kubectl apply --server-side -f -                   before it, where a controller needs kinds of its own
+  plimsoll manifests --read-only | kubectl apply --server-side -f -            look first: without any right to write
   plimsoll manifests --namespace capacity --config plimsoll.yaml -o json
 """,
 )

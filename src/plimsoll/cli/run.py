@@ -24,6 +24,7 @@ from plimsoll.decision import Controller
 from plimsoll.exit_codes import ExitCode
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import Forbidden, KubeError
+from plimsoll.kube.garbage import garbage_at_chosen_moments
 from plimsoll.logs import set_up_logging
 from plimsoll.metrics import Metrics
 from plimsoll.operator import Operator, connect, identity
@@ -102,6 +103,7 @@ async def _run(
             async with WebServer(config.web.host, config.web.port, operator, metrics.registry) as server:
                 log.info("serving health and metrics", host=config.web.host, port=server.port)
                 async with (
+                    garbage_at_chosen_moments(lambda: operator.not_ready() is None, RealClock()),
                     dashboard_of(operator, config, client, RealClock(), name),
                     placement_webhook(config, controllers, client, operator, clock=RealClock(), identity=name),
                 ):

@@ -38,7 +38,7 @@ Examples:
   plimsoll snapshot -o now.yaml
   plimsoll simulate --snapshot now.yaml --for 24h --set deployment/web:replicas=40@10m
   plimsoll simulate --snapshot now.yaml --for 6h --event reclaim:node/worker-7@1h
-  plimsoll simulate --snapshot now.yaml --for 24h --config now.yaml --config tighter.yaml      compare two
+  plimsoll simulate --snapshot now.yaml --for 24h --config plimsoll.yaml --config tighter.yaml      compare two
   plimsoll simulate --nodes "3 zone=a class=spot" --nodes "3 zone=b class=on-demand" -f web.yaml --for 1h
 
 \b

@@ -153,7 +153,10 @@ class Picture:
         )
 
     async def renew(self) -> bytes | None:
-        """Catch up, in slices; the change as JSON, or None where nothing that is shown has changed."""
+        """Catch up, in slices; the change as JSON, or None where nothing that is shown has changed.
+
+        It must not be cancelled half-way: what it has renewed by then would never be told.
+        """
         self._siblings = Siblings(self._view)
         changed: dict[str, dict[str, Raw | None]] = {}
         began = time.perf_counter()
@@ -268,6 +271,6 @@ class Picture:
             if name in self._groups:
                 self._remember(name, self._groups[name], now)
         for name, point in self._new_points.items():
-            if name in self.groups.encoded:
+            if name in self._groups and name in self.groups.encoded:
                 changed[name] = Raw(_encode(replace(self._groups[name], point=point)))
         self._new_points.clear()

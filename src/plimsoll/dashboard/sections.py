@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
+import structlog
 from msgspec import Raw, Struct
+
+log = structlog.get_logger()
 
 _encode = msgspec.json.Encoder().encode
 
@@ -33,8 +36,12 @@ class Section:
         return taken
 
     def renew(self, name: str) -> bool:
-        """Make one record anew; whether it now says something else."""
-        record: Any = self._record(name)
+        """Make one record anew; whether it now says something else. One that cannot be made stays as it was."""
+        try:
+            record: Any = self._record(name)
+        except Exception:
+            log.exception("a record of the dashboard could not be made", name=name)
+            return False
         before = self.encoded.get(name)
         if record is None:
             return self.encoded.pop(name, None) is not None

@@ -143,17 +143,16 @@ class DashboardServer:
         gzip = _takes_gzip(request)
         try:
             await self.showing.join(client)
-        except TooManyClients:
-            raise web.HTTPServiceUnavailable(
-                text="as many look on already as this process serves; close a window, or come back later\n",
-                headers={"Retry-After": "30"},
-            ) from None
-        try:
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
             if gzip:
                 response.headers["Content-Encoding"] = "gzip"
             await response.prepare(request)
             await self._tell(client, response, gzip=gzip)
+        except TooManyClients:
+            raise web.HTTPServiceUnavailable(
+                text="as many look on already as this process serves; close a window, or come back later\n",
+                headers={"Retry-After": "30"},
+            ) from None
         except (ConnectionError, TimeoutError) as error:
             log.debug("a client of the dashboard is gone", error=str(error) or type(error).__name__)
             if request.transport is not None:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import structlog
 
 from plimsoll.dashboard import squeezing
 from plimsoll.dashboard.history import SECONDS_BETWEEN
 from plimsoll.dashboard.picture import Picture
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
 
 # Twice a second is as often as people can follow.
 CHANGE_SECONDS = 0.5
@@ -43,6 +50,7 @@ class Client:
 
     def __init__(self, let_go: Callable[[], None]) -> None:
         self.waiting: asyncio.Queue[Message] = asyncio.Queue(MOST_WAITING)
+        self.gone = False
         self._let_go = let_go
 
     def tell(self, message: Message) -> None:
@@ -72,19 +80,32 @@ class Showing:
 
     async def whole(self) -> Message:
         """Everything as it is now."""
-        async with self._renewing:
-            return (await self._renewed()).reply
+        return (await self._undisturbed(self._renewed())).reply
 
     async def join(self, client: Client) -> None:
-        """Tell the client everything, and from then on every change."""
-        async with self._renewing:
-            if len(self._clients) >= MOST_CLIENTS:
-                raise TooManyClients
-            client.tell((await self._renewed()).event)
+        """Tell the client everything, and from then on every change. Whoever joins leaves, also where he could not join."""
+        await self._undisturbed(self._join(client))
+
+    async def _join(self, client: Client) -> None:
+        whole = await self._renewed()
+        if len(self._clients) >= MOST_CLIENTS:
+            raise TooManyClients
+        if not client.gone:
+            client.tell(whole.event)
             self._clients.add(client)
             self._watched.set()
 
+    async def _undisturbed(self, work: Coroutine[Any, Any, T]) -> T:
+        """A client that goes away while its picture is made must not take the others' changes with it."""
+
+        async def locked() -> T:
+            async with self._renewing:
+                return await work
+
+        return await asyncio.shield(asyncio.ensure_future(locked()))
+
     def leave(self, client: Client) -> None:
+        client.gone = True
         self._clients.discard(client)
         if not self._clients:
             self._watched.clear()
@@ -103,7 +124,10 @@ class Showing:
 
     async def _sample(self) -> None:
         while True:
-            self._picture.sample()
+            try:
+                self._picture.sample()
+            except Exception:
+                log.exception("the groups' history could not be kept")
             await asyncio.sleep(SECONDS_BETWEEN)
 
     async def _renewed(self) -> _Whole:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
+from plimsoll.allocation.controller import AllocationController
 from plimsoll.assembly import MAKERS, deletion_cost, node_groups, placement, placement_settings
 from plimsoll.config import Config
 from plimsoll.decision import Controller
@@ -33,8 +34,9 @@ ALIASES: Mapping[str, str] = {
 class Explainer:
     """Every controller there is, asked and not acted upon."""
 
-    def __init__(self, config: Config, names: Collection[str] = tuple(MAKERS)) -> None:
+    def __init__(self, config: Config, names: Collection[str] | None = None) -> None:
         """names: of the controllers to ask, where the view holds no more than those look at."""
+        names = _askable(config) if names is None else names
         self._settings = placement_settings(config)
         self._groups = node_groups(config)
         makes_nodes = self._groups.name in config.controllers.enabled
@@ -91,6 +93,19 @@ class Explainer:
         raise LookupError(f"no controller decides about {key.kind} {key.namespace}/{key.name} as it is now")
 
 
+def _askable(config: Config) -> tuple[str, ...]:
+    """Every controller, on or off; but one that a part of the namespaces is not enough for only where it is named."""
+    partial = bool(config.operator.watch_namespaces)
+    return tuple(
+        name for name in MAKERS
+        if name in config.controllers.enabled or not (partial and name == AllocationController.name)
+    )  # fmt: skip
+
+
+# Of several objects of one name, the one that kubectl would take; elsewhere a name alone must be enough.
+DEFAULT_NAMESPACE = "default"
+
+
 def key_of(text: str, namespace: str, view: View) -> Key:
     """The object that `deploy/web` means. Raises ValueError with what is wrong, and what could be meant."""
     alias, slash, name = text.partition("/")
@@ -105,8 +120,8 @@ def key_of(text: str, namespace: str, view: View) -> Key:
     found = [
         obj.namespace for store in view.stores() if store.resource.kind == kind for obj in store if obj.name == name
     ]
-    if len(found) > 1:
+    if len(found) > 1 and DEFAULT_NAMESPACE not in found:
         raise ValueError(
             f"there is a {kind} {name} in several namespaces ({', '.join(sorted(found))}); say which: -n NAMESPACE"
         )
-    return Key(kind, found[0] if found else "default", name)
+    return Key(kind, found[0] if len(found) == 1 else DEFAULT_NAMESPACE, name)

@@ -8,11 +8,17 @@ microseconds.
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import gc
 import sys
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 
+from plimsoll.clock import Clock
+
+_LOOK_SECONDS = 0.5  # for the views to be complete
+_COLLECT_SECONDS = 600.0  # what outlives the young generations meanwhile is little, and not walked until then
 _NEVER = 1_000_000_000
 _YOUNG = (
     2_000  # objects made since the last look: a page of pods makes a few thousand, which are untracked when looked at
@@ -37,3 +43,25 @@ def settle_garbage() -> None:
         # glibc keeps what freed text leaves between longer-lived objects. Other C libraries have their own ways.
         with suppress(AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
+
+
+@asynccontextmanager
+async def garbage_at_chosen_moments(complete: Callable[[], bool], clock: Clock) -> AsyncIterator[None]:
+    """Around the work of a process: full collections once its views are complete, and then every ten minutes."""
+    postpone_full_collections()
+    collecting = asyncio.create_task(_collect(complete, clock), name="garbage")
+    try:
+        yield
+    finally:
+        collecting.cancel()
+        with suppress(asyncio.CancelledError):
+            await collecting
+
+
+async def _collect(complete: Callable[[], bool], clock: Clock) -> None:
+    while not complete():
+        await clock.sleep(_LOOK_SECONDS)
+    settle_garbage()
+    while True:
+        await clock.sleep(_COLLECT_SECONDS)
+        gc.collect()

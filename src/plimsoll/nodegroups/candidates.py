@@ -59,6 +59,22 @@ def candidates(
         yield Candidate(member, node, group, partial(seen.must_move_from, node.metadata.name), why, utilisation)
 
 
+def next_due(groups: Sequence[GroupSeen], seen: Seen, low_since: Mapping[str, datetime]) -> datetime | None:
+    """When the next node will have been little used, or not ready, for long enough to go."""
+    due: list[datetime] = []
+    for group in groups:
+        if not group.group.spec.scale_down_policy.enabled:
+            continue
+        lasts = underutilization_duration(group.group)
+        nodes = [node for member in group.staying if (node := group.nodes.get(member.metadata.name)) is not None]
+        low = [since for node in nodes if (since := low_since.get(node.metadata.uid)) and since + lasts > seen.now]
+        due += [min(low) + lasts] if low else []
+        unready = (unready_since(group.nodes[name]) for name in group.unready)
+        timeout = seen.settings.unready_timeout
+        due += [since + timeout for since in unready if since is not None and since + timeout > seen.now]
+    return min(due, default=None)
+
+
 def _why(
     group: GroupSeen, node: Node, surplus: int, utilisation: Utilisation | None, low_since: datetime | None
 ) -> str:

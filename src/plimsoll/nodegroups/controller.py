@@ -33,7 +33,7 @@ from plimsoll.kube.resources import (
 from plimsoll.kube.store import View
 from plimsoll.kube.types import Condition, DaemonSet, KubeObject, Node, Pod
 from plimsoll.nodegroups import report
-from plimsoll.nodegroups.candidates import candidates, utilisations
+from plimsoll.nodegroups.candidates import candidates, next_due, utilisations
 from plimsoll.nodegroups.checks.allocations import WEKA_CONTAINERS
 from plimsoll.nodegroups.drain import CHOSEN, leave
 from plimsoll.nodegroups.growth import Growth, grow
@@ -65,6 +65,7 @@ from plimsoll.scheduling.picture import Picture
 from plimsoll.scheduling.prospects import Prospects
 
 CLUSTER = Key("NodeGroups", "", "all")
+NEXT_LOOK = timedelta(seconds=1)  # where not all nodes that might go could be looked at in one decision
 
 
 class GroupsDecision(Decision, frozen=True, kw_only=True):
@@ -200,7 +201,10 @@ class NodeGroupController:
         )  # fmt: skip
         if shrinking is None:
             return self._still_computing("which nodes could go")
-        self._last = self._told(groups, wrong, growth, shrinking, seen, next_pod=waiting.next_at)
+        moments = [waiting.next_at, next_due(sound, seen, low_since)]
+        if shrinking.more:
+            moments.append(seen.now + NEXT_LOOK)
+        self._last = self._told(groups, wrong, growth, shrinking, seen, moments=[one for one in moments if one])
         return self._last
 
     def _still_computing(self, what: str) -> GroupsDecision:
@@ -218,7 +222,7 @@ class NodeGroupController:
         shrinking: ScaleDown,
         seen: Seen,
         *,
-        next_pod: datetime | None,
+        moments: Sequence[datetime],
     ) -> GroupsDecision:
         actions: list[Action] = [*_orphaned_taints(seen)]
         verdicts: dict[str, Verdict] = {}
@@ -234,7 +238,7 @@ class NodeGroupController:
             reason=_reason(verdicts, growth, shrinking),
             actions=tuple(actions),
             blockers=tuple(blockers),
-            look_again=_look_again(groups, blockers, next_pod, seen),
+            look_again=_look_again(groups, blockers, moments, seen),
             problems=tuple(
                 Problem(Ref.to(NODE_GROUPS, one.group), "InvalidSpec", f"NodeGroup {one.key}: {wrong[one.key]}")
                 for one in groups
@@ -303,15 +307,14 @@ def _reason(verdicts: dict[str, Verdict], growth: Growth, shrinking: ScaleDown) 
 
 
 def _look_again(
-    groups: Sequence[GroupSeen], blockers: Iterable[Blocker], next_pod: datetime | None, seen: Seen
+    groups: Sequence[GroupSeen], blockers: Iterable[Blocker], due: Iterable[datetime], seen: Seen
 ) -> timedelta | None:
+    """`due`: when something changes by itself. No change of any object, nor news of a provider, need come before."""
     if not groups:
         return None
     # Whether a node is little used is looked at often enough to notice that it was not, meanwhile.
-    moments = [seen.now + timedelta(seconds=30)]
+    moments = [seen.now + timedelta(seconds=30), *due]
     moments += [blocker.until for blocker in blockers if blocker.until is not None]
-    if next_pod is not None:
-        moments.append(next_pod)
     return max(min(moments) - seen.now, timedelta(milliseconds=100))
 
 

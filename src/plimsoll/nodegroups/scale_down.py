@@ -36,6 +36,7 @@ class ScaleDown(Struct, frozen=True):
     going: tuple[Candidate, ...] = ()
     staying: tuple[Stays, ...] = ()
     halted: Blocker | None = None  # nothing at all is removed
+    more: bool = False  # others are to be looked at, soon
 
 
 class Rounds:
@@ -55,6 +56,10 @@ class Rounds:
 
     def enter(self, candidate: Candidate, blocker: Blocker) -> None:
         self._kept[candidate.node.metadata.uid] = blocker
+
+    @property
+    def open(self) -> bool:
+        return not self._ended
 
     def goes_on(self) -> None:
         """Some were not looked at: what is known of the others holds in the next decision, too."""
@@ -100,7 +105,7 @@ def choose(
         going.append(candidate)
         chosen.add(candidate)
         limits.add(candidate)
-    return ScaleDown(tuple(going), tuple(staying))
+    return ScaleDown(tuple(going), tuple(staying), more=rounds.open)
 
 
 def _able(

@@ -92,15 +92,19 @@ class BindingModel:
         circles: list[int] = []  # whose company it wants, where nobody is yet; -1: nobody's
         lonely: dict[int, int] = {}
         company: dict[int, tuple[int, View]] = {}
+        of_view: dict[View, tuple[bool, int, int, int]] = {}
+        of_shape: dict[Shape, list[int]] = {}
         for numbers, rows, view, shape in arrivals:
-            amounts = dict(shape)
-            vector = [amounts.get(resource, 0) for resource in self._resources]
-            zonal = _has_rule_about_zones(view)
-            counter = _alone_on_host(view)
-            kind = -1 if counter is None else lonely.setdefault(counter, len(lonely))
-            wanted = _company_that_is_to_come(view)
-            circle = -1 if wanted is None else company.setdefault(wanted, (len(company), view))[0]
-            turn = -view.pod_class.priority  # the more important first, then the older
+            if shape not in of_shape:
+                amounts = dict(shape)
+                of_shape[shape] = [amounts.get(resource, 0) for resource in self._resources]
+            if view not in of_view:
+                counter, wanted = _alone_on_host(view), _company_that_is_to_come(view)
+                kind = -1 if counter is None else lonely.setdefault(counter, len(lonely))
+                circle = -1 if wanted is None else company.setdefault(wanted, (len(company), view))[0]
+                of_view[view] = (_has_rule_about_zones(view), kind, circle, -view.pod_class.priority)
+            vector = of_shape[shape]
+            zonal, kind, circle, turn = of_view[view]  # the more important come first, then the older
             for number, row in zip(numbers, rows, strict=True):
                 sample = sample_of.get(row)
                 if sample is not None:

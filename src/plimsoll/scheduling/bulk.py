@@ -9,6 +9,7 @@ except for what a host may not hold twice, which is checked pod by pod. What fin
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import add
 from typing import TypeAlias
 
 import numpy as np
@@ -23,6 +24,10 @@ from plimsoll.scheduling.topology import Counter, Mask, Topology
 from plimsoll.scheduling.views import View
 
 ANYWHERE = -1
+
+# Of the nodes with room, only the tightest are put in order, for rules about hosts seldom refuse half of them.
+_ROWS_A_POD = 2
+_SPARE_ROWS = 32
 
 
 class Item:
@@ -201,8 +206,9 @@ class Bulk:
             rising = np.array(allowed)
             counts = [tally[zone] for zone in order]
             shares = levelled(counts, [PLENTY] * len(order), pods, level.level_limit(rising))
-            by_level = sorted((counts[i] + step, i) for i, share in enumerate(shares) for step in range(share))
-            zones = [order[i] for _, i in by_level]
+            rising_zones = list(zip(order, counts, map(add, counts, shares), strict=True))
+            levels = range(min(counts), max(map(add, counts, shares)))
+            zones = [zone for level in levels for zone, low, high in rising_zones if low <= level < high]
         else:
             zones = [order[i % len(order)] for i in range(pods)]
         for zone in order:
@@ -248,7 +254,9 @@ class Bulk:
         for part in (existing, new):
             while pods and len(part):
                 fits = self._fits(shape, part)
-                left = self._fill_once(shape, pods, part[fits], anywhere=anywhere)
+                left = self._fill_once(shape, pods, self._tightest(part[fits], len(pods)), anywhere=anywhere)
+                if len(left) == len(pods):
+                    left = self._fill_once(shape, pods, self._tightest(part[fits]), anywhere=anywhere)
                 stuck = len(left) == len(pods)
                 pods = left
                 if stuck and (part is existing or not self._grow(pods[0][0].view, shape, part[~fits])):
@@ -258,14 +266,24 @@ class Bulk:
         free = self.board.free
         fits: Mask = np.ones(len(rows), np.bool_)
         for resource, amount in shape:
-            fits &= free[resource, rows] >= amount
+            fits &= free[resource].take(rows) >= amount
         return fits
+
+    def _tightest(self, rows: RowIndex, pods: int | None = None) -> list[int]:
+        """The rows by how little is left on them; with `pods`, as many as these could need, which is much sooner put in order."""
+        slack = self.board.slack.take(rows)
+        enough = len(rows) if pods is None else _ROWS_A_POD * pods + _SPARE_ROWS
+        if len(rows) > 2 * enough:
+            tight = slack <= np.partition(slack, enough)[enough]
+            rows, slack = rows[tight], slack[tight]
+        ordered: list[int] = rows[slack.argsort(kind="stable")].tolist()
+        return ordered
 
     def _grow(self, view: View, shape: Shape, rows: RowIndex) -> bool:
         return bool(len(rows)) and self.placer.grower.climb(view, shape, rows)
 
-    def _fill_once(self, shape: Shape, pods: list[_Pod], rows: RowIndex, *, anywhere: bool) -> list[_Pod]:
-        waiting = rows[self.board.slack[rows].argsort(kind="stable")].tolist()
+    def _fill_once(self, shape: Shape, pods: list[_Pod], waiting: list[int], *, anywhere: bool) -> list[_Pod]:
+        """Put pods on rows, which wait in this order for one each; returns those that none of them would have."""
         left: list[_Pod] = []
         taken: list[int] = []
         for index, pod in enumerate(pods):

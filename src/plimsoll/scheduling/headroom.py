@@ -23,7 +23,7 @@ _WORTH_IT = 0.5  # of what the exact fit leaves pending: what a way that does no
 _DEAREST = 1.45
 _PARTS = 32
 _STRIDE = 5  # neighbours, which were opened for the same pods in the same zone, are not raised together
-_STEP = 1.025  # each way costs at least so many times the one before
+_STEP = 1.03  # each way costs at least so many times the one before
 
 Offerings = NDArray[np.int64]  # by new node: the offering it would be
 
@@ -39,11 +39,12 @@ class Headroom:
         position = {row: index for index, row in enumerate(rows)}
         self._sampled = [position[row] for sample in self._samples for row in sample]
         self.sampled_rows = {row for sample in self._samples for row in sample}
-        self.binds = False  # whether the way that was chosen leaves few enough pending
+        self.binds = True  # whether the way that was chosen leaves few enough pending, as far as there was a choice
 
     def choose(self, arrivals: list[Arrival]) -> dict[int, int]:
         """By row of a new node: the offering to make it. `arrivals` are the pods planned for the sampled rows."""
-        chosen = self._cheapest_that_binds(self._ways(), arrivals)
+        ways = self._ways()
+        chosen = self._cheapest_that_binds(ways, arrivals) if len(ways) > 1 else self.exact
         return dict(zip(self.rows.tolist(), chosen.tolist(), strict=True))
 
     def _price(self, way: Offerings) -> float:

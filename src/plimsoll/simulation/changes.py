@@ -89,8 +89,14 @@ def read_event(text: str) -> Change:
 
 def read_scenario(document: Any, name: str) -> list[Change]:
     """A file: `changes` (a list of texts as on the command line) and `curves` (replicas that follow the time of day)."""
-    if not isinstance(document, dict) or set(document) - {"changes", "events", "curves"}:
+    known = ("changes", "events", "curves")
+    if not isinstance(document, dict):
         raise ChangeError(f'{name}: expected a mapping with "changes", "events" and "curves"')
+    if unknown := sorted(map(str, set(document) - set(known))):
+        raise ChangeError(f'{name}: "{unknown[0]}" is none of {", ".join(known)}')
+    for key in known:
+        if not isinstance(document.get(key) or [], list):
+            raise ChangeError(f"{name}: {key} is {document[key]!r}; expected a list")
     found: list[Change] = [read_set(str(one)) for one in document.get("changes") or ()]
     found += [read_event(str(one)) for one in document.get("events") or ()]
     for number, curve in enumerate(document.get("curves") or (), 1):
@@ -107,6 +113,8 @@ def _curve(curve: Any, where: str) -> Sequence[Change]:
     if not (isinstance(low, int) and isinstance(high, int) and 0 <= low <= high):
         raise ChangeError(f"{where}: low is {low!r} and high is {high!r}; expected whole numbers, low at most high")
     period = _seconds(str(curve.get("period", "24h")), where)
+    if period <= 0:
+        raise ChangeError(f"{where}: period is {curve['period']!r}; expected a duration above 0, such as 24h")
     steps = int(_seconds(str(curve.get("for", "24h")), where) // _CURVE_STEP_SECONDS)
     found, last = [], None
     for step in range(steps + 1):

@@ -54,12 +54,17 @@ class Line:
         self._server = server
         self._rng = rng
         self._hears = hears
+        self._holds_reads = True
         self._open = asyncio.Event()
         self._open.set()
         self._cut = False
 
-    def hold(self) -> None:
-        """As if the process were stopped: what it has to say is said once it goes on, however late that is."""
+    def hold(self, *, reads: bool = True) -> None:
+        """As if the process were stopped: what it has to say is said once it goes on, however late that is.
+
+        Without `reads`, only its writes are late: it still sees what happens meanwhile.
+        """
+        self._holds_reads = reads
         self._open.clear()
 
     def let_go(self) -> None:
@@ -71,7 +76,7 @@ class Line:
         self._open.set()
 
     async def serve(self, method: str, path: str, params: Mapping[str, str], body: bytes, content_type: str) -> Reply:
-        if not self._open.is_set():
+        if not self._open.is_set() and (self._holds_reads or method != "GET"):
             await self._open.wait()
         if self._cut:
             raise Unreachable(f"{method} {path}: the process is dead")
@@ -115,7 +120,7 @@ class Line:
     async def _pieces(self, chunks: AsyncIterator[bytes], path: str, params: Mapping[str, str]) -> AsyncIterator[bytes]:
         try:
             async for chunk in chunks:
-                if not self._open.is_set():
+                if not self._open.is_set() and self._holds_reads:
                     await self._open.wait()
                 if self._cut or self._rng.random() < self.trouble.broken_watches:
                     self._hears(self.who, "GET", path, params, 0)

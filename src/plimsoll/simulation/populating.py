@@ -45,9 +45,8 @@ async def _load(world: World, still: Still) -> None:
         by_kind[store.resource.kind] = [builtins(obj) for obj in store]
     for name in ("NodeGroup", "VPSieNode", "WekaContainer"):
         by_kind[name] = [_whole(item) for item in by_kind.get(name, ())]
-    offered = {one.id: one for one in world.config.providers.kwok.offerings}
     for group in by_kind["NodeGroup"]:
-        check_offerings(group, offered)
+        check_offerings(group, world.config.providers.kwok.offerings)
     for name in _WITH_TEMPLATES:
         by_kind[name] = [_with_images(item) for item in by_kind.get(name, ())]
     by_kind["Node"] = _as_machines(by_kind.get("Node", ()), by_kind["VPSieNode"])
@@ -60,13 +59,14 @@ async def _load(world: World, still: Still) -> None:
     await _go_on_making(world, by_kind["VPSieNode"], {name_of(node) for node in by_kind["Node"]})
 
 
-def check_offerings(group: Json, offered: Mapping[str, KwokOffering]) -> None:
+def check_offerings(group: Json, sold: Sequence[KwokOffering]) -> None:
     """ChangeError where nobody knows how large a machine of the group would be."""
+    offered = [one.id for one in sold]
     wanted = at(group, "spec", "offeringIDs", default=[]) or []
     unknown = [one for one in wanted if one not in offered]
     if wanted and len(unknown) == len(wanted):
         raise ChangeError(
-            f"NodeGroup {namespace_of(group)}/{name_of(group)}: offeringIDs has {', '.join(unknown)}, and their sizes are "
+            f"NodeGroup {namespace_of(group) or 'default'}/{name_of(group)}: offeringIDs has {', '.join(unknown)}, and their sizes are "
             f"not known here; describe them under providers.kwok.offerings, which has {', '.join(offered) or 'none'}"
         )
 
@@ -78,7 +78,9 @@ def _whole(item: dict[str, Any]) -> dict[str, Any]:
 
 def _with_images(owner: dict[str, Any]) -> dict[str, Any]:
     """A workload whose pods can be made: a snapshot holds no images, and no API server takes a container without one."""
-    template = owner["spec"]["template"]
+    template = at(owner, "spec", "template", default=None)
+    if not template or "spec" not in template:
+        return owner
     spec = template["spec"]
     made = {
         part: [{"image": "from-a-snapshot", **container} for container in spec[part]]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from plimsoll.config import Config
 from plimsoll.sim.clocks import EPOCH, VirtualClock, run_virtually
 from plimsoll.simulation.changes import Change, carry_out
-from plimsoll.simulation.populating import create, populate
+from plimsoll.simulation.populating import check_offerings, create, populate
 from plimsoll.simulation.report import Ledger, Prices, Report
 from plimsoll.simulation.world import World
 from plimsoll.still.views import Still
@@ -56,6 +56,8 @@ async def _simulate(config: Config, scenario: Scenario, seen: Callable[[World, f
         last_change = began
         ledger = Ledger(world.cluster, world.witness, _prices(scenario.prices, config))
         for document in scenario.documents:
+            if document.get("kind") == "NodeGroup":
+                check_offerings(document, config.providers.kwok.offerings)
             await create(world.cluster, document)
         due = sorted(scenario.changes, key=lambda change: change.at)
         elapsed = 0.0

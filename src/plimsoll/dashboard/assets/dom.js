@@ -25,6 +25,16 @@ export function fill(element, ...children) {
   return element;
 }
 
+/**
+ * Makes these the children, in this order. What stays is not touched: an element that is moved loses the reader's focus.
+ * @param {Element} element @param {Element[]} wanted
+ */
+export function arrangeChildren(element, wanted) {
+  const kept = new Set(wanted);
+  for (const child of [...element.children]) if (!kept.has(child)) child.remove();
+  wanted.forEach((child, index) => element.children[index] !== child && element.insertBefore(child, element.children[index] ?? null));
+}
+
 /** A name of the cluster, kept apart from the direction of the text around it. @param {string} name */
 export function nameOf(name, properties = {}) {
   return h("bdi", { class: "name", title: visible(name), ...properties }, name);

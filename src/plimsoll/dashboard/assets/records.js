@@ -1,6 +1,6 @@
 // A table of records that change under the reader's eyes: rows are made once, replaced only where their record changed,
 // sorted by a press on a heading, and shown by the hundred.
-import { fill, h } from "./dom.js";
+import { arrangeChildren, fill, h } from "./dom.js";
 import { byName, count } from "./words.js";
 
 const PAGE = 100;
@@ -74,11 +74,7 @@ export class Records {
       const before = this.rows.get(name);
       rows.set(name, before?.record === record ? before : { record, row: this.row(name, record) });
     }
-    const wanted = [...rows.values()].map(({ row }) => row);
-    const present = this.body.children;
-    // Untouched rows stay where they are: replacing all would lose the focus and the selection of the reader.
-    wanted.forEach((row, index) => present[index] !== row && this.body.insertBefore(row, present[index] ?? null));
-    while (present.length > wanted.length) present[present.length - 1].remove();
+    arrangeChildren(this.body, [...rows.values()].map(({ row }) => row));
     this.rows = rows;
     this.table.hidden = kept.length === 0;
     fill(this.blank, kept.length === 0 && this.nothing(records.size > 0));

@@ -2,7 +2,8 @@
 
 // Characters that nobody sees but that reorder or hide what stands beside them.
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
-const COLLATOR = new Intl.Collator(undefined, { numeric: true });
+const SORT_KEYS = new Map();
+const SORT_KEYS_KEPT = 50_000;
 const NUMBER = new Intl.NumberFormat();
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
@@ -13,7 +14,21 @@ export function visible(text) {
 }
 
 /** `node-9` before `node-10`. @param {string} left @param {string} right */
-export const byName = (left, right) => COLLATOR.compare(left, right);
+export function byName(left, right) {
+  const [one, other] = [sortKey(left), sortKey(right)];
+  return one < other ? -1 : one > other ? 1 : 0;
+}
+
+/** Digits filled up to one length. Kept, because Intl.Collator takes a tenth of a second for the names of 5,000 nodes. */
+function sortKey(/** @type {string} */ name) {
+  let key = SORT_KEYS.get(name);
+  if (key === undefined) {
+    key = name.replace(/\d+/g, (digits) => digits.padStart(12, "0"));
+    if (SORT_KEYS.size >= SORT_KEYS_KEPT) SORT_KEYS.clear();
+    SORT_KEYS.set(name, key);
+  }
+  return key;
+}
 
 /** @param {number} value */
 export const count = (value) => NUMBER.format(value);

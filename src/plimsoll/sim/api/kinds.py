@@ -143,6 +143,7 @@ BUILT_IN: tuple[Kind, ...] = (
     PODS, NODES, NAMESPACES, CONFIGMAPS, SECRETS, SERVICES, SERVICE_ACCOUNTS, CLAIMS, VOLUMES, CORE_EVENTS, EVENTS,
     DEPLOYMENTS, REPLICASETS, STATEFULSETS, DAEMONSETS, REVISIONS, BUDGETS, LEASES, PRIORITY_CLASSES, STORAGE_CLASSES,
     MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, DEFINITIONS,
+    Kind("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy", short=("netpol",), generation=True),
     Kind(plural="roles", kind="Role", **_RBAC),
     Kind(plural="rolebindings", kind="RoleBinding", **_RBAC),
     Kind(plural="clusterroles", kind="ClusterRole", namespaced=False, **_RBAC),

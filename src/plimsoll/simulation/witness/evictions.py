@@ -63,7 +63,7 @@ class Evictions(Rule):
         text = notes.get(_MINIMUM, "")
         if notes.get(_ENABLED) != "true" or not text.isdecimal() or self.sight.on_spot(pod):
             return
-        if int(text) > replicas_of(workload) or self.sight.interrupted(pod):
+        if int(text) > replicas_of(workload) or self.sight.interrupted(pod) or self.sight.sent_away_by_people(pod):
             return  # a wish that cannot be met is not followed; a pod whose node goes anyway is rescued
         ready = sum(not self.sight.on_spot(one) for one in others)
         if ready < int(text):

@@ -23,6 +23,7 @@ from plimsoll.sim.api.documents import (
 from plimsoll.sim.api.kinds import Kind
 from plimsoll.sim.api.selecting import selector_of
 from plimsoll.sim.cluster import Cluster
+from plimsoll.simulation.custom_kinds import VPSIE_NODES
 
 CLASS = "karpenter.sh/capacity-type"
 LEAVING = "plimsoll.dev/leaving"  # the operator's own taint
@@ -90,6 +91,14 @@ class Sight:
         node = self.node_of(pod)
         return node is not None and any(
             taint["key"].startswith(_INTERRUPTED) for taint in at(node, "spec", "taints", default=[])
+        )
+
+    def sent_away_by_people(self, pod: Json) -> bool:
+        """Whether someone deleted the VPSieNode of the pod's node: who says that a node must go has said so of its pods."""
+        node = at(pod, "spec", "nodeName", default="")
+        return any(
+            terminating(one) and (at(one, "status", "nodeName", default="") or name_of(one)) == node
+            for one in self.cluster.all(VPSIE_NODES)
         )
 
 

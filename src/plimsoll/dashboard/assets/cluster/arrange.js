@@ -29,7 +29,7 @@ const CALM = 0.82;
 export function arrange(nodes, width, height, tileBefore = 0) {
   const zones = sorted(nodes);
   let tile = LARGEST_TILE_PX;
-  while (tile > SMALLEST_TILE_PX && heightWith(zones, width, tile) > height) tile = Math.max(SMALLEST_TILE_PX, tile * 0.985);
+  while (tile > SMALLEST_TILE_PX && heightOf(zones, width, tile) > height) tile = Math.max(SMALLEST_TILE_PX, tile * 0.985);
   if (tileBefore < tile && tileBefore > tile * CALM) tile = tileBefore;
   const boxes = place(zones, width, tile);
   const places = new Map();
@@ -72,8 +72,16 @@ function sorted(nodes) {
   return all;
 }
 
-function heightWith(zones, width, tile) {
-  return Math.max(0, ...place(zones, width, tile).map((zone) => zone.y + zone.h));
+/** How high all of it is with tiles of that size. @param {Map<string, import("../picture.js").ClusterNode>} nodes */
+export function heightWith(nodes, /** @type {number} */ width, /** @type {number} */ tile) {
+  return heightOf(sorted(nodes), width, tile);
+}
+
+function heightOf(zones, width, tile) {
+  const boxes = place(zones, width, tile);
+  // No zone may be narrower than a single tile of it.
+  if (boxes.some((zone) => zone.w - 2 * PAD_PX < tile)) return Infinity;
+  return Math.max(0, ...boxes.map((zone) => zone.y + zone.h));
 }
 
 /** @returns {ZoneBox[]} */

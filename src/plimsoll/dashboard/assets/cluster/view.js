@@ -2,7 +2,8 @@
 import { fill, h } from "../dom.js";
 import { choice, empty } from "../parts.js";
 import { readRoute, setParameters } from "../route.js";
-import { counted } from "../words.js";
+import { counted, visible } from "../words.js";
+import { heightWith } from "./arrange.js";
 import { ClusterCanvas } from "./canvas.js";
 import { listenForGestures } from "./gestures.js";
 import { legend } from "./legend.js";
@@ -11,6 +12,9 @@ import { nodeTable } from "./table.js";
 import { hint, sentence } from "./told.js";
 import { showTotals, totals } from "./totals.js";
 
+// As in css/views.css.
+const NARROW_PX = 760;
+
 /** @type {import("../views/all.js").ViewEntry} */
 export const clusterView = {
   name: "cluster",
@@ -18,6 +22,8 @@ export const clusterView = {
   key: "c",
   enter(host, picture) {
     let light = lightOf("");
+    // While the table is shown the picture misses what changes.
+    let unseen = false;
     const map = new ClusterCanvas(picture.nodes);
     const table = nodeTable((name, node) => light === null || light(name, node) !== false);
     const shapes = legend();
@@ -27,15 +33,17 @@ export const clusterView = {
     const blank = h("div", { class: "blank" });
     const closer = (/** @type {string} */ words, /** @type {string} */ sign, /** @type {() => void} */ act) => h("button", { type: "button", class: "icon", "aria-label": words, title: words, onclick: act }, sign);
     const zoom = h("div", { class: "zoom", role: "group", "aria-label": "Size of the picture" }, closer("Closer (+)", "+", () => map.zoomBy(1.6)), closer("Further (−)", "−", () => map.zoomBy(1 / 1.6)), closer("Everything (0)", "⤢", () => map.showAll()));
-    const box = h("div", { class: "map-box" }, map.element, pointed, zoom);
+    const box = h("div", { class: "map-box" }, map.element, pointed);
     const asTable = () => readRoute().parameters.get("as") === "table";
     const forms = choice("Show as", [["picture", "Picture"], ["table", "Table"]], asTable() ? "table" : "picture", (value) => setParameters({ as: value === "table" ? value : null }));
     map.element.setAttribute("aria-describedby", "told");
-    host.append(h("div", { class: "bar-above" }, h("h1", {}, "Cluster"), forms), figures, box, table.element, blank, h("div", { class: "below" }, told, shapes.element));
+    host.append(h("div", { class: "bar-above" }, h("h1", {}, "Cluster"), forms, zoom), figures, box, table.element, blank, h("div", { class: "below" }, told, shapes.element));
 
     function tell(/** @type {import("./canvas.js").Spot | null} */ spot) {
       const node = spot?.node ? picture.nodes.get(spot.node) : undefined;
-      fill(told, node ? sentence(spot.node, node, spot.pod) : "Point at a node, or use the arrow keys; Enter tells more.");
+      const words = visible(node ? sentence(spot.node, node, spot.pod) : "Point at a node, or use the arrow keys; Enter tells more.");
+      // What has not changed must not be read out again, twice a second.
+      if (told.textContent !== words) fill(told, words);
     }
 
     listenForGestures(map, {
@@ -68,13 +76,21 @@ export const clusterView = {
       const tabular = asTable();
       const some = picture.nodes.size > 0;
       box.hidden = tabular || !some;
-      shapes.element.hidden = told.hidden = box.hidden;
+      shapes.element.hidden = told.hidden = zoom.hidden = box.hidden;
       table.element.hidden = !tabular || !some;
       fill(blank, !some && nothing(picture));
-      if (box.hidden && some) table.show(picture.nodes);
-      else if (some) {
+      if (box.hidden && some) {
+        table.show(picture.nodes);
+        unseen = true;
+      } else if (some) {
+        // A narrow page scrolls anyway: then the picture takes the height that its tiles need to be seen.
+        const tall = innerWidth < NARROW_PX ? Math.min(Math.max(heightWith(picture.nodes, box.clientWidth, 30), innerHeight / 2), 2 * innerHeight) : 0;
+        box.style.height = tall > 0 ? `${Math.ceil(tall)}px` : "";
         map.fit();
-        map.update(changed);
+        map.update(unseen ? null : changed);
+        unseen = false;
+        const zones = map.arrangement.zones.length;
+        map.element.setAttribute("aria-label", `Picture of ${counted(picture.nodes.size, "node")} in ${counted(zones, "zone")}. The table shows the same.`);
       }
     }
 
@@ -84,8 +100,6 @@ export const clusterView = {
           draw(changes.whole ? null : changes.nodes);
           const sum = totals(picture);
           showTotals(figures, sum, picture);
-          const zones = map.arrangement.zones.length;
-          map.element.setAttribute("aria-label", `Picture of ${counted(sum.nodes, "node")} in ${counted(zones, "zone")} with ${counted(sum.pods, "pod")}. The table shows the same.`);
           tell(map.framed);
         } else if (changes.pending.size > 0) showTotals(figures, totals(picture), picture);
       },

@@ -1,5 +1,5 @@
 // What was done, refused or held up, newest first, with its reason.
-import { fill, h, nameOf, s } from "../dom.js";
+import { arrangeChildren, fill, h, nameOf, s } from "../dom.js";
 import { moment } from "../moments.js";
 import { choice, chip, empty, link, matcher } from "../parts.js";
 import { count, counted } from "../words.js";
@@ -71,8 +71,7 @@ export const decisionsView = {
         items.set(one, item);
         return item;
       });
-      wanted.forEach((item, index) => list.children[index] !== item && list.insertBefore(item, list.children[index] ?? null));
-      while (list.children.length > wanted.length) list.lastElementChild.remove();
+      arrangeChildren(list, wanted);
       fill(chart, found.length > 1 && histogram(found));
       fill(note, found.length > 0 && (found.length > limit ? `the newest ${count(limit)} of ${count(found.length)} shown` : `${counted(found.length, "decision")} shown`));
       more.hidden = found.length <= limit;

@@ -1,5 +1,5 @@
 // Node groups: how many nodes each has, wants and may have, why, and how that went over the last day.
-import { fill, h } from "../dom.js";
+import { arrangeChildren, fill, h } from "../dom.js";
 import { sizes } from "../describe.js";
 import { GroupChart } from "../chart.js";
 import { blockerList, chip, choice, classChip, empty, link, matcher } from "../parts.js";
@@ -32,28 +32,20 @@ export const groupsView = {
     /** @param {Set<string> | null} changed null: all of them */
     function draw(changed) {
       const names = [...picture.groups.keys()].filter((name) => keep(name)).sort(byName);
-      for (const [name, { card, chart }] of cards) {
+      const fresh = new Set(names.filter((name) => !cards.has(name)));
+      for (const [name, { chart }] of cards) {
         if (names.includes(name)) continue;
         chart.leave();
-        card.remove();
         cards.delete(name);
       }
+      for (const name of fresh) cards.set(name, makeCard(name, picture.groups.get(name)));
+      // In place before they are filled: a chart is as wide as its card.
+      arrangeChildren(grid, names.map((name) => cards.get(name).card));
       for (const name of names) {
-        const group = picture.groups.get(name);
-        let entry = cards.get(name);
-        const fresh = entry === undefined;
-        if (!entry) {
-          const chart = new GroupChart(`History of ${name}`);
-          const facts = h("div", { class: "facts" });
-          const heading = h("header", {}, h("h2", {}, link(`group/${name}`)), group.class && classChip(group.class));
-          entry = { card: h("article", { class: "card", data: { name } }, heading, facts, chart.element), facts, chart };
-          cards.set(name, entry);
-        }
-        grid.append(entry.card);
-        if (fresh || changed === null || changed.has(name)) {
-          fill(entry.facts, tell(group));
-          entry.chart.show(group.history, seconds);
-        }
+        if (changed !== null && !changed.has(name) && !fresh.has(name)) continue;
+        const { facts, chart } = cards.get(name);
+        fill(facts, tell(picture.groups.get(name)));
+        chart.show(picture.groups.get(name).history, seconds);
       }
       const none = picture.groups.size > 0 ? empty("No node group matches", "Clear the filter (Esc).") : noGroups(picture);
       fill(blank, names.length === 0 && none);
@@ -78,6 +70,13 @@ export const groupsView = {
     };
   },
 };
+
+function makeCard(/** @type {string} */ name, /** @type {import("../picture.js").Group} */ group) {
+  const chart = new GroupChart(`History of ${name}`);
+  const facts = h("div", { class: "facts" });
+  const heading = h("header", {}, h("h2", {}, link(`group/${name}`)), group.class && classChip(group.class));
+  return { card: h("article", { class: "card", data: { name } }, heading, facts, chart.element), facts, chart };
+}
 
 function tell(/** @type {import("../picture.js").Group} */ group) {
   return [

@@ -1,0 +1,1 @@
+"""What the dashboard's page costs the browser of whoever looks."""

@@ -1,0 +1,30 @@
+"""A dashboard over a large cluster, in a process of its own: it prints its address, and changes pods for each line it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from benchmarks.dashboard.population import Population
+from plimsoll.assembly import controllers
+from plimsoll.clock import RealClock
+from plimsoll.config import Config
+from plimsoll.config import Controllers as ControllersSection
+from plimsoll.config import Dashboard as DashboardSection
+from plimsoll.dashboard.access import LoopbackGate
+from plimsoll.dashboard.serving import serve
+
+
+async def run(nodes: int, pods: int) -> None:
+    config = Config(controllers=ControllersSection(enabled=("deletion-cost",)), dashboard=DashboardSection(port=0))
+    population = Population(controllers(config), nodes=nodes, pods=pods)
+    async with serve(
+        population.view, config, RealClock(), LoopbackGate(), identity="benchmark", leading=lambda: True
+    ) as (server, _):
+        print(server.url, flush=True)
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            population.change(int(line))
+
+
+if __name__ == "__main__":
+    asyncio.run(run(int(sys.argv[1]), int(sys.argv[2])))

@@ -1,0 +1,71 @@
+"""Every view, in both themes, wide and narrow: it shows its picture, and axe finds nothing that would shut anyone out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.dashboard.browser import made
+from tests.dashboard.browser.conftest import NARROW, VIEWS, Show, Theme
+
+AXE = Path(__file__).parent / "axe" / "axe.min.js"
+SOMETHING = {
+    "cluster": ".map canvas",
+    "workloads": "tr[data-name]",
+    "groups": ".card .u-over",
+    "pending": "tr[data-name]",
+    "allocations": ".drive.committed",
+    "decisions": ".timeline > li",
+}
+THEMES: tuple[Theme, ...] = ("light", "dark")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("view", VIEWS)
+def test_shows_its_picture_to_everyone(show: Show, view: str, theme: Theme):
+    shown = show(made.picture(), view, theme=theme)
+    shown.page.wait_for_selector(f"main {SOMETHING[view]} >> nth=0")
+    expect(shown.page.locator("nav [aria-current=page]")).to_have_count(1)
+    shown.keep_picture(f"{view}-{theme}")
+    assert serious_violations(shown.page) == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_table_of_nodes_and_the_details_do_so_too(show: Show, theme: Theme):
+    shown = show(made.picture(), "cluster?as=table&show=workload/Deployment/media/billing", theme=theme)
+    shown.page.wait_for_selector("tr[data-name] >> nth=0")
+    shown.page.wait_for_selector("aside .guards")
+    shown.keep_picture(f"details-{theme}")
+    assert serious_violations(shown.page) == []
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_nothing_is_cut_off_on_a_narrow_screen(show: Show, theme: Theme):
+    shown = show(made.picture(), theme=theme, size=NARROW)
+    for view in VIEWS:
+        page = shown.go(view)
+        page.wait_for_selector(f"main {SOMETHING[view]} >> nth=0")
+        shown.keep_picture(f"{view}-{theme}-narrow")
+        assert page.evaluate("document.scrollingElement.scrollWidth") <= NARROW[0], view
+
+
+def test_the_details_cover_a_narrow_screen_and_can_be_closed(show: Show):
+    shown = show(made.picture(), "workloads", size=NARROW)
+    shown.page.locator("tr[data-name] a").first.click()
+    box = shown.page.locator("aside").bounding_box()
+    assert box is not None and box["width"] == NARROW[0]
+    shown.page.get_by_role("button", name="Close the details").click()
+    expect(shown.page.locator("aside")).to_be_hidden()
+
+
+def serious_violations(page: Page) -> list[str]:
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{one['id']} ({one['impact']}): {node['html']} {node['failureSummary']}"
+        for one in found["violations"]
+        if one["impact"] in {"serious", "critical"}
+        for node in one["nodes"]
+    ]

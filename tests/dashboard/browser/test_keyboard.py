@@ -1,0 +1,74 @@
+"""Everything without a mouse."""
+
+from __future__ import annotations
+
+from playwright.sync_api import expect
+
+from tests.dashboard.browser import made
+from tests.dashboard.browser.conftest import Show, Shown
+
+
+def test_arrows_go_from_node_to_node_and_tell_each(show: Show):
+    shown = show(made.picture())
+    page, told = shown.page, shown.page.locator("#told")
+    page.locator(".map").focus()
+    page.keyboard.press("ArrowRight")
+    expect(told).to_have_text(r"Node burst-spot-a-000: ready, spot, zone eu-west-1a, group plimsoll/burst-spot, "
+                              f"CPU {_percent(shown, 'burst-spot-a-000', 'cpu')} % requested, "
+                              f"memory {_percent(shown, 'burst-spot-a-000', 'memory')} %, "
+                              f"{_pods(shown, 'burst-spot-a-000')} pods")  # fmt: skip
+    page.keyboard.press("ArrowRight")
+    expect(told).to_contain_text("Node burst-spot-a-001:")
+    page.keyboard.press("ArrowLeft")
+    expect(told).to_contain_text("Node burst-spot-a-000:")
+    page.keyboard.press("ArrowDown")
+    expect(told).not_to_contain_text("Node burst-spot-a-000:")
+    page.keyboard.press("ArrowUp")
+    expect(told).to_contain_text("Node burst-spot-a-000:")
+    page.keyboard.press("End")
+    expect(told).to_contain_text("Node memory-spot-c-003:")
+    page.keyboard.press("Home")
+    page.keyboard.press("]")
+    expect(told).to_contain_text(f"1 of {_pods(shown, 'burst-spot-a-000')} on burst-spot-a-000")
+
+
+def test_enter_opens_the_details_and_escape_returns(show: Show):
+    page = show(made.picture()).page
+    page.locator(".map").focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("Enter")
+    expect(page.locator("aside h2")).to_have_text("Node burst-spot-a-000")
+    expect(page.locator("aside h2")).to_be_focused()
+    expect(page.locator("aside .answer .sentence")).to_contain_text("burst-spot-a-000 may not move now")
+    page.keyboard.press("Escape")
+    expect(page.locator("aside")).to_be_hidden()
+    expect(page.locator(".map")).to_be_focused()
+
+
+def test_letters_choose_views_and_a_list_tells_them(show: Show):
+    page = show(made.picture()).page
+    for key, title in (("w", "Workloads"), ("g", "Node groups"), ("p", "Pending pods"), ("a", "Drives and ports"),
+                       ("d", "Decisions"), ("c", "Cluster")):  # fmt: skip
+        page.keyboard.press(key)
+        expect(page.get_by_role("heading", level=1)).to_have_text(title)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("move between nodes")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_letters_in_the_filter_are_letters(show: Show):
+    page = show(made.picture()).page
+    page.keyboard.press("/")
+    page.keyboard.type("web")
+    expect(page.locator("#filter")).to_have_value("web")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Cluster")
+
+
+def _pods(shown: Shown, name: str) -> int:
+    return len(shown.stage.picture["nodes"][name]["pods"])
+
+
+def _percent(shown: Shown, name: str, resource: str) -> int:
+    part, whole = shown.stage.picture["nodes"][name][resource]
+    return round(100 * int(part) / int(whole))

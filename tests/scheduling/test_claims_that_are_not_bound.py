@@ -1,0 +1,51 @@
+"""Claims without a volume: where one is about to be made, where there is none to come, and what nobody can know yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from plimsoll.kube.codec import convert
+from plimsoll.kube.volumes import PersistentVolumeClaim
+from plimsoll.scheduling.fits import fits
+from plimsoll.scheduling.model import Rule, Template
+from plimsoll.scheduling.pack import pack
+from tests.scheduling import menus
+from tests.scheduling.cases import Case, node, offering, pod
+
+NODES = (node("here"), node("there"))
+TEMPLATE = Template("t", (offering("o", menus.CAPACITIES[0], 1.0),))
+POD = pod("p", {"spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]}})
+
+
+def case(metadata: dict[str, Any], volume: str = "") -> Case:
+    claim = {"metadata": {"name": "data", "namespace": "blue", **metadata}, "spec": {"volumeName": volume}}
+    return Case(nodes=NODES, pending=(POD,), templates=(TEMPLATE,), claims=(convert(claim, PersistentVolumeClaim),))
+
+
+def test_the_pod_goes_where_its_volume_is_about_to_be_made() -> None:
+    question = case({"annotations": {"volume.kubernetes.io/selected-node": "there"}})
+    assert pack(question.snapshot(), [POD], [TEMPLATE]).placements == {POD.uid: "there"}
+    refusal = fits(question.snapshot(), POD, "here")
+    assert refusal is not None and refusal.rule is Rule.VOLUME
+
+
+@pytest.mark.parametrize(
+    ("metadata", "volume", "says"),
+    [
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, "", "is being deleted"),
+        ({}, "lost", "bound to lost, which is gone"),
+    ],
+    ids=["claim leaves", "volume is gone"],
+)
+def test_no_node_will_do(metadata: dict[str, Any], volume: str, says: str) -> None:
+    packing = pack(case(metadata, volume).snapshot(), [POD], [TEMPLATE])
+    assert not packing.placements
+    assert all(why.rule is Rule.VOLUME and says in why.message for why in packing.unplaced[POD.uid].values())
+
+
+def test_what_is_not_known_holds_nobody_back_and_is_told() -> None:
+    packing = pack(case({}).snapshot(), [POD], [TEMPLATE])
+    assert list(packing.placements) == [POD.uid]
+    assert packing.notes == {POD.uid: "claim data is not bound yet"}

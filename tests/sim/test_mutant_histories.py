@@ -1,0 +1,28 @@
+"""A day with an operator that has lost one of its guards: the witness must object, or the other days prove nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from plimsoll.disruption import DisruptionLedger
+from plimsoll.nodegroups import drain, removal
+from plimsoll.sim.clocks import run_virtually
+from tests.sim.histories import Day
+
+
+def _objections(seed: int) -> str:
+    with pytest.raises(AssertionError) as error:
+        run_virtually(Day(seed).live(events=36))
+    return str(error.value)
+
+
+def test_without_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DisruptionLedger, "refusal", lambda *_, **__: None)
+    assert " S5: " in _objections(14)
+
+
+def test_without_a_last_look_at_the_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(removal, "_objection", lambda *_: None)
+    monkeypatch.setattr(removal, "must_move", lambda _: [])
+    monkeypatch.setattr(drain, "must_move", lambda _: [])
+    assert " S6: " in _objections(3)
