@@ -101,8 +101,9 @@ def conflict(kind: Kind, name: str, why: str) -> Refused:
 
 def precondition_failed(kind: Kind, name: str, why: str) -> Refused:
     """A deletion names the kind where everything else names the resource."""
-    message = f'Operation cannot be fulfilled on {kind.kind} "{name}": {why}'
-    return Refused(409, "Conflict", message, details={"name": name, "kind": kind.kind})
+    named = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    details = {"name": name, "kind": kind.kind, **({"group": kind.group} if kind.group else {})}
+    return Refused(409, "Conflict", f'Operation cannot be fulfilled on {named} "{name}": {why}', details=details)
 
 
 def must_name_revision(kind: Kind, name: str) -> Refused:

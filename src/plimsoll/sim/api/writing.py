@@ -179,7 +179,8 @@ class Writer:
         if after == before:
             return before
         if terminating(after) and not after["metadata"].get("finalizers") and not _is_waiting(kind, after):
-            return self.storage.remove(kind, namespace_of(after), name_of(after))
+            revision = self.storage.remove(kind, namespace_of(after), name_of(after))["metadata"]["resourceVersion"]
+            return {**after, "metadata": {**after["metadata"], "resourceVersion": revision}}
         return self.storage.put(kind, after)
 
     # ── delete ───────────────────────────────────────────────────────────────────────────────────────────────────────
