@@ -17,8 +17,8 @@ KUBERNETES ?=
 export KUBERNETES
 # The suite starts hundreds of processes: each would compile every module anew where the environment forbids compiled ones.
 export PYTHONDONTWRITEBYTECODE :=
-# Two halves at once, each with a control plane of its own: most tests wait for a cluster more than they compute.
-WORKERS ?= 2
+# Three parts at once, each with a control plane of its own: most tests wait for a cluster more than they compute.
+WORKERS ?= 3
 PYTEST := $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
 
 .PHONY: help setup demo demo-real test check unit browser test-e2e soak manifests controlplane image sbom audit bench bench-peers docs format clean
