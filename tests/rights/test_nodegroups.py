@@ -50,8 +50,8 @@ def workload(namespace: str) -> dict[str, Any]:
     """Four pods, two on each node."""
     labels = {"app": "web"}
     spread = {
-        "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": labels},
+        "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+        "nodeTaintsPolicy": "Honor", "labelSelector": {"matchLabels": labels},
     }  # fmt: skip
     spec = {
         "tolerations": [{"key": "only-for", "operator": "Equal", "value": namespace, "effect": "NoSchedule"}],

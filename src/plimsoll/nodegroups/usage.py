@@ -65,6 +65,7 @@ class UsageObserver:
         self._clock = clock
         self._interval = interval
         self._cluster_key = cluster_key
+        self._told = ""  # what was last said of it: once, not at every look
 
     async def run(self, view: View, leading: Callable[[], bool], look_at: Callable[[Key], None]) -> None:
         while True:
@@ -77,6 +78,9 @@ class UsageObserver:
         try:
             listed = decode(await self._client.read(PATH), NodeMetricsList)
         except (KubeError, DecodeError) as error:
-            log.warning("the use of nodes cannot be read: is metrics-server installed?", error=str(error))
+            if str(error) != self._told:
+                log.warning("the use of nodes cannot be read: is metrics-server installed?", error=str(error))
+                self._told = str(error)
             return  # the last measurements stay, and grow older
+        self._told = ""
         self._measured.nodes = {item.metadata.name: item for item in listed.items}
