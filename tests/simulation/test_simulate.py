@@ -121,7 +121,7 @@ def test_a_curve_that_replicas_follow(web: str, tmp_path: Path):
         ([*NODES, "--scenario", "/nowhere"], "/nowhere: No such file or directory"),
         (["--snapshot", "/nowhere"], "/nowhere: No such file or directory"),
         ([*NODES, "--price", "spot=nan"], '"spot=nan"; write it like spot=0.012'),
-        ([*NODES, "--event", "nodes:3 zone=a class=gold@1m"], "'gold' is no value for class="),
+        ([*NODES, "--event", "nodes:3 zone=a class=gold@1m"], "class= expects one of spot, on-demand, reserved"),
     ],
 )
 def test_what_cannot_be_followed_is_refused_in_a_sentence(arguments: list[str], message: str):
