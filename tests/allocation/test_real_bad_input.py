@@ -30,7 +30,9 @@ async def test_bad_specs_and_a_missing_node(stage: Stage) -> None:
         await operator.idle()
         mark = len(stage.record)
         await operator.look()
-        assert stage.calls(since=mark).total() == 0, "it is said once"
+        calls = stage.calls(since=mark)
+        calls.pop("list leases", None)  # the sweep for leases of nodes that are gone keeps a pace of its own
+        assert calls.total() == 0, "it is said once"
         await stage.direct.patch(f"{stage.path}/negative", {"spec": {"numDrives": 0}})
         await stage.all_served(["negative"])
     assert (await stage.condition("negative"))["status"] == "True"
