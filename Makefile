@@ -17,8 +17,9 @@ KUBERNETES ?=
 export KUBERNETES
 # The suite starts hundreds of processes: each would compile every module anew where the environment forbids compiled ones.
 export PYTHONDONTWRITEBYTECODE :=
-# Three parts at once, each with a control plane of its own: most tests wait for a cluster more than they compute.
-WORKERS ?= 3
+# Two parts at once, each with a control plane of its own: most tests wait for a cluster more than they compute. A third saves two
+# minutes on two cores, and leaves timings no room.
+WORKERS ?= 2
 PYTEST := $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
 
 .PHONY: help setup demo demo-real test check unit browser test-e2e soak manifests controlplane image sbom audit bench bench-peers docs format clean
