@@ -9,9 +9,10 @@ import aiohttp
 import pytest
 
 from plimsoll.config.sources import ConfigurationError
-from plimsoll.dashboard.access import TokenGate, is_loopback, refuse_to_be_open
+from plimsoll.dashboard.access import TokenGate, refuse_to_be_open
 from plimsoll.dashboard.reviews import Reviews
 from plimsoll.dashboard.serving import serve
+from plimsoll.kube.addresses import is_loopback
 from plimsoll.kube.client import Client
 from plimsoll.kube.credentials import Credentials
 from tests.config.reading import load_text

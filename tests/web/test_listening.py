@@ -9,7 +9,8 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 
-from plimsoll.web.server import CannotListenError, WebServer
+from plimsoll.web.listening import CannotListenError
+from plimsoll.web.server import WebServer
 from tests.web.test_health import Health
 
 

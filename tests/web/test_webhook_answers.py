@@ -25,8 +25,8 @@ from plimsoll.placement.admission import Look
 from plimsoll.placement.webhook_configuration import PATH
 from plimsoll.web.admissions import Admissions
 from plimsoll.web.certificates import make_certificate, serving_context
+from plimsoll.web.listening import CannotListenError
 from plimsoll.web.live_looks import LiveLooks, Result, as_text
-from plimsoll.web.server import CannotListenError
 from plimsoll.web.webhook import FORWARDED, WebhookServer
 from tests import build
 from tests.eventually import eventually

@@ -28,7 +28,7 @@ from plimsoll.metrics import Metrics
 from plimsoll.operator import Operator, connect, watched_by
 from plimsoll.still.documents import BadFileError, documents_in
 from plimsoll.still.views import Still, from_documents
-from plimsoll.web.server import CannotListenError
+from plimsoll.web.listening import CannotListenError
 
 _EVERY_CONTROLLER: tuple[ControllerName, ...] = ("placement", "deletion-cost", "nodegroups", "allocation")
 

@@ -30,8 +30,9 @@ from plimsoll.metrics import Metrics
 from plimsoll.operator import Operator, connect, identity
 from plimsoll.providers.plugins import Installed, discover
 from plimsoll.web.certificate_sources import UnusableFilesError
+from plimsoll.web.listening import CannotListenError
 from plimsoll.web.placement_webhook import placement_webhook
-from plimsoll.web.server import CannotListenError, WebServer
+from plimsoll.web.server import WebServer
 
 log = structlog.get_logger()
 

@@ -7,7 +7,6 @@ get `/plimsoll/dashboard`.
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Protocol
 
 import structlog
@@ -16,6 +15,7 @@ from aiohttp import web
 from plimsoll.config import Config
 from plimsoll.config.sources import ConfigurationError, Problem
 from plimsoll.dashboard.reviews import PATH, Reviews, TooManyQuestions
+from plimsoll.kube.addresses import is_loopback
 from plimsoll.kube.errors import KubeError
 
 log = structlog.get_logger()
@@ -28,15 +28,6 @@ class Gate(Protocol):
     async def admit(self, request: web.Request) -> None:
         """Return, or raise what the client is told instead of an answer."""
         ...
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def refuse_to_be_open(config: Config) -> None:

@@ -18,7 +18,7 @@ from plimsoll.dashboard import squeezing
 from plimsoll.dashboard.access import Gate
 from plimsoll.dashboard.asking import Asking
 from plimsoll.dashboard.showing import Client, Message, Showing, TooManyClients
-from plimsoll.web.server import EVERY_ADDRESS, CannotListenError, listen_everywhere
+from plimsoll.web.listening import EVERY_ADDRESS, CannotListenError, listen, port_of
 
 log = structlog.get_logger()
 
@@ -81,9 +81,7 @@ class DashboardServer:
 
     @property
     def port(self) -> int:
-        """The port that is really listened on, also where 0 asked for any."""
-        port: int = self._runner.addresses[0][1]
-        return port
+        return port_of(self._runner)
 
     @property
     def url(self) -> str:
@@ -91,14 +89,9 @@ class DashboardServer:
         return f"http://{host}:{self.port}/"
 
     async def __aenter__(self) -> Self:
-        await self._runner.setup()
         try:
-            if self._host == EVERY_ADDRESS:
-                await web.SockSite(self._runner, listen_everywhere(self._wanted_port)).start()
-            else:
-                await web.TCPSite(self._runner, self._host, self._wanted_port).start()
+            await listen(self._runner, self._host, self._wanted_port)
         except OSError as error:
-            await self._runner.cleanup()
             where = f"[{self._host}]" if ":" in self._host else self._host
             advice = "set dashboard.host and dashboard.port (0 takes any that is free), or dashboard.enabled: false"
             raise CannotListenError(

@@ -22,7 +22,7 @@ from plimsoll.explain.kinds import Explainer
 from plimsoll.kube.client import Client
 from plimsoll.kube.store import View
 from plimsoll.operator import Operator
-from plimsoll.web.server import CannotListenError
+from plimsoll.web.listening import CannotListenError
 
 log = structlog.get_logger()
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from yarl import URL
 
+from plimsoll.kube.addresses import is_loopback
 from plimsoll.kube.errors import CredentialsError
 
 
@@ -20,7 +21,7 @@ def proxy_for(server: str, env: Mapping[str, str]) -> URL | None:
     host = url.host or ""
     name = f"{url.scheme}_proxy"
     value = env.get(name.upper()) or env.get(name) or ""
-    if not value or _is_this_machine(host):
+    if not value or is_loopback(host):
         return None
     exceptions = env.get("NO_PROXY") or env.get("no_proxy") or ""
     if any(_matches(entry.strip().lower(), host.lower(), url.port) for entry in exceptions.split(",")):
@@ -38,15 +39,6 @@ def parse_proxy(value: str, field: str) -> URL:
         shown = f"the scheme {url.scheme!r}" if url.scheme and url.host else "something else"
         raise CredentialsError(f"{field}: expected http://HOST:PORT or https://HOST:PORT, got {shown}")
     return url
-
-
-def _is_this_machine(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _matches(entry: str, host: str, port: int | None) -> bool:

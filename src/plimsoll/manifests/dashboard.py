@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from plimsoll.config import Config
-from plimsoll.dashboard.access import is_loopback
 from plimsoll.dashboard.reviews import PATH, PERMISSIONS
+from plimsoll.kube.addresses import is_loopback
 from plimsoll.manifests.objects import LABELS, NAME, Manifest, described
 from plimsoll.manifests.rights import role_and_binding, rules_for
 

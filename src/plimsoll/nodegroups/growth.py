@@ -85,14 +85,7 @@ def grow(
     groups: Sequence[GroupSeen], waiting: Waiting, seen: Seen, pack: Pack, daemons: Sequence[Pod] = ()
 ) -> Growth | None:
     """None: the packing is still being worked out."""
-    blockers: list[Blocker] = []
-    able: list[GroupSeen] = []
-    for one in groups:
-        blocker = cannot_grow(one, seen)
-        if blocker is None:
-            able.append(one)
-        else:
-            blockers.append(blocker)
+    able, blockers = able_to_grow(groups, seen)
     basic = {one.key: _below_floor(one, seen) for one in able}
     waited = seen.now - waiting.since if waiting.since is not None else timedelta(0)
     pods = waiting.pods
@@ -134,7 +127,20 @@ def _below_floor(one: GroupSeen, seen: Seen) -> int:
     return min(lacking, max(0, one.group.spec.max_nodes - one.current))
 
 
-def cannot_grow(one: GroupSeen, seen: Seen) -> Blocker | None:
+def able_to_grow(groups: Sequence[GroupSeen], seen: Seen) -> tuple[list[GroupSeen], list[Blocker]]:
+    """The groups that may have more nodes, and what keeps each of the others from it."""
+    able: list[GroupSeen] = []
+    blockers: list[Blocker] = []
+    for one in groups:
+        blocker = _cannot_grow(one, seen)
+        if blocker is None:
+            able.append(one)
+        else:
+            blockers.append(blocker)
+    return able, blockers
+
+
+def _cannot_grow(one: GroupSeen, seen: Seen) -> Blocker | None:
     spec = one.group.spec
     setback = setback_of(one.setbacks, seen.now)
     if setback is not None:

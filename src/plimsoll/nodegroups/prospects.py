@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from plimsoll.kube.resources import NODES
 from plimsoll.kube.types import Pod
 from plimsoll.nodegroups.blueprint import Sizes
-from plimsoll.nodegroups.growth import basic_nodes, cannot_grow
+from plimsoll.nodegroups.growth import able_to_grow, basic_nodes
 from plimsoll.nodegroups.scale_up import coming_nodes, templates_of
 from plimsoll.nodegroups.seen import GroupSeen, Seen
 from plimsoll.nodegroups.spec import floor_of
@@ -17,14 +17,8 @@ from plimsoll.scheduling.prospects import Prospects
 def prospects(groups: Sequence[GroupSeen], seen: Seen, daemons: Sequence[Pod] = ()) -> Prospects:
     """As `grow` would see it if pods waited for long enough: a cooldown or a stabilization window only makes it later."""
     sizes = Sizes(seen.view[NODES])
-    unable: list[str] = []
-    able: list[GroupSeen] = []
-    for one in groups:
-        blocker = cannot_grow(one, seen)
-        if blocker is None:
-            able.append(one)
-        else:
-            unable.append(blocker.message)
+    able, blockers = able_to_grow(groups, seen)
+    unable = [blocker.message for blocker in blockers]
     basic = {one.key: max(0, floor_of(one.group) - one.current) for one in able}
     room: dict[str, int] = {}
     for one in able:

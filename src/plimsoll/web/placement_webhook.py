@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,6 +18,7 @@ from plimsoll.clock import Clock
 from plimsoll.config import Config
 from plimsoll.config.sources import ConfigurationError, Problem
 from plimsoll.decision import Controller, Count
+from plimsoll.kube.addresses import is_loopback
 from plimsoll.kube.client import Client
 from plimsoll.operator import Operator
 from plimsoll.placement.admission import Admission
@@ -27,9 +27,9 @@ from plimsoll.placement.webhook_configuration import PATH, namespace_labels, ser
 from plimsoll.web.admissions import FORWARDING_SHARE, LOOKING_SHARE, Admissions
 from plimsoll.web.certificate_sources import CertificateInFiles, CertificateInSecret, CertificateSource
 from plimsoll.web.forwarding import ADDRESS, ForwardingToLeader
+from plimsoll.web.listening import EVERY_ADDRESS
 from plimsoll.web.live_looks import LiveLooks
 from plimsoll.web.registration import NoRegistration, Registrar, Registration, ServiceRegistration, UrlRegistration
-from plimsoll.web.server import EVERY_ADDRESS
 from plimsoll.web.webhook import WebhookServer
 
 log = structlog.get_logger()
@@ -167,7 +167,7 @@ def url_for(config: Config, api_server: str, port: int) -> str:
             )
         return config.webhook.url.rstrip("/") + PATH
     host = urlsplit(api_server).hostname or ""
-    if not _is_loopback(host):
+    if not is_loopback(host):
         raise _misconfigured(
             "webhook.url", f"is not set, and the API server ({host}) is not on this machine: set the https address at which it "
             "reaches us, or webhook.mode: off"
@@ -181,13 +181,6 @@ def own_address(config: Config, port: int) -> str:
     if host == EVERY_ADDRESS:
         host = os.environ.get("POD_IP") or "127.0.0.1"
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _misconfigured(key: str, message: str) -> ConfigurationError:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
-import socket
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -13,7 +11,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-EVERY_ADDRESS = "*"
+from plimsoll.web.listening import CannotListenError, listen, port_of, reason_of
 
 
 class HealthSource(Protocol):
@@ -26,10 +24,6 @@ class HealthSource(Protocol):
     def not_ready(self) -> str | None:
         """Why nobody should rely on this process now. Not being the leader is no such reason."""
         ...
-
-
-class CannotListenError(Exception):
-    """The address is taken, or is none of this machine's; the message says what to change."""
 
 
 class WebServer:
@@ -50,19 +44,12 @@ class WebServer:
 
     @property
     def port(self) -> int:
-        """The port that is really listened on, also where 0 asked for any."""
-        port: int = self._runner.addresses[0][1]
-        return port
+        return port_of(self._runner)
 
     async def __aenter__(self) -> Self:
-        await self._runner.setup()
         try:
-            if self._host == EVERY_ADDRESS:
-                await web.SockSite(self._runner, listen_everywhere(self._wanted_port)).start()
-            else:
-                await web.TCPSite(self._runner, self._host, self._wanted_port).start()
+            await listen(self._runner, self._host, self._wanted_port)
         except OSError as error:
-            await self._runner.cleanup()
             raise CannotListenError(self._advice(error)) from error
         return self
 
@@ -77,9 +64,7 @@ class WebServer:
             advice = "choose another port with web.port (PLIMSOLL_WEB_PORT, --set web.port=…; 0 takes any that is free)"
         else:
             advice = "set web.host (PLIMSOLL_WEB_HOST) to an address of this machine, or to * for all of them"
-        # The loop wraps the reason in a sentence of its own; a failed look-up of a name has only its text.
-        why = error.strerror if isinstance(error, socket.gaierror) or not error.errno else os.strerror(error.errno)
-        return f"cannot listen on {where}:{self._wanted_port}: {why}; {advice}"
+        return f"cannot listen on {where}:{self._wanted_port}: {reason_of(error)}; {advice}"
 
     async def _healthz(self, _: web.Request) -> web.Response:
         return _verdict(self._health.not_alive())
@@ -101,14 +86,3 @@ class WebServer:
 
 def _verdict(reason: str | None) -> web.Response:
     return web.Response(text="ok\n") if reason is None else web.Response(status=503, text=f"{reason}\n")
-
-
-def listen_everywhere(port: int) -> socket.socket:
-    """One socket for IPv4 and IPv6, or for IPv4 alone where the machine has IPv6 switched off."""
-    if socket.has_dualstack_ipv6():
-        try:
-            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
-        except OSError as error:
-            if error.errno != errno.EADDRNOTAVAIL:
-                raise
-    return socket.create_server(("", port))

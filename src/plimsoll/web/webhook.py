@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import select
-import socket
 import ssl
 from types import TracebackType
 from typing import Self
@@ -18,7 +16,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from plimsoll.placement.webhook_configuration import PATH
 from plimsoll.web.admissions import Admissions, AskerLeftError, NotLeadingError
-from plimsoll.web.server import EVERY_ADDRESS, CannotListenError, listen_everywhere
+from plimsoll.web.listening import CannotListenError, listen, port_of, reason_of
 
 log = structlog.get_logger()
 
@@ -77,24 +75,14 @@ class WebhookServer:
 
     @property
     def port(self) -> int:
-        port: int = self._runner.addresses[0][1]
-        return port
+        return port_of(self._runner)
 
     async def __aenter__(self) -> Self:
-        await self._runner.setup()
         try:
-            if self._host == EVERY_ADDRESS:
-                site: web.BaseSite = web.SockSite(
-                    self._runner, listen_everywhere(self._wanted_port), ssl_context=self._tls, backlog=_BACKLOG
-                )
-            else:
-                site = web.TCPSite(self._runner, self._host, self._wanted_port, ssl_context=self._tls, backlog=_BACKLOG)
-            await site.start()
+            await listen(self._runner, self._host, self._wanted_port, tls=self._tls, backlog=_BACKLOG)
         except OSError as error:
-            await self._runner.cleanup()
-            why = error.strerror if isinstance(error, socket.gaierror) or not error.errno else os.strerror(error.errno)
             raise CannotListenError(
-                f"cannot listen on {self._host}:{self._wanted_port}: {why}; choose another address with webhook.host and "
+                f"cannot listen on {self._host}:{self._wanted_port}: {reason_of(error)}; choose another address with webhook.host and "
                 "webhook.port (0 takes any port that is free)"
             ) from error
         return self

@@ -8,7 +8,8 @@ functions `size`, `startsWith`, `endsWith`, `contains` and `matches`. As in CEL,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 Values = Mapping[str, Any]
@@ -250,20 +251,7 @@ def _item(of: Expression, index: Expression) -> Expression:
 
 
 def _decided(left: Expression, right: Expression, *, decides: bool) -> Expression:
-    def decided(values: Values) -> bool:
-        """Both sides are asked only as far as needed; an error counts only if the other side does not decide."""
-        failure: EvaluationError | None = None
-        for side in (left, right):
-            try:
-                if _boolean(side(values)) is decides:
-                    return decides
-            except EvaluationError as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
-        return not decides
-
-    return decided
+    return lambda values: _one_decides((partial(side, values) for side in (left, right)), decides=decides)
 
 
 def _over_all(target: Expression, variable: str, condition: Expression, *, decides: bool) -> Expression:
@@ -271,18 +259,23 @@ def _over_all(target: Expression, variable: str, condition: Expression, *, decid
         whole = target(values)
         if not isinstance(whole, list | dict):
             raise EvaluationError(f"{_type(whole)} cannot be gone through")
-        failure: EvaluationError | None = None
-        for one in whole:
-            try:
-                if _boolean(condition({**values, variable: one})) is decides:
-                    return decides
-            except EvaluationError as error:
-                failure = failure or error
-        if failure is not None:
-            raise failure
-        return not decides
+        return _one_decides((partial(condition, {**values, variable: one}) for one in whole), decides=decides)
 
     return over_all
+
+
+def _one_decides(answers: Iterable[Callable[[], Any]], *, decides: bool) -> bool:
+    """Each is asked only as far as needed; an error counts only if no other one decides."""
+    failure: EvaluationError | None = None
+    for answer in answers:
+        try:
+            if _boolean(answer()) is decides:
+                return decides
+        except EvaluationError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+    return not decides
 
 
 def _compared(left: Expression, sign: str, right: Expression) -> Expression:
