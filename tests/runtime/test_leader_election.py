@@ -67,6 +67,18 @@ async def test_one_of_two_leads_and_the_other_follows_when_it_stops(candidate: C
         await eventually(lambda: second.leading)
 
 
+@pytest.mark.parametrize(("holder", "left"), [("leader", ""), ("another", "another")])
+async def test_a_lease_that_changed_since_it_was_seen_is_given_back_only_if_it_is_still_ours(
+    candidate: Callable[[str], Candidate], client: Client, namespace: str, holder: str, left: str
+):
+    leader = candidate("leader")
+    async with campaigning(leader):
+        await eventually(lambda: leader.leading)
+        await client.patch(LEASES, namespace, "leader", {"spec": {"holderIdentity": holder, "leaseTransitions": 7}})
+    lease = await client.get(LEASES, namespace, "leader")
+    assert (lease.spec.holder_identity or "") == left
+
+
 async def test_every_tenure_has_a_later_epoch(candidate: Callable[[str], Candidate]):
     epochs = []
     for name in ("a", "b", "a2"):

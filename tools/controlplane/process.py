@@ -19,6 +19,8 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _LINES_OF_LOG_SHOWN = 25
+_STOPPED_WITHIN_SECONDS = 10.0
+_NOT_RUNNING = "TtZX"  # stopped, traced, dead: the states of a thread that runs no more, in /proc
 
 
 class ComponentFailedError(RuntimeError):
@@ -88,6 +90,19 @@ class Process:
         """Freeze it: its connections stay open and nothing answers, as in a machine that hangs."""
         self._require_running("pause")
         self._signal(signal.SIGSTOP)
+        # The kernel stops one thread after another, each when it is next scheduled: on a busy machine one may still answer.
+        deadline = time.monotonic() + _STOPPED_WITHIN_SECONDS
+        while not self._stopped():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self.name} still runs {_STOPPED_WITHIN_SECONDS:.0f} s after SIGSTOP")
+            time.sleep(0.001)
+
+    def _stopped(self) -> bool:
+        assert self._popen is not None
+        tasks = Path(f"/proc/{self._popen.pid}/task")
+        if not tasks.is_dir():
+            return True  # no /proc here: trust the signal
+        return all(_state(task / "stat") in _NOT_RUNNING for task in tasks.iterdir())
 
     def resume(self) -> None:
         """Let it go on after `pause`."""
@@ -136,6 +151,14 @@ def started_at(pid: int) -> str | None:
         done = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], check=False, capture_output=True, text=True)
         return done.stdout.strip() or None
     return None if fields[0] == "Z" else fields[19]
+
+
+def _state(stat: Path) -> str:
+    """The state of a thread by its file in /proc; one that has ended since counts as dead."""
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "X"
 
 
 # --- starting a child that dies with us ------------------------------------------------------------------------------

@@ -227,13 +227,23 @@ class LeaderElection:
         if self._epoch is None or self._sighting is None:
             return
         lease, self._epoch = self._sighting.lease, None
-        body = {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time(self._clock.now())}}
         try:
             async with asyncio.timeout(2):
-                await self._client.patch(
-                    LEASES, self._namespace, self._name, body,
-                    uid=lease.metadata.uid, resource_version=lease.metadata.resource_version, urgent=True,
-                )  # fmt: skip
+                try:
+                    await self._give_back(lease)
+                except Conflict:
+                    # A renewal that was cut short may have reached the server, or a person may have edited the lease.
+                    changed = await self._read()
+                    if changed is None or changed.spec.holder_identity != self._identity:
+                        return
+                    await self._give_back(changed)
             log.info("lease released", lease=self._name)
         except (KubeError, TimeoutError) as error:
             log.warning("lease not released; it runs out by itself", lease=self._name, error=str(error))
+
+    async def _give_back(self, lease: Lease) -> None:
+        body = {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time(self._clock.now())}}
+        await self._client.patch(
+            LEASES, self._namespace, self._name, body,
+            uid=lease.metadata.uid, resource_version=lease.metadata.resource_version, urgent=True,
+        )  # fmt: skip
