@@ -307,6 +307,8 @@ class Door:
             raise _refusal(ANOTHER_TENURE, str(error)) from error
         except AlreadyExists as error:  # made by another process a moment ago
             raise _Stop("conflict", str(error)) from error
+        except NotFound as error:  # not the pod: the namespace that the memory is kept in
+            raise _Stop("failed", f"it cannot be written down: {error}") from error
         # Decisions read it too, through the view: the next one waits until it is there.
         self._own_writes.wrote(key, Ref.to(self._memory.resource, written), written.metadata.resource_version)
 
@@ -354,7 +356,11 @@ class Door:
 
     async def _read_live(self, key: Key, target: Ref) -> Any:
         """The object as it is now, if it still is as it was when it was decided about."""
-        live = await self._client.get(target.resource, target.namespace, target.name)
+        try:
+            live = await self._client.get(target.resource, target.namespace, target.name)
+        except NotFound:
+            self._own_writes.removed(key, target)
+            raise
         if live.metadata.uid != target.uid or live.terminating:
             self._own_writes.removed(key, target)
             raise _Stop("gone", "the object has left or is leaving")
@@ -370,6 +376,7 @@ class Door:
             live = await self._client.get(target.resource, target.namespace, target.name)
         except NotFound:
             if isinstance(action, Delete | Evict):
+                self._own_writes.removed(key, target)
                 return Result(action, "done", "the reply was lost; the object is gone")
             return Result(action, "unknown", f"the reply was lost and there is no such object: {error}")
         except KubeError as second:

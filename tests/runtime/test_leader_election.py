@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -77,6 +78,37 @@ async def test_a_lease_that_changed_since_it_was_seen_is_given_back_only_if_it_i
         await client.patch(LEASES, namespace, "leader", {"spec": {"holderIdentity": holder, "leaseTransitions": 7}})
     lease = await client.get(LEASES, namespace, "leader")
     assert (lease.spec.holder_identity or "") == left
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["made", "taken over"])
+async def test_a_lease_that_was_just_being_taken_is_given_back(client: Client, namespace: str, there: bool):
+    if there:
+        body = {"metadata": {"name": "leader"}, "spec": {"holderIdentity": ""}}
+        await client.create(LEASES, namespace, body)
+    verb = "patch" if there else "create"
+    take, taken = getattr(client, verb), asyncio.Event()
+
+    async def applied_and_never_answered(*args: Any, **kwargs: Any) -> None:
+        await take(*args, **kwargs)
+        setattr(client, verb, take)
+        taken.set()
+        await asyncio.Event().wait()
+
+    setattr(client, verb, applied_and_never_answered)
+    one = Candidate(client, namespace, "one")
+    async with campaigning(one):
+        await taken.wait()
+        assert (await client.get(LEASES, namespace, "leader")).spec.holder_identity == "one"
+    assert not (await client.get(LEASES, namespace, "leader")).spec.holder_identity
+
+
+async def test_a_duration_of_part_of_a_second_is_never_cut_short(client: Client, namespace: str):
+    times = LeaseTimes(timedelta(seconds=10.5), timedelta(seconds=10.2), timedelta(seconds=2))
+    one = Candidate(client, namespace, "one", times)
+    async with campaigning(one):
+        await eventually(lambda: one.leading)
+        lease = await client.get(LEASES, namespace, "leader")
+        assert lease.spec.lease_duration_seconds == 11
 
 
 async def test_every_tenure_has_a_later_epoch(candidate: Callable[[str], Candidate]):

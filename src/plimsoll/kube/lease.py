@@ -8,6 +8,7 @@ before each write. What still slips through carries preconditions that make it h
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Protocol
@@ -90,6 +91,7 @@ class LeaderElection:
         self._on_lost = on_lost
         self._sighting: _Sighting | None = None
         self._epoch: str | None = None
+        self._acquiring = False  # a write that takes the lease was sent, and is not known to have failed
         self._valid_until = 0.0
 
     def epoch(self) -> str | None:
@@ -168,11 +170,13 @@ class LeaderElection:
         now = micro_time(self._clock.now())
         spec = {
             "holderIdentity": self._identity,
-            "leaseDurationSeconds": int(self._times.duration.total_seconds()),
+            # Whole seconds, never fewer than we mean: others must not follow before we must have stopped.
+            "leaseDurationSeconds": math.ceil(self._times.duration.total_seconds()),
             "acquireTime": now,
             "renewTime": now,
             "leaseTransitions": (lease.spec.lease_transitions or 0) + 1 if lease else 0,
         }
+        self._acquiring = True
         try:
             if lease is None:
                 said = {key: value for key, value in self.annotations.items() if value is not None}
@@ -187,6 +191,7 @@ class LeaderElection:
                     uid=lease.metadata.uid, resource_version=lease.metadata.resource_version, urgent=True,
                 )  # fmt: skip
         except (AlreadyExists, Conflict, NotFound):
+            self._acquiring = False
             return  # another was faster; the next round sees who
         if taken.spec.holder_identity == self._identity:
             self._win(taken, asked_at)
@@ -201,6 +206,7 @@ class LeaderElection:
         self._extend(asked_at)
 
     def _win(self, lease: Lease, asked_at: float) -> None:
+        self._acquiring = False
         self._sighting = _Sighting(lease, self._clock.monotonic())
         self._epoch = lease.metadata.resource_version
         self._extend(asked_at)
@@ -224,20 +230,23 @@ class LeaderElection:
 
     async def _release(self) -> None:
         """Let the next one start at once instead of after a whole lease duration."""
-        if self._epoch is None or self._sighting is None:
+        if self._epoch is None and not self._acquiring:
             return
-        lease, self._epoch = self._sighting.lease, None
+        held = self._sighting.lease if self._epoch is not None and self._sighting is not None else None
+        self._epoch = None
         try:
             async with asyncio.timeout(2):
-                try:
-                    await self._give_back(lease)
-                except Conflict:
-                    # A renewal that was cut short may have reached the server, or a person may have edited the lease.
-                    changed = await self._read()
-                    if changed is None or changed.spec.holder_identity != self._identity:
+                if held is not None:
+                    try:
+                        await self._give_back(held)
+                    except Conflict as error:
+                        log.info("lease changed under its holder", lease=self._name, error=str(error))
+                    else:
                         return
-                    await self._give_back(changed)
-            log.info("lease released", lease=self._name)
+                # An acquisition or a renewal that was cut short may have reached the server; or a person edited the lease.
+                there = await self._read()
+                if there is not None and there.spec.holder_identity == self._identity:
+                    await self._give_back(there)
         except (KubeError, TimeoutError) as error:
             log.warning("lease not released; it runs out by itself", lease=self._name, error=str(error))
 
@@ -247,3 +256,4 @@ class LeaderElection:
             LEASES, self._namespace, self._name, body,
             uid=lease.metadata.uid, resource_version=lease.metadata.resource_version, urgent=True,
         )  # fmt: skip
+        log.info("lease released", lease=self._name)
