@@ -8,14 +8,20 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import ClassVar
+
+import pytest
 
 from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config, Controllers, Kubernetes, LeaderElection
 from plimsoll.config import Operator as OperatorConfig
+from plimsoll.decision import Permission
+from plimsoll.disruption import Disruption
 from plimsoll.exit_codes import ExitCode
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import NotFound
 from plimsoll.kube.resources import DEPLOYMENTS, LEASES, Key
+from plimsoll.memory import DisruptionMemory
 from plimsoll.metrics import Metrics
 from plimsoll.operator import Operator, connect
 from tests.clocks import PushedClock
@@ -164,6 +170,34 @@ async def test_an_idle_process_that_loses_the_lease_becomes_a_standby(
         lease = await client.get(LEASES, namespace, "plimsoll-leader")
         await client.delete(LEASES, namespace, "plimsoll-leader", uid=lease.uid)
         await eventually(life.leading)
+
+
+class Evicting(Scripted):
+    """One who may evict: what was disrupted before is read when its tenure begins."""
+
+    permissions: ClassVar[tuple[Permission, ...]] = (Permission("", "pods/eviction", "create"),)
+
+
+async def test_what_is_read_for_a_tenure_that_is_over_does_not_count_for_the_next(
+    control_plane: ControlPlane, client: Client, namespace: str, monkeypatch: pytest.MonkeyPatch
+):
+    reading, go_on = asyncio.Event(), asyncio.Event()
+    recall = DisruptionMemory.recall
+
+    async def slowly(memory: DisruptionMemory) -> tuple[Disruption, ...]:
+        read = await recall(memory)
+        reading.set()
+        await go_on.wait()
+        return read
+
+    monkeypatch.setattr(DisruptionMemory, "recall", slowly)
+    async with alive(control_plane, config(namespace), "one", controller=Evicting()) as life:
+        await reading.wait()
+        await client.patch(LEASES, namespace, "plimsoll-leader", {"spec": {"holderIdentity": "intruder"}})
+        await eventually(lambda: not life.leading())
+        go_on.set()
+        await asyncio.sleep(0.1)
+        assert not life.operator._ledger._recalled
 
 
 async def test_a_stop_lets_the_key_in_hand_finish_and_gives_the_lease_back(

@@ -82,6 +82,7 @@ class EventRecorder:
         self._series: OrderedDict[Happening, _Series] = OrderedDict()
         self._allowances: OrderedDict[str, _Allowance] = OrderedDict()
         self._serial = 0
+        self._counts_told_at = clock.monotonic()
 
     def record(self, happening: Happening) -> None:
         """Never blocks and never raises: an event is worth less than the work it tells of."""
@@ -104,6 +105,9 @@ class EventRecorder:
                     await self._tell_counts(every=False)
                     continue
                 await self._tell(happening)
+                # Where something always happens, the counts of what no longer does must not wait for a pause.
+                if self._clock.monotonic() - self._counts_told_at >= SERIES_UPDATE_SECONDS:
+                    await self._tell_counts(every=False)
         finally:
             try:
                 async with asyncio.timeout(2):
@@ -139,7 +143,7 @@ class EventRecorder:
         self._on_result("created")
 
     async def _tell_counts(self, *, every: bool) -> None:
-        now = self._clock.monotonic()
+        self._counts_told_at = now = self._clock.monotonic()
         for happening, series in list(self._series.items()):
             if series.untold and (every or now - series.told_at >= SERIES_UPDATE_SECONDS):
                 await self._tell_count(happening, series)
