@@ -41,8 +41,9 @@ log = structlog.get_logger()
 
 # What the ledger of disruptions must see before any controller may evict.
 SEEN_BEFORE_EVICTING: tuple[Resource[Any], ...] = (PODS, NODES, BUDGETS, DEPLOYMENTS, REPLICASETS, STATEFULSETS)
-# SIGTERM to exit in ten seconds: six for the keys in hand, the rest for giving the lease back and the last events.
-DRAIN_SECONDS = 6.0
+# SIGTERM to exit in ten seconds, also if the server has fallen silent: five for the keys in hand, two to give the lease back, two for
+# the last events, and one for the rest.
+DRAIN_SECONDS = 5.0
 
 
 def identity() -> str:

@@ -30,6 +30,7 @@ REFILL_SECONDS = 300.0
 NOTE_BYTES = 1024  # the API server refuses a longer note
 WAITING_LIMIT = 1000
 REMEMBERED_LIMIT = 4096
+FLUSH_SECONDS = 2.0  # for what is left when the process stops
 
 
 class Happening(Struct, frozen=True):
@@ -110,7 +111,7 @@ class EventRecorder:
                     await self._tell_counts(every=False)
         finally:
             try:
-                async with asyncio.timeout(2):
+                async with asyncio.timeout(FLUSH_SECONDS):
                     await self._flush()
             except TimeoutError:
                 log.warning("events left unwritten", count=self._waiting.qsize())

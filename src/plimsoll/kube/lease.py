@@ -25,6 +25,9 @@ from plimsoll.kube.resources import LEASES
 
 log = structlog.get_logger()
 
+# How long giving the lease back may take; it runs out by itself if that fails.
+RELEASE_SECONDS = 2.0
+
 
 class Leadership(Protocol):
     """What the door asks before each write."""
@@ -235,7 +238,7 @@ class LeaderElection:
         held = self._sighting.lease if self._epoch is not None and self._sighting is not None else None
         self._epoch = None
         try:
-            async with asyncio.timeout(2):
+            async with asyncio.timeout(RELEASE_SECONDS):
                 if held is not None:
                     try:
                         await self._give_back(held)
