@@ -147,7 +147,7 @@ class Operator:
         return LeaderElection(
             self._client, self._clock, namespace=self._config.operator.namespace, name=wanted.lease_name, identity=name,
             times=LeaseTimes(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period),
-            on_elected=lambda _: self._elected(), on_lost=self._lost,
+            on_elected=lambda _: self._elected(), on_resumed=self._look_at_everything, on_lost=self._lost,
         )  # fmt: skip
 
     # ── who leads ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -261,6 +261,10 @@ class Operator:
                 log.warning("memory not readable yet", error=str(error))
                 await self._clock.sleep(1)
         self._losses.look_again()
+        self._look_at_everything()
+
+    def _look_at_everything(self) -> None:
+        # Also where a tenure was without a valid lease for a moment: the changes of that moment went by unheard.
         for reconciler in self.reconcilers:
             reconciler.look_at_everything()
 

@@ -24,6 +24,7 @@ from plimsoll.kube.resources import DEPLOYMENTS, LEASES, Key
 from plimsoll.memory import DisruptionMemory
 from plimsoll.metrics import Metrics
 from plimsoll.operator import Operator, connect
+from tests import build
 from tests.clocks import PushedClock
 from tests.eventually import PATIENCE_SECONDS, eventually
 from tests.runtime.test_reconcile import Scripted
@@ -170,6 +171,20 @@ async def test_an_idle_process_that_loses_the_lease_becomes_a_standby(
         lease = await client.get(LEASES, namespace, "plimsoll-leader")
         await client.delete(LEASES, namespace, "plimsoll-leader", uid=lease.uid)
         await eventually(life.leading)
+
+
+async def test_what_changed_while_the_lease_had_run_out_is_looked_at_once_it_is_renewed(
+    control_plane: ControlPlane, namespace: str
+):
+    clock = PushedClock()
+    async with alive(control_plane, config(namespace), "one", clock=clock) as life:
+        await eventually(life.leading)
+        await eventually(lambda: life.operator.not_ready() is None)
+        # As after SIGSTOP and SIGCONT: the change is heard before the lease is renewed.
+        clock.monotonic_offset += ELECTION.renew_deadline.total_seconds() + 1
+        life.operator.view[DEPLOYMENTS].put(build.deployment("unheard", namespace=namespace))
+        assert not life.operator.leading
+        await eventually(lambda: Key("Deployment", namespace, "unheard") in life.controller.asked)
 
 
 class Evicting(Scripted):

@@ -80,8 +80,10 @@ class LeaderElection:
         times: LeaseTimes | None = None,
         annotations: Mapping[str, str | None] | None = None,
         on_elected: Callable[[str], None] = lambda _: None,
+        on_resumed: Callable[[], None] = lambda: None,
         on_lost: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """on_resumed: the tenure had run out and was renewed before anyone took it: for a moment `epoch` was None."""
         self._client = client
         self._clock = clock
         self._namespace = namespace
@@ -91,6 +93,7 @@ class LeaderElection:
         # What a holder says of itself, for the others to read; None takes away what the last one said.
         self.annotations: Mapping[str, str | None] = annotations or {}
         self._on_elected = on_elected
+        self._on_resumed = on_resumed
         self._on_lost = on_lost
         self._sighting: _Sighting | None = None
         self._epoch: str | None = None
@@ -206,7 +209,11 @@ class LeaderElection:
             uid=lease.metadata.uid, resource_version=lease.metadata.resource_version, urgent=True,
         )  # fmt: skip
         self._see(renewed)
+        ran_out = self.epoch() is None
         self._extend(asked_at)
+        if ran_out and self.epoch() is not None:
+            log.warning("lease renewed late", lease=self._name, identity=self._identity)
+            self._on_resumed()
 
     def _win(self, lease: Lease, asked_at: float) -> None:
         self._acquiring = False
