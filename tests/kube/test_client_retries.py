@@ -11,6 +11,7 @@ from email.utils import format_datetime
 
 import pytest
 
+from plimsoll.clock import RealClock
 from plimsoll.kube.client import Client
 from plimsoll.kube.credentials import Credentials
 from plimsoll.kube.errors import (
@@ -66,6 +67,14 @@ async def test_a_read_that_never_answers_ends_in_time(stub: StubServer, clock: S
         await client.get(CONFIGMAPS, "ns", "a")
         with pytest.raises(Unreachable, match="no answer in time"):
             await client.get(CONFIGMAPS, "ns", "a")
+
+
+async def test_a_limit_of_the_caller_that_runs_out_together_with_ours_is_not_swallowed(stub: StubServer) -> None:
+    stub.on("GET", ONE, SILENT, SILENT)
+    async with Client(Credentials(stub.url), clock=RealClock(), timeout_seconds=1) as client:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):  # half of the whole time: what one attempt has
+                await client.get(CONFIGMAPS, "ns", "a")
 
 
 async def test_a_connection_that_never_opens_ends_in_time_and_is_no_doubt() -> None:

@@ -258,7 +258,8 @@ class LeaderElection:
                 if there is not None and there.spec.holder_identity == self._identity:
                     await self._give_back(there)
         except (KubeError, TimeoutError) as error:
-            log.warning("lease not released; it runs out by itself", lease=self._name, error=str(error))
+            why = str(error) or f"no answer within {RELEASE_SECONDS:g} s"
+            log.warning("lease not released; it runs out by itself", lease=self._name, error=why)
 
     async def _give_back(self, lease: Lease) -> None:
         body = {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time(self._clock.now())}}

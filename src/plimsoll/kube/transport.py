@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -12,6 +13,7 @@ from typing import Protocol
 from urllib.parse import quote
 
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
 from plimsoll import __version__
@@ -119,18 +121,24 @@ class Transport:
         """The body of a successful reply; every other end is an error of `plimsoll.kube.errors`."""
         # Half, so that time which ran out while connecting is never mistaken for time that ran out after sending.
         connect_seconds = min(_CONNECT_SECONDS, timeout_seconds / 2)
-        limits = aiohttp.ClientTimeout(total=timeout_seconds, connect=connect_seconds)
-        async with self._answer(call, limits) as response:
-            try:
+        # No `total`: where aiohttp's own limit and one of a caller run out together, it swallows the caller's.
+        limits = aiohttp.ClientTimeout(total=None, connect=connect_seconds)
+        headers = await self._headers(call)
+        try:
+            async with asyncio.timeout(timeout_seconds), self._answer(call, limits, headers) as response:
                 return await response.read()
-            except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                raise self._no_reply(call, error) from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._no_reply(call, error) from error
 
     @contextlib.asynccontextmanager
     async def stream(self, call: Call, idle_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
         """A reply as it comes. It has no end of its own; silence of `idle_seconds` ends it."""
         limits = aiohttp.ClientTimeout(total=None, connect=_CONNECT_SECONDS, sock_read=idle_seconds)
-        async with self._answer(call, limits) as response, contextlib.aclosing(self._chunks(call, response)) as chunks:
+        headers = await self._headers(call)
+        async with (
+            self._answer(call, limits, headers) as response,
+            contextlib.aclosing(self._chunks(call, response)) as chunks,
+        ):
             yield chunks
 
     async def _chunks(self, call: Call, response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
@@ -140,13 +148,19 @@ class Transport:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._no_reply(call, error) from error
 
-    @contextlib.asynccontextmanager
-    async def _answer(self, call: Call, limits: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The response, once its head is there and says success."""
+    async def _headers(self, call: Call) -> CIMultiDict[str]:
+        """Before the time of a call begins: a program that gives us credentials has a limit of its own."""
         if self._closed:
             raise Unreachable(f"{call.what}: the client is closed")
         headers = await self._credentials.authorization()
         headers["Content-Type"] = call.content_type
+        return headers
+
+    @contextlib.asynccontextmanager
+    async def _answer(
+        self, call: Call, limits: aiohttp.ClientTimeout, headers: CIMultiDict[str]
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The response, once its head is there and says success."""
         started = self._clock.monotonic()
         status = 0
         try:
