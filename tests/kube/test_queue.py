@@ -27,6 +27,8 @@ async def test_a_key_added_often_is_handled_once():
     for key in ("a", "b", "a", "a"):
         queue.add(key)
     assert await drain(queue) == ["a", "b"]
+    queue.add("c")
+    assert await drain(queue) == ["c"]  # nothing was left of the repeats
 
 
 async def test_a_key_added_while_it_is_handled_follows_afterwards_and_not_at_the_same_time():

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from plimsoll.decision import Blocker, DisruptionLimits
-from plimsoll.disruption import Disruption, DisruptionLedger
+from plimsoll.disruption import DISRUPTED_PODS_LIMIT, Disruption, DisruptionLedger
 from plimsoll.kube.budgets import PodDisruptionBudget
 from plimsoll.kube.resources import BUDGETS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Key
 from plimsoll.kube.store import View
@@ -95,6 +95,14 @@ def test_a_budget_that_was_changed_and_not_counted_yet_says_nothing():
     deployment, replica_set, pods = workload()
     seen = view(deployment, replica_set, pods, build.budget(allowed=5, observed_generation=0))
     assert refusal(ledger(), pods[0], seen) == "BudgetNotCounted"
+
+
+@pytest.mark.parametrize(("more", "expected"), [(0, ""), (1, "BudgetBusy")])
+def test_a_budget_with_too_many_evictions_to_see_through_is_left_alone(more: int, expected: str):
+    deployment, replica_set, pods = workload()
+    under_way = {f"pod-{number}": "2026-01-01T00:00:00Z" for number in range(DISRUPTED_PODS_LIMIT + more)}
+    seen = view(deployment, replica_set, pods, build.budget(allowed=5, disrupted=under_way))
+    assert refusal(ledger(), pods[0], seen) == expected
 
 
 def test_our_own_evictions_count_before_the_budget_shows_them():
