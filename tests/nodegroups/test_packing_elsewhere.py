@@ -78,7 +78,9 @@ def test_what_was_worked_out_at_once_holds_until_anything_is_another() -> None:
     assert (fewer.scale_up.helped, first.scale_up.helped) == (3, 4), "another question"
     for pod in [pod for pod in view[PODS] if pod.spec.node_name]:
         view[PODS].remove(pod.namespace, pod.name)
-    assert decided(one, view).scale_up == decided(controller(AtOnce()), view).scale_up, "the same question, another cluster"
+    assert decided(one, view).scale_up == decided(controller(AtOnce()), view).scale_up, (
+        "the same question, another cluster"
+    )
     assert decided(one, view).scale_up != fewer.scale_up
 
 

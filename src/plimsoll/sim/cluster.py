@@ -141,14 +141,19 @@ class Cluster:
     # ── what was there before ────────────────────────────────────────────────────────────────────────────────────────
 
     def load(self, kind: Kind, objects: Iterable[Json]) -> None:
-        """Put objects in place as they are, with their status, as a snapshot has them: nothing is checked or defaulted."""
+        """Put objects in place with their status, as a snapshot has them: nothing is checked.
+
+        What a snapshot leaves out because it goes without saying is filled in: else the first write to a pod would seem to change
+        what nobody may change.
+        """
         writer = self.api.objects.writer
         now = writer.now()
         for obj in objects:
             metadata = {"creationTimestamp": now, **obj["metadata"]}
             if "uid" not in metadata:
                 metadata["uid"] = writer.new_uid()
-            self.api.storage.put(kind, {"apiVersion": kind.api_version, "kind": kind.kind, **obj, "metadata": metadata})
+            whole = {"apiVersion": kind.api_version, "kind": kind.kind, **obj, "metadata": metadata}
+            self.api.storage.put(kind, writer.in_form(kind, whole))
 
     def _forget_events(self) -> None:
         now = self.clock.now()

@@ -45,6 +45,7 @@ async def _load(world: World, still: Still) -> None:
         by_kind[store.resource.kind] = [builtins(obj) for obj in store]
     for name in ("NodeGroup", "VPSieNode", "WekaContainer"):
         by_kind[name] = [_whole(item) for item in by_kind.get(name, ())]
+    by_kind["NodeGroup"] = [_with_sizes(item) for item in by_kind["NodeGroup"]]
     for group in by_kind["NodeGroup"]:
         check_offerings(group, world.config.providers.kwok.offerings)
     for name in _WITH_TEMPLATES:
@@ -74,6 +75,11 @@ def check_offerings(group: Json, sold: Sequence[KwokOffering]) -> None:
 def _whole(item: dict[str, Any]) -> dict[str, Any]:
     """With the parts that no cluster leaves out."""
     return {"spec": {}, "status": {}, **item}
+
+
+def _with_sizes(group: dict[str, Any]) -> dict[str, Any]:
+    """A node group to whose status something can be written: a snapshot leaves zeros out, and the schema requires these."""
+    return {**group, "spec": {"minNodes": 0, "maxNodes": 0, **group["spec"]}}
 
 
 def _with_images(owner: dict[str, Any]) -> dict[str, Any]:
