@@ -41,7 +41,7 @@ from tests.sim.happenings import DAY_SECONDS, POOL, Workload, happen, storage_no
 
 NODES = tuple(f"1 zone={zone} class={kind} cpu=16" for zone in "abc" for kind in ("spot", "on-demand"))
 # A container that starts slowly is missing for longer: more can go wrong meanwhile.
-TIMES = Times(node_ready=20.0, pod_start=20.0, pod_stop=5.0, bookmark=3600.0)
+TIMES = Times(node_ready=20.0, pod_start=20.0, pod_stop=5.0, bookmark=3600.0, watch=1800.0)
 # Ends that a process may come to when it was cut off; a kubelet then starts it again.
 _RESTARTED = (ExitCode.LEADERSHIP_LOST, ExitCode.VIEW_TOO_OLD)
 # At the end nothing more happens for so long; the last part of it must be silent.

@@ -55,8 +55,9 @@ class Cluster:
 
     async def __aenter__(self) -> Self:
         self.api = ApiServer(
-            self.agenda, self._rng, ask=self._ask, history=self._history, bookmark_seconds=self._times.bookmark
-        )
+            self.agenda, self._rng, ask=self._ask, history=self._history,
+            bookmark_seconds=self._times.bookmark, watch_seconds=self._times.watch,
+        )  # fmt: skip
         self.context = Context(self.api.objects, self.agenda, self._rng, self._times)
         self.garbage = GarbageCollector(self.context)
         self.kubelets = Kubelets(self.context)

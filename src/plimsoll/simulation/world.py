@@ -28,7 +28,7 @@ from plimsoll.simulation.witness import Witness
 
 _URL = "https://operator.invalid/mutate"  # nobody resolves it: the question is asked in this process
 # What a container takes to start and to stop, where a scenario says nothing else.
-TIMES = Times(node_ready=20.0, pod_start=5.0, pod_stop=3.0)
+TIMES = Times(node_ready=20.0, pod_start=5.0, pod_stop=3.0, watch=1800.0)
 _SELDOM = timedelta(hours=2)
 
 
