@@ -29,6 +29,7 @@ from plimsoll.sim.controllers.node_lifecycle import NodeLifecycleController
 from plimsoll.sim.controllers.replica_sets import ReplicaSetController
 from plimsoll.sim.controllers.scheduler import Scheduler
 from plimsoll.sim.controllers.stateful_sets import StatefulSetController
+from plimsoll.sim.controllers.volumes import VolumeController
 from plimsoll.sim.node_lines import parse_node_line
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -72,6 +73,7 @@ class Cluster:
             StatefulSetController(self.context),
             DaemonSetController(self.context),
             BudgetController(self.context),
+            VolumeController(self.context),
         )
         self.agenda.every(60.0, self._forget_events)
         for name in _NAMESPACES:
