@@ -17,10 +17,11 @@ KUBERNETES ?=
 export KUBERNETES
 # The suite starts hundreds of processes: each would compile every module anew where the environment forbids compiled ones.
 export PYTHONDONTWRITEBYTECODE :=
-# Two parts at once, each with a control plane of its own: most tests wait for a cluster more than they compute. A third saves two
-# minutes on two cores, and leaves timings no room.
+# Two parts at once, each with a control plane of its own: most tests wait for a cluster more than they compute. A third would save
+# time on two cores, and leave timings no room; histories in virtual time know no timings, and take what the two leave idle.
 WORKERS ?= 2
-PYTEST := $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
+PYTEST := $(BIN)/pytest --dist loadfile --numprocesses
+SPREAD := $(shell expr $(WORKERS) + 1) --histories-aside --no-loadscope-reorder
 
 .PHONY: help setup demo demo-real test check unit browser test-e2e soak manifests controlplane image sbom audit bench bench-peers docs format clean
 
@@ -52,13 +53,13 @@ check: $(READY) ## ruff, mypy --strict, import-linter
 	$(BIN)/lint-imports --no-cache
 
 unit: $(READY) ## The tests that need no cluster, no process of their own and no long history (under a minute)
-	$(PYTEST) -q -m "not real and not process and not history and not soak"
+	$(PYTEST) $(WORKERS) -q -m "not real and not process and not history and not soak"
 
 test: check controlplane browser ## Checks, unit tests, and the suite on the real control plane
-	$(PYTEST) -m "not soak"
+	$(PYTEST) $(SPREAD) -m "not soak"
 
 test-e2e: $(READY) controlplane ## The suite on the real control plane alone; KUBERNETES=1.33 picks a version
-	$(PYTEST) -m "real and not soak"
+	$(PYTEST) $(WORKERS) --no-loadscope-reorder -m "real and not soak"
 
 soak: $(READY) controlplane ## The long campaigns: many seeds, many histories
 	$(BIN)/pytest -m soak --timeout 7200

@@ -20,6 +20,8 @@ log = structlog.get_logger()
 
 # A provider that does not answer a listing for so long is asked again from the start.
 ANSWER_SECONDS = 60.0
+# A process that does not lead looks so often whether it does by now, as a part of the interval; once a second at most.
+STANDBY_SHARE = 0.05
 
 
 class MachineObserver:
@@ -53,7 +55,8 @@ class MachineObserver:
                         look_at(VPSIE_NODES.key(node))
                 await self._clock.sleep(self._interval.total_seconds())
             else:
-                await self._clock.sleep(min(1.0, self._interval.total_seconds()))
+                interval = self._interval.total_seconds()
+                await self._clock.sleep(min(interval, max(1.0, interval * STANDBY_SHARE)))
 
     async def _ask(self, name: str, datacenters: set[str]) -> bool:
         """Whether there is anything new."""
