@@ -34,7 +34,6 @@ from plimsoll.kube.store import View
 from plimsoll.kube.types import Condition, DaemonSet, KubeObject, Node, Pod
 from plimsoll.nodegroups import report
 from plimsoll.nodegroups.candidates import candidates, next_due, utilisations
-from plimsoll.nodegroups.checks.allocations import WEKA_CONTAINERS
 from plimsoll.nodegroups.drain import CHOSEN, leave
 from plimsoll.nodegroups.growth import Growth, grow
 from plimsoll.nodegroups.pending import waiting_pods
@@ -120,7 +119,8 @@ class NodeGroupController:
             NODE_GROUPS, VPSIE_NODES, NODES, PODS, BUDGETS, NAMESPACES, CLAIMS, VOLUMES, DAEMONSETS, DEPLOYMENTS,
             REPLICASETS, STATEFULSETS,
         )  # fmt: skip
-        return (*seen, WEKA_CONTAINERS) if self._settings.sees_allocations else seen
+        holders = self._settings.holders
+        return (*seen, holders.resource) if holders is not None else seen
 
     # ── which keys does a change concern? ────────────────────────────────────────────────────────────────────────────
 

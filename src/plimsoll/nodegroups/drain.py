@@ -190,7 +190,7 @@ def _give_back(node: VPSieNode, seen: Seen) -> NodeDecision:
         why = Reason("NoMachine", "no machine was ever made")
         return _decision(node, why, *_farewell(node, seen, why))
     why = Reason("GivingBack", f"machine {machine_id} is given back: {_why(node)}")
-    state = GivingBack(node, machine_id, why, seen.settings.sees_allocations)
+    state = GivingBack(node, machine_id, why, seen.settings.holders)
     return _decision(node, why, Converse(Ref.to(VPSIE_NODES, node), state, step, why), seen=seen)
 
 
@@ -205,7 +205,7 @@ def _gone(node: VPSieNode, seen: Seen) -> NodeDecision:
             why = Reason(
                 "StillThere", f"machine {machine.id} is still there since {deleted_at:%H:%M:%S}: given back again"
             )
-            state = GivingBack(node, machine.id, why, seen.settings.sees_allocations)
+            state = GivingBack(node, machine.id, why, seen.settings.holders)
             return _decision(node, why, Converse(Ref.to(VPSIE_NODES, node), state, step, why), seen=seen)
         return _decision(node, Reason("Deleting", f"machine {machine.id} is being removed"), seen=seen)
     why = Reason("Removed", f"machine {node.spec.vpsie_instance_id} is gone")
