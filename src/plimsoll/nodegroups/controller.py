@@ -33,16 +33,17 @@ from plimsoll.kube.resources import (
 from plimsoll.kube.store import View
 from plimsoll.kube.types import Condition, DaemonSet, KubeObject, Node, Pod
 from plimsoll.nodegroups import report
+from plimsoll.nodegroups.blueprint import Sizes
 from plimsoll.nodegroups.candidates import candidates, next_due, utilisations
 from plimsoll.nodegroups.drain import CHOSEN, leave
 from plimsoll.nodegroups.growth import Growth, grow
-from plimsoll.nodegroups.pending import waiting_pods
+from plimsoll.nodegroups.pending import nominated, waiting_pods
 from plimsoll.nodegroups.phases import NodeDecision, live
 from plimsoll.nodegroups.plans import AtOnce, Plans
 from plimsoll.nodegroups.prospects import prospects
 from plimsoll.nodegroups.report import Verdict
 from plimsoll.nodegroups.scale_down import Ask, Rounds, ScaleDown, Stays, all_blockers, choose
-from plimsoll.nodegroups.scale_up import ScaleUp, daemon_pods
+from plimsoll.nodegroups.scale_up import ScaleUp, daemon_pods, question_of, told
 from plimsoll.nodegroups.seen import GroupSeen, Seen, groups_in
 from plimsoll.nodegroups.settings import NodeGroupSettings
 from plimsoll.nodegroups.sightings import Sightings
@@ -164,8 +165,20 @@ class NodeGroupController:
                 node = group.nodes.get(member.name)
                 if node is not None and VPSIE_NODES.key(member) == key:
                     candidate = Candidate(member, node, group, partial(seen.must_move_from, node.name))
-                    return all_blockers(candidate, groups, seen, self._ask(key, view), self._further_checks)
+                    return all_blockers(
+                        candidate, groups, seen, self._ask(key, view),
+                        expected=self._expected(key, groups, seen), further_checks=self._further_checks,
+                    )  # fmt: skip
         return ()
+
+    def _expected(self, key: Key, groups: Sequence[GroupSeen], seen: Seen) -> dict[str, str]:
+        """The nodes that are there and that pods which wait are counted on."""
+        unbound = seen.view[PODS].by(UNBOUND, "")
+        waiting = waiting_pods(unbound, seen.now, seen.settings.unschedulable_pod_grace).pods
+        question = question_of(waiting, groups, seen, room={}, sizes=Sizes(()))
+        packing = self.plans.packing(key, question, self._picture.of(seen.view)) if waiting else None
+        counted_on = told(packing, waiting).expected if packing is not None else {}
+        return {**counted_on, **nominated(unbound)}
 
     def _ask(self, key: Key, view: View) -> Ask:
         return lambda question: self.plans.removals(key, question, self._picture.of(view))
@@ -181,7 +194,8 @@ class NodeGroupController:
         wrong = {one.key: message for one in groups if (message := invalid(one.group)) is not None}
         sound = [one for one in groups if one.key not in wrong and not one.group.terminating]
         snapshot = self._picture.of(seen.view)
-        waiting = waiting_pods(seen.view[PODS].by(UNBOUND, ""), seen.now, seen.settings.unschedulable_pod_grace)
+        unbound = seen.view[PODS].by(UNBOUND, "")
+        waiting = waiting_pods(unbound, seen.now, seen.settings.unschedulable_pod_grace)
         used = utilisations(sound, seen, snapshot, self.measured)
         low_since = self._low_since.look({uid: one.low for uid, one in used.items()}, seen.now)
         daemons = daemon_pods(seen.view[DAEMONSETS]) if waiting.pods else ()
@@ -197,7 +211,8 @@ class NodeGroupController:
             for candidate in candidates(one, seen, used, low_since)
         )
         shrinking = choose(
-            asked, sound, seen, self._ask(CLUSTER, seen.view), rounds=self._rounds, further_checks=self._further_checks
+            asked, sound, seen, self._ask(CLUSTER, seen.view), rounds=self._rounds,
+            expected={**growth.plan.expected, **nominated(unbound)}, further_checks=self._further_checks,
         )  # fmt: skip
         if shrinking is None:
             return self._still_computing("which nodes could go")
@@ -302,7 +317,8 @@ def _reason(verdicts: dict[str, Verdict], growth: Growth, shrinking: ScaleDown) 
         return Reason(shrinking.halted.code, shrinking.halted.message)
     if growth.plan.unplaced:
         pod, why = next(iter(growth.plan.unplaced.items()))
-        return Reason("NoGroupHelps", f"{len(growth.plan.unplaced)} pods wait and no group helps them; {pod}: {why}")
+        text = f"{len(growth.plan.unplaced)} pods wait and no group helps them; {pod}: {why}"
+        return Reason("NoGroupHelps", "; ".join((text, *(blocker.message for blocker in growth.blockers))))
     return Reason("Settled", f"{len(verdicts)} groups have the nodes that they need")
 
 

@@ -30,6 +30,12 @@ def unschedulable_since(pod: Pod) -> datetime | None:
     return None
 
 
+def nominated(pods: Iterable[Pod]) -> dict[str, str]:
+    """The nodes on which others make room for a pod, each with that pod."""
+    waiting = (pod for pod in pods if pod.status.nominated_node_name and not (pod.terminating or pod.finished))
+    return {pod.status.nominated_node_name: f"{pod.namespace}/{pod.name}" for pod in waiting}
+
+
 def waiting_pods(pods: Iterable[Pod], now: datetime, grace: timedelta) -> Waiting:
     found: list[Pod] = []
     next_at: datetime | None = None

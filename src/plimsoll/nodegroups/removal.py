@@ -27,6 +27,7 @@ class GivingBack(Struct, frozen=True):
     machine_id: str
     why: Reason
     holders: Holders | None = None
+    only_if_unready: bool = False  # it was judged as a node that serves nobody
     announced: bool = False  # in this very conversation: only then is it certain that the provider was not asked before
     objection: End | None = None
     step: Literal["start", "announced", "node", "pods", "holders", "asked", "recorded", "withdrawn"] = "start"
@@ -91,6 +92,8 @@ def _objection(state: GivingBack, there: Node) -> End | None:
     if label != state.node.name and not (machine and machine.endswith(state.machine_id)):
         message = f"node {there.name} is not (or no longer) on machine {state.machine_id}"
         return End("refused", message, Blocker("AnotherMachine", message))
+    if state.only_if_unready and there.ready:
+        return End("conflict", f"node {there.name} is ready again")
     if leaving_taint(there) is None:
         return End("conflict", f"node {there.name} has lost our taint")
     if there.status.volumes_attached:

@@ -30,6 +30,7 @@ class ScaleUp(Struct, frozen=True):
     helped: int = 0  # pods that would run on new nodes
     unplaced: Mapping[str, str] = field(default_factory=dict)  # pod (namespace/name) → why no group helps it
     tried: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # the same, by what was asked
+    expected: Mapping[str, str] = field(default_factory=dict)  # node → a pod that would run there
 
     def nodes_for(self, group: str) -> tuple[str, ...]:
         return self.new.get(group, ())
@@ -171,6 +172,7 @@ def told(packing: Packing, pods: Sequence[Pod]) -> ScaleUp:
         helped,
         unplaced,
         tried,
+        {node: names[uid] for uid, node in packing.placements.items()},
     )
 
 

@@ -68,6 +68,7 @@ class GroupSeen(Struct, frozen=True):
     nodes: Mapping[str, Node] = field(default_factory=dict)  # by the member's name
     setbacks: tuple[Setback, ...] = ()  # as they are with every failure that is seen now
     staying: tuple[VPSieNode, ...] = ()  # the members that are not on their way out
+    joined: int = 0  # of those: nodes that have come, whether or not they are ready now
     ready: int = 0  # of those
     unready: frozenset[str] = frozenset()  # the names of those whose node is there and not ready
     zones: Mapping[str, int] = field(default_factory=dict)  # how many of those are in each zone
@@ -99,6 +100,7 @@ def group_with(group: NodeGroup, members: Iterable[VPSieNode], seen: Seen) -> Gr
     )
     return GroupSeen(
         group, ordered, nodes, with_failures(group, ordered, seen.settings, seen.now), staying,
+        joined=sum(member.phase == "Ready" for member in staying),
         ready=len(there) - len(unready),
         unready=unready,
         zones=Counter(zone for node in there if (zone := node.labels.get(ZONE)) is not None),

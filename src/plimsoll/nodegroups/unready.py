@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from plimsoll.decision import Blocker
 from plimsoll.kube.resources import NODES
-from plimsoll.kube.types import Node
+from plimsoll.kube.types import Node, Pod
 from plimsoll.nodegroups.seen import GroupSeen, Seen
+from plimsoll.nodegroups.spec import floor_of
 from plimsoll.nodegroups.types import VPSIE_NODES
 
 
@@ -23,6 +25,11 @@ def given_up(node: Node, seen: Seen) -> bool:
     """Not ready for so long that nobody waits for it any more."""
     since = unready_since(node)
     return since is not None and seen.now - since >= seen.settings.unready_timeout
+
+
+def is_in_the_way(node: Node, pods: Sequence[Pod], group: GroupSeen, seen: Seen) -> bool:
+    """Given up and without pods, in a group that may have no more nodes than it must: another comes once this one is gone."""
+    return not pods and floor_of(group.group) >= group.group.spec.max_nodes and given_up(node, seen)
 
 
 def to_replace(group: GroupSeen, seen: Seen) -> int:
