@@ -17,6 +17,7 @@ from plimsoll.decision import Action, Blocker, Decision, Patch, Permission, Prob
 from plimsoll.kube.budgets import PodDisruptionBudget
 from plimsoll.kube.resources import (
     BUDGETS,
+    BY_TAINT,
     CLAIMS,
     DAEMONSETS,
     DEPLOYMENTS,
@@ -34,7 +35,7 @@ from plimsoll.kube.store import View
 from plimsoll.kube.types import Condition, DaemonSet, KubeObject, Node, Pod
 from plimsoll.nodegroups import report
 from plimsoll.nodegroups.blueprint import Sizes
-from plimsoll.nodegroups.candidates import candidates, next_due, utilisations
+from plimsoll.nodegroups.candidates import candidates, low_nodes, next_due
 from plimsoll.nodegroups.drain import CHOSEN, leave
 from plimsoll.nodegroups.growth import Growth, grow
 from plimsoll.nodegroups.pending import nominated, waiting_pods
@@ -42,6 +43,7 @@ from plimsoll.nodegroups.phases import NodeDecision, live
 from plimsoll.nodegroups.plans import AtOnce, Plans
 from plimsoll.nodegroups.prospects import prospects
 from plimsoll.nodegroups.report import Verdict
+from plimsoll.nodegroups.roll import Roll
 from plimsoll.nodegroups.scale_down import Ask, Rounds, ScaleDown, Stays, all_blockers, choose
 from plimsoll.nodegroups.scale_up import ScaleUp, daemon_pods, question_of, told
 from plimsoll.nodegroups.seen import GroupSeen, Seen, groups_in
@@ -50,6 +52,7 @@ from plimsoll.nodegroups.sightings import Sightings
 from plimsoll.nodegroups.situation import Candidate, Check
 from plimsoll.nodegroups.spec import invalid
 from plimsoll.nodegroups.types import (
+    BY_GROUP,
     BY_NODE_NAME,
     GROUP,
     NODE_GROUPS,
@@ -59,8 +62,8 @@ from plimsoll.nodegroups.types import (
     VPSieNode,
 )
 from plimsoll.nodegroups.usage import USE_OF_NODES, Measured
-from plimsoll.nodegroups.utilisation import LowSince
-from plimsoll.nodegroups.writes import conditions_with, group_status, leaving_taint, node_status, stamp, untaint
+from plimsoll.nodegroups.utilisation import LowSince, Requested, Used
+from plimsoll.nodegroups.writes import LEAVING, conditions_with, group_status, node_status, stamp, untaint
 from plimsoll.scheduling.picture import Picture
 from plimsoll.scheduling.prospects import Prospects
 
@@ -100,6 +103,7 @@ class NodeGroupController:
         self._picture = Picture()
         self._low_since = LowSince()
         self._rounds = Rounds()
+        self._roll = Roll()
         self._last: GroupsDecision | None = None
 
     @property
@@ -128,7 +132,13 @@ class NodeGroupController:
     def keys(self, _: Resource[Any], changed: KubeObject, view: View) -> Iterable[Key]:
         match changed:
             case NodeGroup():
-                return (CLUSTER, *(VPSIE_NODES.key(one) for one in _members(changed, view)))
+                return (
+                    CLUSTER,
+                    *(
+                        VPSIE_NODES.key(one)
+                        for one in view[VPSIE_NODES].by(BY_GROUP, f"{changed.namespace}/{changed.name}")
+                    ),
+                )
             case VPSieNode():
                 return (VPSIE_NODES.key(changed), CLUSTER)
             case Node():
@@ -146,7 +156,7 @@ class NodeGroupController:
     # ── what is to be done? ──────────────────────────────────────────────────────────────────────────────────────────
 
     def decide(self, key: Key, view: View, now: datetime) -> Decision:
-        seen = Seen(view, now, self._settings, self.sightings)
+        seen = Seen(view, now, self._settings, self.sightings, self._roll)
         if key == CLUSTER:
             return self._all_groups(seen)
         node = view[VPSIE_NODES].get(key.namespace, key.name)
@@ -158,7 +168,7 @@ class NodeGroupController:
 
     def keeps(self, key: Key, view: View, now: datetime) -> tuple[Blocker, ...]:
         """Everything that speaks against removing a VPSieNode's node now, whether or not anyone wants to; for explanations."""
-        seen = Seen(view, now, self._settings, self.sightings)
+        seen = Seen(view, now, self._settings, self.sightings, self._roll)
         groups = groups_in(seen)
         for group in groups:
             for member in group.staying:
@@ -185,7 +195,7 @@ class NodeGroupController:
 
     def prospects(self, view: View, now: datetime) -> Prospects:
         """What the groups could still bring, for whoever is about to send a pod away."""
-        seen = Seen(view, now, self._settings, self.sightings)
+        seen = Seen(view, now, self._settings, self.sightings, self._roll)
         sound = [one for one in groups_in(seen) if invalid(one.group) is None and not one.group.terminating]
         return prospects(sound, seen, daemon_pods(view[DAEMONSETS]))
 
@@ -196,8 +206,8 @@ class NodeGroupController:
         snapshot = self._picture.of(seen.view)
         unbound = seen.view[PODS].by(UNBOUND, "")
         waiting = waiting_pods(unbound, seen.now, seen.settings.unschedulable_pod_grace)
-        used = utilisations(sound, seen, snapshot, self.measured)
-        low_since = self._low_since.look({uid: one.low for uid, one in used.items()}, seen.now)
+        used: Used = self.measured.at(seen.now) if self.measured is not None else Requested(snapshot)
+        low_since = self._low_since.look(low_nodes(sound, used), seen.now)
         daemons = daemon_pods(seen.view[DAEMONSETS]) if waiting.pods else ()
         growth = grow(
             sound, waiting, seen, lambda question: self.plans.packing(CLUSTER, question, snapshot), daemons
@@ -300,9 +310,8 @@ def _orphaned_taints(seen: Seen) -> list[Action]:
     why = Reason("TaintLeft", "a taint of ours was left on a node that is none of ours any more")
     return [
         untaint(node, why)
-        for node in seen.view[NODES]
-        if leaving_taint(node) is not None
-        and not seen.view[VPSIE_NODES].by(BY_NODE_NAME, node.name)
+        for node in seen.view[NODES].by(BY_TAINT, LEAVING)
+        if not seen.view[VPSIE_NODES].by(BY_NODE_NAME, node.name)
         and not any(one.name == node.labels.get(VPSIE_NODE) for one in seen.view[VPSIE_NODES])
     ]
 
@@ -332,7 +341,3 @@ def _look_again(
     moments = [seen.now + timedelta(seconds=30), *due]
     moments += [blocker.until for blocker in blockers if blocker.until is not None]
     return max(min(moments) - seen.now, timedelta(milliseconds=100))
-
-
-def _members(group: NodeGroup, view: View) -> tuple[VPSieNode, ...]:
-    return tuple(one for one in view[VPSIE_NODES] if one.group == f"{group.namespace}/{group.name}")

@@ -37,6 +37,7 @@ from plimsoll.nodegroups.pending import nominated
 from plimsoll.nodegroups.phases import NodeDecision
 from plimsoll.nodegroups.provisioning import FINAL
 from plimsoll.nodegroups.removal import GivingBack, step
+from plimsoll.nodegroups.roll import Members
 from plimsoll.nodegroups.scale_down import Ask, question_about
 from plimsoll.nodegroups.seen import GroupSeen, Seen, group_with, is_anothers, machine_in, must_move
 from plimsoll.nodegroups.situation import Candidate, Check, Situation
@@ -131,7 +132,7 @@ def _blocker(node: VPSieNode, there: Node, seen: Seen, ask: Ask, further_checks:
     named = seen.group_of(node)
     if named is None:
         return None  # the group was deleted, and its nodes with it
-    group = group_with(named, seen.members(named), seen)
+    group = group_with(named, seen)
     groups, key, floor = (group,), group.key, floor_of(named)
     # Without this node, which no longer counts.
     if group.joined < floor and not is_in_the_way(there, pods, group, seen):
@@ -177,7 +178,7 @@ def _apart(
     Whoever wants the node gone, what the other controllers promise of their workloads holds for each of its pods.
     """
     named = seen.group_of(node)
-    group = group_with(named, seen.members(named), seen) if named is not None else GroupSeen(NodeGroup(), ())
+    group = group_with(named, seen) if named is not None else GroupSeen(NodeGroup(), Members())
     leaving: list[Pod] = []
     kept: dict[str, Blocker] = {}
     for pod in standing:

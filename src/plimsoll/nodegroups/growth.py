@@ -71,13 +71,13 @@ class Growth(Struct, frozen=True):
     def last_number(self, one: GroupSeen) -> int:
         """Of the nodes that were ever made for the group, those made now included."""
         adding, made = self.adding(one.key), one.group.status.created_nodes
-        return max([made, *_numbers(one)]) + adding if adding or not made else made
+        return max(made, one.its.last_number) + adding if adding or not made else made
 
     def creations(self, one: GroupSeen) -> list[Create]:
         share = self.shares.get(one.key)
         if share is None or not share.offerings:
             return []
-        first = max([one.group.status.created_nodes, *_numbers(one)]) + 1
+        first = max(one.group.status.created_nodes, one.its.last_number) + 1
         return [_creation(one, first + offset, offering, share.why) for offset, offering in enumerate(share.offerings)]
 
 
@@ -169,11 +169,6 @@ def node_name(group: NodeGroup, number: int) -> str:
     # Nodes are known to the whole cluster: a group of the same name in another namespace, or made anew, has others.
     suffix = f"-{sha256(group.uid.encode()).hexdigest()[:5]}-{number}"
     return group.name[: LONGEST_NAME - len(suffix)].rstrip("-.").replace(".", "-") + suffix
-
-
-def _numbers(one: GroupSeen) -> list[int]:
-    ends = (member.name.rpartition("-")[2] for member in one.members)
-    return [int(end) for end in ends if end.isdecimal() and len(end) < 9]
 
 
 def _creation(one: GroupSeen, number: int, offering: str, why: str) -> Create:

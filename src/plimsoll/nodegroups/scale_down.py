@@ -9,14 +9,14 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from plimsoll.decision import Blocker
-from plimsoll.kube.resources import NODES, PODS, UNBOUND
+from plimsoll.kube.resources import NODES, NOT_READY, PODS, UNBOUND
 from plimsoll.nodegroups.checks.all_of_them import BEFORE_CHOOSING, BEFORE_EVICTING, LAST, OF_THE_GROUP, first_blocker
 from plimsoll.nodegroups.checks.expected import pods_expected
 from plimsoll.nodegroups.checks.recently_blocked import recently_blocked
 from plimsoll.nodegroups.plans import Shrinking
 from plimsoll.nodegroups.seen import ZONE, GroupSeen, Seen
 from plimsoll.nodegroups.situation import Candidate, Check, Chosen, Situation
-from plimsoll.nodegroups.types import VPSIE_NODES
+from plimsoll.nodegroups.types import BY_PHASE, ON_THEIR_WAY_OUT, VPSIE_NODES
 from plimsoll.nodegroups.unready import halt
 from plimsoll.scheduling.model import Removal
 
@@ -177,7 +177,7 @@ class Limits:
     def __init__(self, seen: Seen) -> None:
         self._settings = seen.settings
         self.empty = 0
-        self.draining = sum(1 for one in seen.view[VPSIE_NODES] if one.phase == "Terminating" and not one.terminating)
+        self.draining = sum(not one.terminating for one in seen.view[VPSIE_NODES].by(BY_PHASE, "Terminating"))
 
     def already(self, candidate: Candidate) -> Blocker | None:
         """Reached before anyone was chosen: nothing else needs to be asked of a node with pods."""
@@ -201,8 +201,8 @@ class Limits:
 def question_about(names: tuple[str, ...], seen: Seen) -> Shrinking:
     """Nodes that go or are not ready take nobody, and pods that wait take their places before any other."""
     asked = set(names)
-    gone = {one.node_name for one in seen.view[VPSIE_NODES] if one.leaving}
-    gone |= {node.name for node in seen.view[NODES] if not node.ready}
+    gone = {one.node_name for one in seen.view[VPSIE_NODES].by(ON_THEIR_WAY_OUT, "")}
+    gone |= {node.name for node in seen.view[NODES].by(NOT_READY, "")}
     waiting = tuple(
         pod
         for pod in seen.view[PODS].by(UNBOUND, "")
