@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -89,8 +88,10 @@ def measures(groups: Sequence[GroupSeen], verdicts: Mapping[str, Verdict]) -> li
             ("max", spec.max_nodes),
         ):
             found.append(Measure(f"{PREFIX}nodegroup_{name}_nodes", value, labels))
-        phases = Counter(member.phase for member in one.members)
-        found += [Measure(f"{PREFIX}vpsienode_phase", phases[phase], {**labels, "phase": phase}) for phase in PHASES]
+        phases = one.its.phases
+        found += [
+            Measure(f"{PREFIX}vpsienode_phase", phases.get(phase, 0), {**labels, "phase": phase}) for phase in PHASES
+        ]
     return found
 
 
@@ -106,7 +107,7 @@ def status_of(
         "currentNodes": current,
         "desiredNodes": desired,
         "readyNodes": one.ready,
-        "nodes": [member.name for member in one.staying],
+        "nodes": list(one.its.names),
         "createdNodes": created,
         "setbacks": builtins(setbacks),
     }
