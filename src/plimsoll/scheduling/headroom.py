@@ -102,7 +102,9 @@ class Headroom:
         return [self._dearer_and_dearer(at_least), self._dearer_and_dearer(larger)]
 
     def _dearer_and_dearer(self, marks: Iterable[Offerings]) -> list[Offerings]:
-        """From the exact fit to one mark after the other; between two of them with a few, half and so on of the nodes raised."""
+        """From the exact fit to one mark after the other; between two of them with a few, half and so on of the nodes raised. No two
+        cost nearly the same, but for the marks: where sizes are few, all nodes alike may bind where most of them do not.
+        """
         ways, below, least = [self.exact], self.exact, _STEP * self._price(self.exact)
         part = np.arange(len(self.rows)) * _STRIDE % _PARTS
         for above in marks:
@@ -111,7 +113,7 @@ class Headroom:
                 price = self._price(way)
                 if price > self.most_price:
                     return ways
-                if price >= least:
+                if price >= least or (parts == _PARTS and price * _STEP > least):
                     ways.append(way)
                     least = _STEP * price
             below = above
