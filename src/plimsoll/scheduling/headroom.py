@@ -40,7 +40,9 @@ class Headroom:
         self.prices = np.array(board.offerings.prices)
         self.exact: Offerings = np.array(board.cheapest_offerings(rows))
         self.most_price = _DEAREST * self._price(self.exact) if at_most is None else at_most
-        self.series = [ways for ways in self._series() if len(ways) > 1]  # none where there is nothing to choose from
+        # None where there is but one size. A plan that is made of the largest is still judged: it may be compared with another one.
+        choice = any(len(lane.members) > 1 for lane in board.offerings.lanes)
+        self.series = [ways for ways in self._series() if len(ways) > 1] or [[self.exact]] if choice else []
         self._samples = dealt(rows)
         position = {row: index for index, row in enumerate(rows)}
         self._sampled = [position[row] for sample in self._samples for row in sample]
