@@ -13,7 +13,6 @@ from plimsoll.kube.types import Node, Pod
 from tests.scheduling.checker import Situation
 from tests.scheduling.requests import node_capacity, requests_of
 
-
 _ORDERS = 8  # in two or three of them even a plan that fits too tightly may bind by luck
 
 
