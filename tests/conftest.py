@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.realcluster", "tests.rights.everywhere", "tests.helm"]
+pytest_plugins = ["tests.rights.everywhere", "tests.realcluster", "tests.helm"]
 
 # Seconds each rather than milliseconds: apart from the unit tests, which people run after every change.
 HISTORIES = ("*/tests/model/*", "*/tests/simulation/*", "*_histories.py", "*_in_the_model.py")
