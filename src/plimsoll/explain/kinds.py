@@ -76,10 +76,13 @@ class Explainer:
         return None
 
     def _told_by_its_controller(self, key: Key, view: View, now: datetime) -> Answer:
-        obj = self._object(key, view)
         for controller in self._controllers:
             resource = next((one for one in controller.watches if one.kind == key.kind), None)
-            keys = tuple(controller.keys(resource, obj, view)) if resource is not None else ()
+            if resource is None:
+                continue
+            # As this controller sees it: another may read other fields of the same kind.
+            obj = view[resource].get(key.namespace if resource.namespaced else "", key.name)
+            keys = tuple(controller.keys(resource, obj, view)) if obj is not None else ()
             if not keys:
                 continue
             # A container is decided about together with all others of its node.
