@@ -120,11 +120,12 @@ def key_of(text: str, namespace: str, view: View) -> Key:
         return Key(kind, "", name)
     if namespace:
         return Key(kind, namespace, name)
-    found = [
-        obj.namespace for store in view.stores() if store.resource.kind == kind for obj in store if obj.name == name
-    ]
+    # Two controllers may each have a store of their own of one kind.
+    found = sorted(
+        {obj.namespace for store in view.stores() if store.resource.kind == kind for obj in store if obj.name == name}
+    )
     if len(found) > 1 and DEFAULT_NAMESPACE not in found:
         raise ValueError(
-            f"there is a {kind} {name} in several namespaces ({', '.join(sorted(found))}); say which: -n NAMESPACE"
+            f"there is a {kind} {name} in several namespaces ({', '.join(found)}); say which: -n NAMESPACE"
         )
     return Key(kind, found[0] if len(found) == 1 else DEFAULT_NAMESPACE, name)
