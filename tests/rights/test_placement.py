@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from plimsoll.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
-from plimsoll.placement.webhook_configuration import SECRET, SERVICE, SERVICE_CONFIGURATION, url_configuration
+from plimsoll.placement.webhook_configuration import SECRET, SERVICE, service_configuration, url_configuration
 from plimsoll.web.registration import REGISTERED_BY
 from tests.cli.command import plimsoll
 from tests.eventually import eventually
@@ -66,7 +66,7 @@ async def reached_through_a_service(account: Account, home: str, arguments: list
     await account.direct.create(WEBHOOKS, configuration)
 
     async def trusted() -> bool:
-        (now,) = (await account.direct.get(f"{WEBHOOKS}/{SERVICE_CONFIGURATION}"))["webhooks"]
+        (now,) = (await account.direct.get(f"{WEBHOOKS}/{service_configuration(home)}"))["webhooks"]
         return bool(now["clientConfig"].get("caBundle"))
 
     await eventually(trusted, "the operator's authority in the configuration")
