@@ -2,7 +2,7 @@
 import { showBanner } from "./banner.js";
 import { Detail } from "./detail.js";
 import { fill, h } from "./dom.js";
-import { keepMomentsFresh } from "./moments.js";
+import { keepMomentsFresh, keepTimeWith } from "./moments.js";
 import { Changes, Picture } from "./picture.js";
 import { addressOf, readRoute, setParameters } from "./route.js";
 import { listenForShortcuts } from "./shortcuts.js";
@@ -81,7 +81,7 @@ function receive(/** @type {any} */ message) {
   requestAnimationFrame(draw);
 }
 
-const stream = new Stream("api/v1/stream", receive, (connection) => {
+const stream = new Stream("api/v1/stream", receive, keepTimeWith, (connection) => {
   document.body.dataset.connection = connection.state;
   showBanner(document.getElementById("banner"), connection, picture, () => stream.open());
   showOperator(document.getElementById("foot"), picture);
