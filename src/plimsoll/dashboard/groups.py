@@ -105,9 +105,12 @@ def _why(key: str, decision: GroupsDecision | None) -> str:
         return decision.reason.message
     if verdict.invalid:
         return verdict.invalid
-    if verdict.adding or verdict.removing:
-        return f"{verdict.adding} nodes are added and {verdict.removing} removed: {decision.reason.message}"
-    return decision.reason.message
+    # The decision is about all groups, and what is said here about one.
+    if verdict.adding:
+        nodes = "1 node is" if verdict.adding == 1 else f"{verdict.adding} nodes are"
+        why = "pods wait that would run there" if verdict.reason == "PendingPods" else "it has fewer than are wanted"
+        return f"{nodes} added: {why}"
+    return "it has the nodes that it needs" if decision.reason.code == "Settled" else decision.reason.message
 
 
 def _blockers(key: str, decision: GroupsDecision | None) -> list[Obstacle]:

@@ -6,6 +6,9 @@ import { colour } from "./theme.js";
 import { count, price } from "./words.js";
 
 const HEIGHT_PX = 150;
+// A process that has just begun: its first minutes do not fill the whole width, and no tick says the same as the one before.
+const SHORTEST_SECONDS = 600;
+const TICKS_SECONDS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600];
 // One cursor for all charts: what happened elsewhere at that moment?
 const TOGETHER = uPlot.sync("groups");
 
@@ -67,9 +70,9 @@ export class GroupChart {
       padding: [6, 10, 0, 0],
       hooks: { setCursor: [(plot) => this.tellLast(plot)] },
       cursor: { sync: { key: TOGETHER.key }, drag: { x: false, y: false }, points: { size: 5 } },
-      scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.15, 1)] }, price: { range: (_, low, high) => [0, high > 0 ? high * 1.15 : 1] } },
+      scales: { x: { range: (_, low, high) => [Math.min(low, high - SHORTEST_SECONDS), high] }, y: { range: (_, low, high) => [0, Math.max(high * 1.15, 1)] }, price: { range: (_, low, high) => [0, high > 0 ? high * 1.15 : 1] } },
       axes: [
-        { ...axis, space: 60, values: "{HH}:{mm}", size: 26 },
+        { ...axis, space: 60, incrs: TICKS_SECONDS, values: "{HH}:{mm}", size: 26 },
         { ...axis, size: 38, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000], values: (_, ticks) => ticks.map(count) },
         ...(this.priced ? [{ ...axis, scale: "price", side: 1, size: 48, grid: { show: false }, values: (_, ticks) => ticks.map(price) }] : []),
       ],

@@ -43,7 +43,11 @@ function follow() {
     shown = { name: entry.view.name, view: entry.view.enter(main, picture) };
     document.title = `${entry.view.title} · Plimsoll`;
     for (const { link, view } of links.values()) {
-      if (view === entry.view) link.setAttribute("aria-current", "page");
+      if (view === entry.view) {
+        link.setAttribute("aria-current", "page");
+        // On a narrow screen the navigation is wider than the page.
+        link.scrollIntoView({ block: "nearest", inline: "nearest" });
+      }
       else link.removeAttribute("aria-current");
     }
     const everything = new Changes();
