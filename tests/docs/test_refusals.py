@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def codes_in_source() -> set[str]:
-    texts = [(ROOT / "src/plimsoll" / name).read_text() for name in ("act.py", "disruption.py")]
+    texts = [(ROOT / "src/plimsoll" / name).read_text() for name in ("act.py", "disruption.py", "machines.py")]
     named = {code for text in texts for code in re.findall(r'(?:Blocker|_refusal)\(\s*"(\w+)"', text)}
     return named | PASSING
 
