@@ -4,11 +4,14 @@ them stay on-demand."""
 from __future__ import annotations
 
 import math
+from datetime import datetime, timedelta
+from typing import Any
 
 from plimsoll.kube.selectors import selects
 from plimsoll.sim.api import kinds
 from plimsoll.sim.api.documents import Json, annotations_of, at, holds, labels_of, terminating, uid_of
 from plimsoll.sim.api.selecting import selector_of
+from plimsoll.sim.api.storage import Change
 from plimsoll.simulation.witness.call import Call
 from plimsoll.simulation.witness.rule import Rule
 from plimsoll.simulation.witness.sight import replicas_of, title
@@ -18,7 +21,23 @@ _ENABLED = "spotalis.io/enabled"
 _MINIMUM = "spotalis.io/min-on-demand"
 
 
+# Who raises a minimum while an eviction is on its way, or is sent again because the server was in trouble, comes too late.
+_ON_ITS_WAY = timedelta(seconds=5)
+
+
 class Evictions(Rule):
+    sees = (kinds.DEPLOYMENTS.storage_key, kinds.STATEFULSETS.storage_key)
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._raised: dict[str, tuple[datetime, int]] = {}  # by UID: when, and what the minimum was before
+
+    def changed(self, change: Change, call: Call | None) -> None:  # noqa: ARG002
+        if change.before is not None:
+            before, after = _minimum_of(change.before), _minimum_of(change.object)
+            if after is not None and after > (before or 0):
+                self._raised[uid_of(change.object)] = (self.now, before or 0)
+
     def asked(self, call: Call) -> None:
         if call.method == "DELETE" and call.plural == "pods":
             self.broken("S4", f"the operator deletes a pod: {call}")
@@ -59,15 +78,23 @@ class Evictions(Rule):
         return max(0, expected - _of(most, expected)) if most is not None else 0
 
     def _minimum(self, pod: Json, workload: Json, others: list[Json]) -> None:
-        notes = annotations_of(workload)
-        text = notes.get(_MINIMUM, "")
-        if notes.get(_ENABLED) != "true" or not text.isdecimal() or self.sight.on_spot(pod):
+        least = _minimum_of(workload)
+        if least is None or self.sight.on_spot(pod):
             return
-        if int(text) > replicas_of(workload) or self.sight.interrupted(pod) or self.sight.sent_away_by_people(pod):
+        if least > replicas_of(workload) or self.sight.interrupted(pod) or self.sight.sent_away_by_people(pod):
             return  # a wish that cannot be met is not followed; a pod whose node goes anyway is rescued
+        raised_at, before = self._raised.get(uid_of(workload), (None, least))
+        if raised_at is not None and self.now - raised_at < _ON_ITS_WAY:
+            least = before
         ready = sum(not self.sight.on_spot(one) for one in others)
-        if ready < int(text):
-            self.broken("S13", f"{title(workload)} has {ready} ready on-demand pods, and {text} must stay")
+        if ready < least:
+            self.broken("S13", f"{title(workload)} has {ready} ready on-demand pods, and {least} must stay")
+
+
+def _minimum_of(workload: Json) -> int | None:
+    notes = annotations_of(workload)
+    text = notes.get(_MINIMUM, "")
+    return int(text) if notes.get(_ENABLED) == "true" and text.isdecimal() else None
 
 
 def _of(value: object, total: int) -> int:
