@@ -4,6 +4,7 @@ them stay on-demand."""
 from __future__ import annotations
 
 import math
+from collections import deque
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,20 +24,36 @@ _MINIMUM = "spotalis.io/min-on-demand"
 
 # Who raises a minimum while an eviction is on its way, or is sent again because the server was in trouble, comes too late.
 _ON_ITS_WAY = timedelta(seconds=5)
+# A pod that someone else sends away in the very moment in which an eviction arrives was there for whoever sent it.
+_UNSEEN = timedelta(milliseconds=100)
 
 
 class Evictions(Rule):
-    sees = (kinds.DEPLOYMENTS.storage_key, kinds.STATEFULSETS.storage_key)
+    sees = (kinds.DEPLOYMENTS.storage_key, kinds.STATEFULSETS.storage_key, kinds.PODS.storage_key)
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._raised: dict[str, tuple[datetime, int]] = {}  # by UID: when, and what the minimum was before
+        self._left: deque[tuple[datetime, str]] = deque(
+            maxlen=1000
+        )  # when, and whose: ready pods that others sent away
 
-    def changed(self, change: Change, call: Call | None) -> None:  # noqa: ARG002
-        if change.before is not None:
+    def changed(self, change: Change, call: Call | None) -> None:
+        if change.collection == kinds.PODS.storage_key:
+            self._pod_changed(change, call)
+        elif change.before is not None:
             before, after = _minimum_of(change.before), _minimum_of(change.object)
             if after is not None and after > (before or 0):
                 self._raised[uid_of(change.object)] = (self.now, before or 0)
+
+    def _pod_changed(self, change: Change, call: Call | None) -> None:
+        before = change.before
+        if call is not None or before is None or terminating(before) or not holds(before, "Ready"):
+            return
+        if change.type == "DELETED" or terminating(change.object):
+            workload = self.sight.workload_of(change.object)
+            if workload is not None:
+                self._left.append((self.now, uid_of(workload)))
 
     def asked(self, call: Call) -> None:
         if call.method == "DELETE" and call.plural == "pods":
@@ -49,10 +66,12 @@ class Evictions(Rule):
         others = [one for one in self.sight.ready_pods_of(workload) if uid_of(one) != uid_of(pod)]
         budgets = self.sight.budgets_of(pod)
         where, wanted = title(workload), replicas_of(workload)
-        if not others and wanted and annotations_of(pod).get(_SAFE) != "true":
+        unseen = sum(whose == uid_of(workload) and self.now - when < _UNSEEN for when, whose in self._left)
+        there = len(others) + unseen
+        if not there and wanted and annotations_of(pod).get(_SAFE) != "true":
             self.broken("S4", f"the last ready pod of {where} was evicted: {call}")
-        if not budgets and len(others) < wanted - 1:
-            self.broken("S4", f"{where} has no budget, and {wanted - len(others)} of its {wanted} pods are missing")
+        if not budgets and there < wanted - 1:
+            self.broken("S4", f"{where} has no budget, and {wanted - there} of its {wanted} pods are missing")
         for budget in budgets:
             self._within(budget, pod)
         self._minimum(pod, workload, others)
