@@ -15,6 +15,7 @@ from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, Resou
 from plimsoll.kube.store import View
 from plimsoll.kube.types import NodeSpec, Taint
 from plimsoll.nodegroups.controller import NodeGroupController
+from plimsoll.nodegroups.drain import CHECKED
 from plimsoll.nodegroups.phases import NodeDecision
 from plimsoll.nodegroups.types import FINALIZER, VPSIE_NODE, VPSIE_NODES, VPSieNode
 from plimsoll.nodegroups.writes import LEAVING
@@ -25,15 +26,18 @@ ASKED = {"spotalis.io/enabled": "true", "spotalis.io/min-on-demand": "2", "spota
 TAINT = Taint(key=LEAVING, effect="NoSchedule", time_added=build.START)
 
 
-def decision(*places: str) -> NodeDecision:
-    """About the VPSieNode of node n1, deleted by someone, with replicas of a workload at these places."""
+def decision(*places: str, deleted: bool = True) -> NodeDecision:
+    """About the VPSieNode of node n1, deleted by someone or else chosen by us, with replicas of a workload at these places."""
     running = controllers(Config(controllers=Controllers(enabled=("nodegroups", "placement"))))
     (groups,) = (one for one in running if isinstance(one, NodeGroupController))
     web = build.deployment("web", replicas=len(places), annotations=ASKED)
     version = build.replica_set("web-1", replicas=len(places), owner=web)
     going = replace(build.node("n1", labels={VPSIE_NODE: "n1"}), spec=NodeSpec(taints=(TAINT,)))
-    meta = build.metadata("n1", finalizers=[FINALIZER], deletionTimestamp="2026-01-01T00:00:00Z")
-    member = convert({"metadata": meta, "status": {"phase": "Terminating"}}, VPSieNode)
+    meta = build.metadata("n1", finalizers=[FINALIZER])
+    chosen = {"type": "Draining", "status": "True", "reason": CHECKED, "message": "it is little used"}
+    status = {"phase": "Terminating", "conditions": [] if deleted else [chosen]}
+    meta |= {"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {}
+    member = convert({"metadata": meta, "status": status}, VPSieNode)
     objects: dict[Resource[Any], Any] = dict.fromkeys(groups.watches, ())
     objects |= {
         DEPLOYMENTS: [web],
@@ -72,3 +76,10 @@ def test_where_none_can_be_spared_it_is_said_loudly() -> None:
     assert (note.reason, note.type, note.regarding.name) == ("ScaleDownBlocked", "Warning", "n1")
     assert "2 must stay" in note.message
     assert note.counts
+
+
+def test_in_a_drain_of_our_own_the_others_wait_in_silence() -> None:
+    found = decision("n1", "n1", "n2", "spot", deleted=False)
+    assert evicted(found) == 1, "the second follows once the first is ready elsewhere"
+    assert [blocker.code for blocker in found.blockers] == ["MinimumOnDemand"]
+    assert not found.notes

@@ -107,6 +107,12 @@ class World:
         self.api.store(PODS, body)
         replica_set["spec"]["replicas"] += 1
 
+    def mark_deleted(self, member: VPSieNode) -> None:
+        """Someone deletes it; its finalizer keeps it until its machine is gone."""
+        body = copy.deepcopy(self.api.objects[VPSIE_NODES][member.namespace, member.name])
+        body["metadata"]["deletionTimestamp"] = stamp(self.now)
+        self.api.store(VPSIE_NODES, body)
+
     def nominate(self, pod: Pod, node: str) -> None:
         """Others make room for the pod there."""
         body = copy.deepcopy(self.api.objects[PODS][pod.namespace, pod.name])

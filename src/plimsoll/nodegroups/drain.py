@@ -12,7 +12,6 @@ again. A node that failed, or whose VPSieNode someone deleted, is not taken back
 from __future__ import annotations
 
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 from plimsoll.decision import (
@@ -164,9 +163,11 @@ def _evict(
         why = Reason("Draining", f"{len(pods)} pods are leaving node {there.name}")
     elif not leaving:
         why = Reason(kept[0].code, f"node {there.name} cannot be emptied yet: {kept[0].message}")
+    # In a drain of our own this is over once the replacements are ready, or else the node is taken back.
+    told = kept if _reason(node) != CHECKED else ()
     return NodeDecision(
         reason=why, actions=tuple(actions), in_order=False, blockers=kept, look_again=seen.settings.retry_interval,
-        notes=tuple(_kept_note(node, there, blocker) for blocker in kept), phase=node.phase,
+        notes=tuple(_kept_note(node, there, blocker) for blocker in told), phase=node.phase,
     )  # fmt: skip
 
 
@@ -179,11 +180,17 @@ def _apart(
     """
     named = seen.group_of(node)
     group = group_with(named, seen) if named is not None else GroupSeen(NodeGroup(), Members())
+    situation = Situation(seen, (group,))
+
+    def objection(*pods: Pod) -> Blocker | None:
+        return first_blocker(further_checks, Candidate(node, there, group, lambda: pods), situation)
+
+    if objection(*standing) is None:
+        return standing, ()
     leaving: list[Pod] = []
     kept: dict[str, Blocker] = {}
     for pod in standing:
-        candidate = Candidate(node, there, group, partial(tuple, (*leaving, pod)))
-        blocker = first_blocker(further_checks, candidate, Situation(seen, (group,)))
+        blocker = objection(*leaving, pod)
         if blocker is None:
             leaving.append(pod)
         else:
