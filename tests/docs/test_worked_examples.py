@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
+from plimsoll.config import Config, Controllers
+from plimsoll.sim.api import kinds
+from plimsoll.simulation.custom_kinds import CONTAINERS
+from plimsoll.simulation.run import Scenario, simulate
+from plimsoll.simulation.world import World
 from tests.cli.command import environment
 from tests.docs.written import FENCE, ROOT
 
@@ -43,3 +51,30 @@ def test_it_prints_what_the_page_shows(page: str, command: str, output: str):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "\n".join(line.rstrip() for line in done.stdout.rstrip("\n").split("\n")) == output, f"docs/{page}.md"
+
+
+def test_the_containers_of_the_example_get_what_the_page_says():
+    page = (ROOT / "docs" / "allocation.md").read_text("utf-8")
+    blocks = [(block["language"], block["body"]) for block in FENCE.finditer(page)]
+    status = next(yaml.safe_load(body)["status"] for language, body in blocks if body.startswith("status:"))
+    shortage = next(body.strip() for language, body in blocks if language == "text")
+    objects = list(yaml.safe_load_all((ROOT / "examples" / "worked" / "allocation.yaml").read_text()))
+    found: dict[str, Any] = {}
+
+    def look(world: World, _: float) -> None:
+        storage = world.cluster.api.storage
+        found["status"] = (storage.get(CONTAINERS, "default", "backend-0") or {}).get("status", {})
+        found["told"] = {
+            event["message"]
+            for event in storage.collection(kinds.EVENTS).all("default")
+            if (event["involvedObject"]["name"], event["reason"]) == ("backend-1", "InsufficientDrives")
+        }
+
+    config = Config(controllers=Controllers(enabled=("allocation",)))
+    simulate(config, Scenario(seconds=60, node_lines=("1 zone=a",), documents=objects), seen=look)
+    assert found["status"]["allocations"] == status["allocations"]
+    (shown_condition,), (condition,) = status["conditions"], found["status"]["conditions"]
+    for one in (shown_condition, condition):  # an epoch is whatever the store counts
+        one["message"] = re.sub(r"epoch \d+", "epoch N", one["message"])
+    assert condition.items() >= shown_condition.items()
+    assert found["told"] == {shortage}
