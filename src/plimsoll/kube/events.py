@@ -100,7 +100,8 @@ class EventRecorder:
         try:
             while True:
                 try:
-                    async with asyncio.timeout(SERIES_UPDATE_SECONDS):
+                    # Counts are told at this pace, and ends of series noticed. Without a series there is neither.
+                    async with asyncio.timeout(SERIES_UPDATE_SECONDS if self._series else None):
                         happening = await self._waiting.get()
                 except TimeoutError:
                     await self._tell_counts(every=False)
