@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from plimsoll.allocation.controller import AllocationController, AllocationSettings
+from plimsoll.allocation.places import BY_AFFINITY, WEKA_CONTAINERS
 from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config
 from plimsoll.config import DisruptionWindow as WindowSection
@@ -18,6 +19,7 @@ from plimsoll.deletion_cost.spec import DeletionCostSettings
 from plimsoll.durations import format_duration
 from plimsoll.kube.client import Client
 from plimsoll.nodegroups.controller import CLUSTER, NodeGroupController
+from plimsoll.nodegroups.holders import Holders
 from plimsoll.nodegroups.observer import MachineObserver
 from plimsoll.nodegroups.plans import ByWorker, PlanObserver
 from plimsoll.nodegroups.settings import NodeGroupSettings
@@ -159,7 +161,7 @@ def node_groups(config: Config) -> NodeGroupController:
         max_parallel_drains=section.max_parallel_drains,
         max_empty_removals=section.max_empty_removals,
         max_sighting_age=max(timedelta(minutes=1), 3 * section.poll_interval),
-        sees_allocations=AllocationController.name in names(config),
+        holders=Holders(WEKA_CONTAINERS, BY_AFFINITY) if AllocationController.name in names(config) else None,
     )
     measured = Measured() if section.utilization_source == "metrics" else None
     return NodeGroupController(settings, Sightings(), _known_by_others(config), measured)

@@ -9,6 +9,7 @@ from plimsoll.kube.resources import NODES
 from plimsoll.nodegroups.drain import CHECKED, CHOSEN
 from plimsoll.nodegroups.seen import must_move
 from plimsoll.nodegroups.types import NODE_GROUPS, NodeGroup, VPSieNode, condition_of
+from plimsoll.nodegroups.unready import unready_since
 from plimsoll.nodegroups.writes import LEAVING
 from tests.nodegroups.api_server import Broken
 
@@ -32,7 +33,8 @@ def _judge_count(world: World, group: NodeGroup) -> None:
     if len(staying) > max(group.spec.max_nodes, world.formerly_allowed.get(group.name, 0)):
         raise Broken(f"S7: {len(staying)} machines of {group.name} stay, {group.spec.max_nodes} are allowed")
     kept = [one for one in members if not one.leaving]
-    if len(kept) < group.spec.min_nodes and any(_chosen(one) for one in members):
+    chosen = [one for one in members if _chosen(one) and not _in_the_way(world, group, one)]
+    if len(kept) < group.spec.min_nodes and chosen:
         raise Broken(f"S7: a node of {group.name} goes, {len(kept)} are left, {group.spec.min_nodes} must stay")
 
 
@@ -41,6 +43,15 @@ def _chosen(member: VPSieNode) -> bool:
     condition = condition_of(member, "Draining")
     ours = condition is not None and condition.status == "True" and condition.reason in (CHOSEN, CHECKED)
     return ours and member.leaving and not member.terminating and member.status.deleted_at is None
+
+
+def _in_the_way(world: World, group: NodeGroup, member: VPSieNode) -> bool:
+    """A node that has not been ready for long and has no pods, in a group that may have no more nodes than it must."""
+    node = next((one for one in world.api.typed(NODES) if one.name == member.node_name), None)
+    since = unready_since(node) if node is not None else None
+    long = since is not None and world.now - since >= world.settings.unready_timeout
+    empty = not must_move(pod for pod in world.pods() if pod.spec.node_name == member.node_name)
+    return long and empty and group.spec.min_nodes == group.spec.max_nodes
 
 
 def judge_machine_removal(world: World, action: DeleteMachine) -> None:

@@ -12,7 +12,6 @@ from plimsoll.decision import Converse
 from plimsoll.kube.resources import NODES
 from plimsoll.nodegroups.removal import GivingBack
 from plimsoll.nodegroups.settings import NodeGroupSettings
-from plimsoll.nodegroups.types import VPSIE_NODES
 from plimsoll.nodegroups.writes import LEAVING
 from tests.nodegroups.world import World, said
 
@@ -190,9 +189,7 @@ def test_someone_deletes_a_node_that_serves() -> None:
     world.workload("web", 4)
     world.run(60)
     first = world.members()[0]
-    body = world.api.objects[VPSIE_NODES]["default", first.name]
-    body["metadata"]["deletionTimestamp"] = "2026-01-01T00:01:00Z"
-    world.api.store(VPSIE_NODES, body)
+    world.mark_deleted(first)
     world.run(120)
     settled(world, 2)
     assert first.uid not in {member.uid for member in world.members()}
@@ -215,6 +212,7 @@ def histories(draw: st.DrawFn) -> list[tuple[str, int]]:
                 "refuse",
                 "unready",
                 "untaint",
+                "delete",
             ]
         ),
         st.integers(0, 9),
@@ -246,6 +244,7 @@ def live_through(history: list[tuple[str, int]]) -> None:
     )  # fmt: skip
     world.group(minNodes=1, maxNodes=4, scaleDownPolicy=QUICK)
     world.group("other", maxNodes=2, offeringIDs=["large", "small"], scaleDownPolicy=QUICK)
+    world.group("fixed", minNodes=1, maxNodes=1, scaleDownPolicy=QUICK)
     world.workload("web", 3)
     world.run(20)
     for what, number in history:
@@ -275,6 +274,8 @@ def live_through(history: list[tuple[str, int]]) -> None:
                 world.unready(nodes[number % len(nodes)])
             case "untaint" if nodes:
                 world.untaint(nodes[number % len(nodes)])
+            case "delete" if world.members():
+                world.mark_deleted(world.members()[number % len(world.members())])
         world.run(15 + 5 * number, step=2)
     heal(world)
     for node in world.api.typed(NODES):

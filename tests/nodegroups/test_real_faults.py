@@ -11,8 +11,9 @@ import pytest
 
 from plimsoll.config import LeaderElection
 from plimsoll.kube.resources import NODES
+from tests.faults.answers import timed_out
 from tests.faults.calls import Call
-from tests.faults.faults import CrashAfter, CrashBefore, Fault, ResetAfter
+from tests.faults.faults import CrashAfter, CrashBefore, Fault, Misreport, ResetAfter
 from tests.faults.proxy import Proxy
 from tests.faults.record import Record
 from tests.faults.rules import Rules
@@ -47,11 +48,13 @@ async def proxied(cluster: ControlPlane, rules: Rules, directory: Path) -> Async
         yield proxy
 
 
+@pytest.mark.parametrize("fault", [ResetAfter(), Misreport(timed_out)], ids=["reset", "504"])
 async def test_the_first_reply_to_each_sort_of_write_is_lost(
-    control_plane: ControlPlane, stage: Stage, tmp_path: Path
+    control_plane: ControlPlane, stage: Stage, tmp_path: Path, fault: Fault
 ) -> None:
+    """Applied each time; the operator hears nothing, or of a proxy that gave up waiting."""
     rules, first = Rules(), First()
-    rules.add(first, ResetAfter())
+    rules.add(first, fault)
     await stage.group(minNodes=1, maxNodes=4, scaleDownPolicy=QUICK)
     await stage.workload("web", 4)
     async with proxied(control_plane, rules, tmp_path) as proxy:

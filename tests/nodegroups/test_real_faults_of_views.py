@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
 import pytest
 
 from plimsoll.kube.resources import NODES, PODS
@@ -10,25 +13,41 @@ from tests.eventually import eventually
 from tests.faults import answers
 from tests.faults.faults import Answer, Hold, HoldEvents, LateEvents, StaleList, TellTwice
 from tests.faults.rules import on
+from tests.nodegroups.live import Running
 from tests.nodegroups.ordeal import LEAVING, QUICK, Ordeal
 
+REFUSALS = (answers.throttled, answers.internal_error, answers.unavailable)
 
-@pytest.mark.soak  # a minute and more on a busy machine
+
 async def test_reads_are_refused_and_events_come_twice_and_in_the_wrong_order(ordeal: Ordeal) -> None:
-    """Faults 6 and 11: every kind of refusal on reads; nodes are heard of a second after the pods that are bound to them."""
-    stage, rules = ordeal.stage, ordeal.rules
-    rules.add(on("watch"), TellTwice())
-    rules.add(on("watch", "nodes"), LateEvents(1.0))
-    for refusal in (answers.throttled, answers.internal_error, answers.unavailable):
-        rules.add(on("get list"), Answer(refusal), skip=2, times=4)
+    """Faults 6 and 11: every kind of refusal on reads; nodes are heard of after the pods that are bound to them."""
+    refused = [ordeal.rules.add(on("get list"), Answer(refusal), skip=2, times=1) for refusal in REFUSALS]
+    async with _up_and_down(ordeal, late_seconds=0.5):
+        assert all(rule.struck for rule in refused)
+    await ordeal.was_safe(least=1, most=4)
+
+
+@pytest.mark.soak  # a look at what is settled comes every half minute, and three of them must change nothing
+async def test_refused_more_often_and_then_nothing_more_is_written(ordeal: Ordeal) -> None:
+    for refusal in REFUSALS:
+        ordeal.rules.add(on("get list"), Answer(refusal), skip=2, times=4)
+    async with _up_and_down(ordeal, late_seconds=1.0) as running:
+        await ordeal.quiet(running)
+    await ordeal.was_safe(least=1, most=4)
+
+
+@asynccontextmanager
+async def _up_and_down(ordeal: Ordeal, *, late_seconds: float) -> AsyncIterator[Running]:
+    stage = ordeal.stage
+    ordeal.rules.add(on("watch"), TellTwice())
+    ordeal.rules.add(on("watch", "nodes"), LateEvents(late_seconds))
     await stage.group(minNodes=1, maxNodes=4, scaleDownPolicy=QUICK)
     await stage.workload("web", 4)
     async with ordeal.life() as running:
         await stage.settled(2, pods=4)
         await stage.scale("web", 1)
         await stage.settled(1, pods=1)
-        await ordeal.quiet(running)
-    await ordeal.was_safe(least=1, most=4)
+        yield running
 
 
 async def test_a_pod_that_the_watch_is_silent_about(ordeal: Ordeal) -> None:

@@ -14,8 +14,8 @@ from plimsoll.nodegroups.pending import waiting_pods
 from plimsoll.nodegroups.setbacks import accounted, with_failures
 from plimsoll.nodegroups.settings import NodeGroupSettings
 from plimsoll.nodegroups.spec import invalid, scale_down_cooldown, underutilization_duration
-from plimsoll.nodegroups.types import VPSIE_NODES, NodeGroup, VPSieNode
-from plimsoll.nodegroups.utilisation import LowSince, utilisation_by_name
+from plimsoll.nodegroups.types import VPSIE_NODES, NodeGroup, ScaleDownPolicy, VPSieNode
+from plimsoll.nodegroups.utilisation import LowSince, Requested, Utilisation
 from plimsoll.scheduling.snapshot import Snapshot
 from tests import build
 from tests.build import START
@@ -64,13 +64,13 @@ def test_who_waits(changed: dict[str, Any], counts: bool) -> None:
 def test_low_without_a_break() -> None:
     low = LowSince()
     minute = timedelta(minutes=1)
-    assert low.look({"a": True, "b": True}, START) == {"a": START, "b": START}
-    assert low.look({"a": True, "b": False}, START + minute) == {"a": START}
-    assert low.look({"a": True, "b": True}, START + 2 * minute) == {"a": START, "b": START + 2 * minute}
+    assert low.look(["a", "b"], START) == {"a": START, "b": START}
+    assert low.look(["a"], START + minute) == {"a": START}
+    assert low.look(["a", "b"], START + 2 * minute) == {"a": START, "b": START + 2 * minute}
     late = START + 10 * minute
-    assert low.look({"a": True, "b": True}, late) == {"a": late, "b": late}, "nobody looked for eight minutes"
+    assert low.look(["a", "b"], late) == {"a": late, "b": late}, "nobody looked for eight minutes"
     early = START - minute
-    assert low.look({"a": True}, early) == {"a": early}, "a clock that was set back starts anew"
+    assert low.look(["a"], early) == {"a": early}, "a clock that was set back starts anew"
 
 
 def test_utilisation_counts_what_is_requested() -> None:
@@ -79,8 +79,13 @@ def test_utilisation_counts_what_is_requested() -> None:
         build.pod(spec={"containers": [{"name": "m", "resources": {"requests": requests}}]}),
         build.pod(phase="Succeeded", spec={"containers": [{"name": "m", "resources": {"requests": requests}}]}),
     ]
-    used = utilisation_by_name(Snapshot.build([build.node("n1"), build.node("n2")], pods))
-    assert {name: (one.cpu, one.memory) for name, one in used.items()} == {"n1": (25, 25), "n2": (0, 0)}
+    nodes = [build.node("n1"), build.node("n2")]
+    used = Requested(Snapshot.build(nodes, pods))
+    assert [used.of(node) for node in nodes] == [Utilisation(25, 25), Utilisation(0, 0)]
+    assert used.of(build.node("n3")) is None, "nothing is known of it"
+    few = ScaleDownPolicy(cpu_threshold=25, memory_threshold=26)
+    assert used.low(nodes, few) == [nodes[1].uid], "both must be below"
+    assert used.low(nodes, ScaleDownPolicy(cpu_threshold=0)) == []
 
 
 def group(**spec: Any) -> NodeGroup:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from plimsoll.decision import Converse
 from plimsoll.kube.resources import NODES
 from plimsoll.nodegroups.controller import CLUSTER, GroupsDecision
+from plimsoll.nodegroups.removal import GivingBack
 from plimsoll.nodegroups.settings import NodeGroupSettings
 from tests.nodegroups.world import World, said
 
@@ -25,32 +27,125 @@ def test_one_at_the_minimum_is_replaced_first() -> None:
     world.run(50)
     assert len(world.cloud.machines) == 2, "it may come back"
     fewest = 2
-    for _ in range(200):
+    world.cloud.makes = timedelta(seconds=60)
+    for _ in range(250):
         world.run(1)
-        staying = [member.node_name for member in world.members() if not member.leaving]
-        fewest = min(fewest, len(staying))
-    assert fewest == 2, "S7"
+        joined = [member for member in world.members() if not member.leaving and member.phase == "Ready"]
+        fewest = min(fewest, len(joined))
+    assert fewest == 2, "S7: one that was only ordered does not take its place"
     names = {node.name for node in world.api.typed(NODES)}
     assert len(names) == 2, "\n".join(said(world))
     assert broken not in names
     assert all(node.ready for node in world.api.typed(NODES))
 
 
-def test_without_room_for_another_it_stays() -> None:
-    """S7 counts nodes: below the minimum none goes, ready or not."""
+def full_group(pods: int = 0) -> tuple[World, str]:
+    """A group that has as many nodes as it must and may have, one of which is not ready."""
     world = patient_for_a_minute()
     world.group(minNodes=2, maxNodes=2, scaleDownPolicy=QUICK)
-    world.run(30)
-    world.unready(world.members()[0].node_name)
-    world.run(300, step=3)
-    assert len(world.cloud.machines) == 2
+    world.workload("web", pods)
+    world.run(40)
+    broken = world.members()[0].node_name
+    world.unready(broken)
+    return world, broken
+
+
+def stays_because(world: World) -> set[str]:
     decision = world.controller.decide(CLUSTER, world.api.view(), world.now)
     assert isinstance(decision, GroupsDecision)
-    assert {stays.blocker.code for stays in decision.staying} == {"NodeGroupMinSizeReached"}
-    world.change_group(maxNodes=3)
+    return {stays.blocker.code for stays in decision.staying}
+
+
+def test_without_room_for_another_it_goes_first() -> None:
+    """It serves nobody, and nothing but its going makes room for one that does. The maximum is judged at every step."""
+    world, broken = full_group()
+    world.run(50)
+    assert broken in {member.node_name for member in world.members()}, "it may come back"
     world.run(200)
-    assert all(node.ready for node in world.api.typed(NODES))
+    nodes = world.api.typed(NODES)
+    assert [node.ready for node in nodes] == [True, True], "\n".join(said(world))
+    assert broken not in {node.name for node in nodes}
     assert len(world.cloud.machines) == 2
+
+
+def test_without_room_for_another_it_stays_while_it_has_pods() -> None:
+    """Nobody can say that they do not run: first they must be gone."""
+    world, broken = full_group(pods=4)
+    world.run(300, step=3)
+    assert broken in {member.node_name for member in world.members() if not member.leaving}
+    assert stays_because(world) == {"NodeGroupMinSizeReached"}
+    world.scale("web", 0)
+    world.run(200)
+    assert broken not in {node.name for node in world.api.typed(NODES)}
+    assert len(world.cloud.machines) == 2
+
+
+def test_each_of_several_has_a_story_of_its_own() -> None:
+    """The oldest, which is asked first, has pods; another has none, and is replaced all the same."""
+    world = patient_for_a_minute()
+    world.group(minNodes=3, maxNodes=3, scaleDownPolicy=QUICK)
+    world.run(40)
+    world.change_group(minNodes=4, maxNodes=4)
+    world.run(40)
+    first, *_, second = (member.node_name for member in world.members())
+    world.workload("web", 0)
+    world.bind("web", first)
+    world.unready(first)
+    world.unready(second)
+    world.run(200)
+    names = {node.name for node in world.api.typed(NODES)}
+    assert first in names
+    assert second not in names
+    assert len(world.cloud.machines) == 4
+
+
+def test_one_that_comes_back_on_its_way_out_stays() -> None:
+    """Also at the last moment, when only the node itself, read live, shows it."""
+    world, broken = full_group()
+    converse, late = world._converse, 0
+
+    def first_ready(conversation: Converse) -> str:
+        nonlocal late
+        if isinstance(conversation.start, GivingBack) and not late:
+            late += 1
+            world.unready(broken, ready=True)
+        return converse(conversation)
+
+    world._converse = first_ready  # type: ignore[method-assign]
+    world.run(300)
+    assert late == 1
+    assert broken in {node.name for node in world.api.typed(NODES)}
+    assert len(world.cloud.machines) == len(world.members()) == 2, "\n".join(said(world))
+
+
+def test_a_drain_ends_where_most_nodes_are_lost_meanwhile() -> None:
+    world = patient_for_a_minute()
+    world.group(desiredNodes=6, maxNodes=6, scaleDownPolicy=QUICK)
+    world.run(30)
+    world.change_group(desiredNodes=0)
+    while not any(member.phase == "Terminating" for member in world.members()):
+        world.run(1)
+    for node in world.api.typed(NODES):
+        world.unready(node.name)
+    world.run(200)
+    assert len(world.cloud.machines) == 6, "it is rather we who are cut off"
+    assert {member.phase for member in world.members()} == {"Ready"}
+
+
+def test_what_is_foretold_counts_the_replacement() -> None:
+    """The last node that the group may have is the replacement's: nobody else is promised it."""
+    world = patient_for_a_minute()
+    world.group(minNodes=2, maxNodes=3)
+    world.run(30)
+    world.cloud.quota = 2  # so that the replacement does not come, and both are asked about the same
+    before = world.controller.prospects(world.api.view(), world.now)
+    assert [template.max_nodes for template in before.templates] == [1]
+    world.unready(world.members()[0].node_name)
+    world.now += timedelta(minutes=2)
+    world.sightings.enter("cloud", world.cloud.listing(world.now))
+    after = world.controller.prospects(world.api.view(), world.now)
+    assert after.templates == ()
+    assert len(after.coming) == 1
 
 
 def test_nobody_is_replaced_while_most_are_not_ready() -> None:

@@ -60,6 +60,7 @@ class World:
         self.crashes = 0
         self.evictions_refused: set[str] = set()  # pods
         self.formerly_allowed: dict[str, int] = {}  # group → the maximum that it had before it was lowered
+        self.scheduler_rests = False  # then it binds nobody
         self._names = itertools.count(1)
 
     # ── objects ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -105,6 +106,18 @@ class World:
         body["status"] = {"phase": "Running", "conditions": [_ready(self.now)]}
         self.api.store(PODS, body)
         replica_set["spec"]["replicas"] += 1
+
+    def mark_deleted(self, member: VPSieNode) -> None:
+        """Someone deletes it; its finalizer keeps it until its machine is gone."""
+        body = copy.deepcopy(self.api.objects[VPSIE_NODES][member.namespace, member.name])
+        body["metadata"]["deletionTimestamp"] = stamp(self.now)
+        self.api.store(VPSIE_NODES, body)
+
+    def nominate(self, pod: Pod, node: str) -> None:
+        """Others make room for the pod there."""
+        body = copy.deepcopy(self.api.objects[PODS][pod.namespace, pod.name])
+        body["status"]["nominatedNodeName"] = node
+        self.api.store(PODS, body)
 
     def members(self) -> list[VPSieNode]:
         return self.api.typed(VPSIE_NODES)
@@ -309,7 +322,7 @@ class World:
         packing = pack(Snapshot.build(nodes, self.pods()), waiting)
         for pod in waiting:
             body = copy.deepcopy(self.api.objects[PODS][pod.namespace, pod.name])
-            node = packing.placements.get(pod.uid)
+            node = packing.placements.get(pod.uid) if not self.scheduler_rests else None
             if node is not None:
                 body["spec"]["nodeName"] = node
                 body["status"] = {"phase": "Running", "conditions": [_ready(self.now)]}

@@ -74,6 +74,14 @@ def _unbound(pod: types.Pod) -> Iterable[str]:
     return () if pod.spec.node_name else ("",)
 
 
+def _not_ready(node: types.Node) -> Iterable[str]:
+    return () if node.ready else ("",)
+
+
+def _taints(node: types.Node) -> Iterable[str]:
+    return dict.fromkeys(taint.key for taint in node.spec.taints)
+
+
 def _claims(pod: types.Pod) -> Iterable[str]:
     return [v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim]
 
@@ -82,6 +90,8 @@ BY_OWNER = Index("owner", _controller_uid)  # by the UID of the controller: name
 BY_NODE = Index("node", _node_name)
 UNBOUND = Index("unbound", _unbound)  # under "": the few pods that no node has yet, found without walking the others
 BY_CLAIM = Index("claim", _claims)
+NOT_READY = Index("not ready", _not_ready)  # under "": the few nodes that are not, found without walking the others
+BY_TAINT = Index("taint", _taints)  # by the taint's key
 
 
 def by_label(key: str) -> Index:
@@ -95,7 +105,7 @@ def config_maps_in(namespace: str) -> Resource[records.ConfigMap]:
 
 
 PODS = Resource("", "v1", "pods", "Pod", types.Pod, indexes=(BY_OWNER, BY_NODE, UNBOUND))
-NODES = Resource("", "v1", "nodes", "Node", types.Node, namespaced=False)
+NODES = Resource("", "v1", "nodes", "Node", types.Node, namespaced=False, indexes=(NOT_READY, BY_TAINT))
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", types.Namespace, namespaced=False)
 CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", records.ConfigMap)
 SECRETS = Resource("", "v1", "secrets", "Secret", records.Secret)

@@ -67,12 +67,18 @@ class Sizes:
     """What pods can ask for on a node of an offering: as on a node of it that is there, else all that the machine has."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
+        self._nodes = nodes
         self._known: dict[tuple[str, str], Resources] = {}
-        for node in nodes:
-            offering = node.labels.get(OFFERING)
-            if offering is not None and node.ready and node.status.allocatable:
-                self._known.setdefault((node.labels.get(DATACENTER, ""), offering), node.status.allocatable)
 
     def allocatable(self, datacenter: str, offering: Offering) -> Mapping[str, Quantity]:
-        found = self._known.get((datacenter, offering.id), offering.capacity)
-        return found if "pods" in found else {**found, "pods": _PODS}
+        place = (datacenter, offering.id)
+        if place not in self._known:
+            found = next((node.status.allocatable for node in self._nodes if _is_of(node, *place)), offering.capacity)
+            self._known[place] = found if "pods" in found else {**found, "pods": _PODS}
+        return self._known[place]
+
+
+def _is_of(node: Node, datacenter: str, offering: str) -> bool:
+    labels = node.metadata.labels
+    same = labels.get(OFFERING) == offering and labels.get(DATACENTER, "") == datacenter
+    return same and node.ready and bool(node.status.allocatable)

@@ -7,39 +7,25 @@ from datetime import datetime
 from functools import partial
 
 from plimsoll.kube.types import Node
-from plimsoll.nodegroups.seen import GroupSeen, Seen, oldest_first
+from plimsoll.nodegroups.roll import oldest_first
+from plimsoll.nodegroups.seen import GroupSeen, Seen
 from plimsoll.nodegroups.situation import Candidate
 from plimsoll.nodegroups.spec import underutilization_duration
 from plimsoll.nodegroups.unready import given_up, unready_since
-from plimsoll.nodegroups.usage import Measured
-from plimsoll.nodegroups.utilisation import Use, Utilisation, utilisation_by_name
-from plimsoll.scheduling.snapshot import Snapshot
+from plimsoll.nodegroups.utilisation import Used, Utilisation
 
 
-def utilisations(
-    groups: Sequence[GroupSeen], seen: Seen, snapshot: Snapshot, measured: Measured | None = None
-) -> dict[str, Use]:
-    """Of every node that belongs to a group, by the Node's UID: as it is measured, or else as it is requested."""
-    requested = {} if measured is not None else utilisation_by_name(snapshot)
-    found = {}
+def low_nodes(groups: Sequence[GroupSeen], used: Used) -> Iterator[str]:
+    """The UIDs of all nodes of groups that are little used now."""
     for group in groups:
-        policy = group.group.spec.scale_down_policy
-        for node in group.nodes.values():
-            used = measured.of(node, seen.now) if measured is not None else requested.get(node.metadata.name)
-            if used is not None:
-                found[node.metadata.uid] = Use(used, used.below(policy))
-            else:
-                found[node.metadata.uid] = Use(None, low=False)
-    return found
+        yield from used.low(group.nodes.values(), group.group.spec.scale_down_policy)
 
 
-def candidates(
-    group: GroupSeen, seen: Seen, used: Mapping[str, Use], low_since: Mapping[str, datetime]
-) -> Iterator[Candidate]:
+def candidates(group: GroupSeen, seen: Seen, used: Used, low_since: Mapping[str, datetime]) -> Iterator[Candidate]:
     """The nodes of one group that might go now, the first to be asked first."""
-    if not group.group.spec.scale_down_policy.enabled:
-        return
     surplus = group.current - group.group.spec.max_nodes
+    if not group.group.spec.scale_down_policy.enabled or not (surplus > 0 or group.unready or low_since):
+        return
     low_before = seen.now - underutilization_duration(group.group)
     found = []
     for member in group.staying:
@@ -49,14 +35,12 @@ def candidates(
         ready = member.metadata.name not in group.unready
         since = low_since.get(node.metadata.uid)
         if surplus > 0 or (given_up(node, seen) if not ready else since is not None and since <= low_before):
-            use = used.get(node.metadata.uid)
-            highest = use.utilisation.highest if use is not None and use.utilisation is not None else 0.0
-            found.append(((ready, oldest_first(member)[0], highest, member.metadata.name), member, node))
-    for _, member, node in sorted(found, key=lambda one: one[0]):
-        use = used.get(node.metadata.uid)
-        utilisation = use.utilisation if use is not None else None
-        why = _why(group, node, surplus, utilisation, low_since.get(node.metadata.uid))
-        yield Candidate(member, node, group, partial(seen.must_move_from, node.metadata.name), why, utilisation)
+            use = used.of(node)
+            highest = use.highest if use is not None else 0.0
+            found.append(((ready, oldest_first(member)[0], highest, member.metadata.name), member, node, use))
+    for _, member, node, use in sorted(found, key=lambda one: one[0]):
+        why = _why(group, node, surplus, use, low_since.get(node.metadata.uid))
+        yield Candidate(member, node, group, partial(seen.must_move_from, node.metadata.name), why, use)
 
 
 def next_due(groups: Sequence[GroupSeen], seen: Seen, low_since: Mapping[str, datetime]) -> datetime | None:
@@ -65,10 +49,12 @@ def next_due(groups: Sequence[GroupSeen], seen: Seen, low_since: Mapping[str, da
     for group in groups:
         if not group.group.spec.scale_down_policy.enabled:
             continue
-        lasts = underutilization_duration(group.group)
-        nodes = [node for member in group.staying if (node := group.nodes.get(member.metadata.name)) is not None]
-        low = [since for node in nodes if (since := low_since.get(node.metadata.uid)) and since + lasts > seen.now]
-        due += [min(low) + lasts] if low else []
+        if low_since:
+            lasts = underutilization_duration(group.group)
+            low_after = seen.now - lasts
+            sinces = (low_since.get(node.metadata.uid) for node in group.nodes.values())
+            first = min((since for since in sinces if since is not None and since > low_after), default=None)
+            due += [first + lasts] if first is not None else []
         unready = (unready_since(group.nodes[name]) for name in group.unready)
         timeout = seen.settings.unready_timeout
         due += [since + timeout for since in unready if since is not None and since + timeout > seen.now]

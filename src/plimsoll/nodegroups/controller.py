@@ -17,6 +17,7 @@ from plimsoll.decision import Action, Blocker, Decision, Patch, Permission, Prob
 from plimsoll.kube.budgets import PodDisruptionBudget
 from plimsoll.kube.resources import (
     BUDGETS,
+    BY_TAINT,
     CLAIMS,
     DAEMONSETS,
     DEPLOYMENTS,
@@ -33,23 +34,25 @@ from plimsoll.kube.resources import (
 from plimsoll.kube.store import View
 from plimsoll.kube.types import Condition, DaemonSet, KubeObject, Node, Pod
 from plimsoll.nodegroups import report
-from plimsoll.nodegroups.candidates import candidates, next_due, utilisations
-from plimsoll.nodegroups.checks.allocations import WEKA_CONTAINERS
+from plimsoll.nodegroups.blueprint import Sizes
+from plimsoll.nodegroups.candidates import candidates, low_nodes, next_due
 from plimsoll.nodegroups.drain import CHOSEN, leave
 from plimsoll.nodegroups.growth import Growth, grow
-from plimsoll.nodegroups.pending import waiting_pods
+from plimsoll.nodegroups.pending import nominated, waiting_pods
 from plimsoll.nodegroups.phases import NodeDecision, live
 from plimsoll.nodegroups.plans import AtOnce, Plans
 from plimsoll.nodegroups.prospects import prospects
 from plimsoll.nodegroups.report import Verdict
+from plimsoll.nodegroups.roll import Roll
 from plimsoll.nodegroups.scale_down import Ask, Rounds, ScaleDown, Stays, all_blockers, choose
-from plimsoll.nodegroups.scale_up import ScaleUp, daemon_pods
+from plimsoll.nodegroups.scale_up import ScaleUp, daemon_pods, question_of, told
 from plimsoll.nodegroups.seen import GroupSeen, Seen, groups_in
 from plimsoll.nodegroups.settings import NodeGroupSettings
 from plimsoll.nodegroups.sightings import Sightings
 from plimsoll.nodegroups.situation import Candidate, Check
 from plimsoll.nodegroups.spec import invalid
 from plimsoll.nodegroups.types import (
+    BY_GROUP,
     BY_NODE_NAME,
     GROUP,
     NODE_GROUPS,
@@ -59,8 +62,8 @@ from plimsoll.nodegroups.types import (
     VPSieNode,
 )
 from plimsoll.nodegroups.usage import USE_OF_NODES, Measured
-from plimsoll.nodegroups.utilisation import LowSince
-from plimsoll.nodegroups.writes import conditions_with, group_status, leaving_taint, node_status, stamp, untaint
+from plimsoll.nodegroups.utilisation import LowSince, Requested, Used
+from plimsoll.nodegroups.writes import LEAVING, conditions_with, group_status, node_status, stamp, untaint
 from plimsoll.scheduling.picture import Picture
 from plimsoll.scheduling.prospects import Prospects
 
@@ -100,6 +103,7 @@ class NodeGroupController:
         self._picture = Picture()
         self._low_since = LowSince()
         self._rounds = Rounds()
+        self._roll = Roll()
         self._last: GroupsDecision | None = None
 
     @property
@@ -120,14 +124,21 @@ class NodeGroupController:
             NODE_GROUPS, VPSIE_NODES, NODES, PODS, BUDGETS, NAMESPACES, CLAIMS, VOLUMES, DAEMONSETS, DEPLOYMENTS,
             REPLICASETS, STATEFULSETS,
         )  # fmt: skip
-        return (*seen, WEKA_CONTAINERS) if self._settings.sees_allocations else seen
+        holders = self._settings.holders
+        return (*seen, holders.resource) if holders is not None else seen
 
     # ── which keys does a change concern? ────────────────────────────────────────────────────────────────────────────
 
     def keys(self, _: Resource[Any], changed: KubeObject, view: View) -> Iterable[Key]:
         match changed:
             case NodeGroup():
-                return (CLUSTER, *(VPSIE_NODES.key(one) for one in _members(changed, view)))
+                return (
+                    CLUSTER,
+                    *(
+                        VPSIE_NODES.key(one)
+                        for one in view[VPSIE_NODES].by(BY_GROUP, f"{changed.namespace}/{changed.name}")
+                    ),
+                )
             case VPSieNode():
                 return (VPSIE_NODES.key(changed), CLUSTER)
             case Node():
@@ -145,7 +156,7 @@ class NodeGroupController:
     # ── what is to be done? ──────────────────────────────────────────────────────────────────────────────────────────
 
     def decide(self, key: Key, view: View, now: datetime) -> Decision:
-        seen = Seen(view, now, self._settings, self.sightings)
+        seen = Seen(view, now, self._settings, self.sightings, self._roll)
         if key == CLUSTER:
             return self._all_groups(seen)
         node = view[VPSIE_NODES].get(key.namespace, key.name)
@@ -157,22 +168,34 @@ class NodeGroupController:
 
     def keeps(self, key: Key, view: View, now: datetime) -> tuple[Blocker, ...]:
         """Everything that speaks against removing a VPSieNode's node now, whether or not anyone wants to; for explanations."""
-        seen = Seen(view, now, self._settings, self.sightings)
+        seen = Seen(view, now, self._settings, self.sightings, self._roll)
         groups = groups_in(seen)
         for group in groups:
             for member in group.staying:
                 node = group.nodes.get(member.name)
                 if node is not None and VPSIE_NODES.key(member) == key:
                     candidate = Candidate(member, node, group, partial(seen.must_move_from, node.name))
-                    return all_blockers(candidate, groups, seen, self._ask(key, view), self._further_checks)
+                    return all_blockers(
+                        candidate, groups, seen, self._ask(key, view),
+                        expected=self._expected(key, groups, seen), further_checks=self._further_checks,
+                    )  # fmt: skip
         return ()
+
+    def _expected(self, key: Key, groups: Sequence[GroupSeen], seen: Seen) -> dict[str, str]:
+        """The nodes that are there and that pods which wait are counted on."""
+        unbound = seen.view[PODS].by(UNBOUND, "")
+        waiting = waiting_pods(unbound, seen.now, seen.settings.unschedulable_pod_grace).pods
+        question = question_of(waiting, groups, seen, room={}, sizes=Sizes(()))
+        packing = self.plans.packing(key, question, self._picture.of(seen.view)) if waiting else None
+        counted_on = told(packing, waiting).expected if packing is not None else {}
+        return {**counted_on, **nominated(unbound)}
 
     def _ask(self, key: Key, view: View) -> Ask:
         return lambda question: self.plans.removals(key, question, self._picture.of(view))
 
     def prospects(self, view: View, now: datetime) -> Prospects:
         """What the groups could still bring, for whoever is about to send a pod away."""
-        seen = Seen(view, now, self._settings, self.sightings)
+        seen = Seen(view, now, self._settings, self.sightings, self._roll)
         sound = [one for one in groups_in(seen) if invalid(one.group) is None and not one.group.terminating]
         return prospects(sound, seen, daemon_pods(view[DAEMONSETS]))
 
@@ -181,9 +204,10 @@ class NodeGroupController:
         wrong = {one.key: message for one in groups if (message := invalid(one.group)) is not None}
         sound = [one for one in groups if one.key not in wrong and not one.group.terminating]
         snapshot = self._picture.of(seen.view)
-        waiting = waiting_pods(seen.view[PODS].by(UNBOUND, ""), seen.now, seen.settings.unschedulable_pod_grace)
-        used = utilisations(sound, seen, snapshot, self.measured)
-        low_since = self._low_since.look({uid: one.low for uid, one in used.items()}, seen.now)
+        unbound = seen.view[PODS].by(UNBOUND, "")
+        waiting = waiting_pods(unbound, seen.now, seen.settings.unschedulable_pod_grace)
+        used: Used = self.measured.at(seen.now) if self.measured is not None else Requested(snapshot)
+        low_since = self._low_since.look(low_nodes(sound, used), seen.now)
         daemons = daemon_pods(seen.view[DAEMONSETS]) if waiting.pods else ()
         growth = grow(
             sound, waiting, seen, lambda question: self.plans.packing(CLUSTER, question, snapshot), daemons
@@ -197,7 +221,8 @@ class NodeGroupController:
             for candidate in candidates(one, seen, used, low_since)
         )
         shrinking = choose(
-            asked, sound, seen, self._ask(CLUSTER, seen.view), rounds=self._rounds, further_checks=self._further_checks
+            asked, sound, seen, self._ask(CLUSTER, seen.view), rounds=self._rounds,
+            expected={**growth.plan.expected, **nominated(unbound)}, further_checks=self._further_checks,
         )  # fmt: skip
         if shrinking is None:
             return self._still_computing("which nodes could go")
@@ -229,7 +254,7 @@ class NodeGroupController:
         for one in groups:
             going = [candidate for candidate in shrinking.going if candidate.group.key == one.key]
             verdict = growth.verdict(one, removing=len(going), wrong=wrong.get(one.key, ""))
-            verdicts[one.key] = verdict
+            verdicts[one.key] = replace(verdict, prices_per_hour=report.prices_per_hour(one, seen))
             actions += _writes(one, verdict, growth, going, seen)
         blockers = [*growth.blockers, *(stays.blocker for stays in shrinking.staying)]
         if shrinking.halted is not None:
@@ -285,9 +310,8 @@ def _orphaned_taints(seen: Seen) -> list[Action]:
     why = Reason("TaintLeft", "a taint of ours was left on a node that is none of ours any more")
     return [
         untaint(node, why)
-        for node in seen.view[NODES]
-        if leaving_taint(node) is not None
-        and not seen.view[VPSIE_NODES].by(BY_NODE_NAME, node.name)
+        for node in seen.view[NODES].by(BY_TAINT, LEAVING)
+        if not seen.view[VPSIE_NODES].by(BY_NODE_NAME, node.name)
         and not any(one.name == node.labels.get(VPSIE_NODE) for one in seen.view[VPSIE_NODES])
     ]
 
@@ -302,7 +326,8 @@ def _reason(verdicts: dict[str, Verdict], growth: Growth, shrinking: ScaleDown) 
         return Reason(shrinking.halted.code, shrinking.halted.message)
     if growth.plan.unplaced:
         pod, why = next(iter(growth.plan.unplaced.items()))
-        return Reason("NoGroupHelps", f"{len(growth.plan.unplaced)} pods wait and no group helps them; {pod}: {why}")
+        text = f"{len(growth.plan.unplaced)} pods wait and no group helps them; {pod}: {why}"
+        return Reason("NoGroupHelps", "; ".join((text, *(blocker.message for blocker in growth.blockers))))
     return Reason("Settled", f"{len(verdicts)} groups have the nodes that they need")
 
 
@@ -316,7 +341,3 @@ def _look_again(
     moments = [seen.now + timedelta(seconds=30), *due]
     moments += [blocker.until for blocker in blockers if blocker.until is not None]
     return max(min(moments) - seen.now, timedelta(milliseconds=100))
-
-
-def _members(group: NodeGroup, view: View) -> tuple[VPSieNode, ...]:
-    return tuple(one for one in view[VPSIE_NODES] if one.group == f"{group.namespace}/{group.name}")

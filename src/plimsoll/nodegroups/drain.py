@@ -27,18 +27,30 @@ from plimsoll.decision import (
     Timing,
 )
 from plimsoll.kube.owners import owner_of
-from plimsoll.kube.resources import NODES, PODS
+from plimsoll.kube.resources import NODES, PODS, UNBOUND
 from plimsoll.kube.types import Condition, Node, Pod
 from plimsoll.nodegroups.checks.all_of_them import ABOUT_PODS, BEFORE_EVICTING, LAST, first_blocker
+from plimsoll.nodegroups.checks.expected import pods_expected
 from plimsoll.nodegroups.checks.opt_outs import said_safe
+from plimsoll.nodegroups.pending import nominated
 from plimsoll.nodegroups.phases import NodeDecision
 from plimsoll.nodegroups.provisioning import FINAL
 from plimsoll.nodegroups.removal import GivingBack, step
+from plimsoll.nodegroups.roll import Members
 from plimsoll.nodegroups.scale_down import Ask, question_about
-from plimsoll.nodegroups.seen import Seen, group_with, is_anothers, machine_in, must_move
+from plimsoll.nodegroups.seen import GroupSeen, Seen, group_with, is_anothers, machine_in, must_move
 from plimsoll.nodegroups.situation import Candidate, Check, Situation
 from plimsoll.nodegroups.spec import floor_of
-from plimsoll.nodegroups.types import FINALIZER, NODE_GROUPS, VPSIE_NODE, VPSIE_NODES, VPSieNode, condition_of
+from plimsoll.nodegroups.types import (
+    FINALIZER,
+    NODE_GROUPS,
+    VPSIE_NODE,
+    VPSIE_NODES,
+    NodeGroup,
+    VPSieNode,
+    condition_of,
+)
+from plimsoll.nodegroups.unready import halt, is_in_the_way
 from plimsoll.nodegroups.writes import conditions_with, finalizers, leaving_taint, node_status, stamp, taint, untaint
 
 CHOSEN, CHECKED = "ScaleDown", "Evicting"  # reasons of the condition `Draining`
@@ -89,7 +101,7 @@ def _empty(node: VPSieNode, there: Node, seen: Seen, ask: Ask, further_checks: t
     pods = tuple(must_move(seen.pods_on(there.name)))
     ours = node.phase == "Terminating" and not node.terminating and _reason(node) in (CHOSEN, CHECKED)
     if ours:
-        blocker = _blocker(node, there, seen, ask, further_checks)
+        blocker = halt(seen) or _blocker(node, there, seen, ask, further_checks)
         began = node.status.terminating_at or seen.now
         limit = seen.settings.drain_timeout
         if blocker is None and seen.now - began > limit:
@@ -105,13 +117,13 @@ def _empty(node: VPSieNode, there: Node, seen: Seen, ask: Ask, further_checks: t
             fields = {"conditions": conditions_with(node, condition, now=seen.now)}
             return _decision(node, why, node_status(node, fields, why))
     if pods:
-        return _evict(node, there, pods, seen)
+        return _evict(node, there, pods, seen, further_checks)
     if there.status.volumes_attached:
         message = f"{len(there.status.volumes_attached)} volumes are still attached to node {there.name}"
         return _decision(
             node, Reason("VolumesAttached", message), blocker=Blocker("VolumesAttached", message), seen=seen
         )
-    return _give_back(node, seen)
+    return _give_back(node, seen, only_if_unready=ours and not there.ready)
 
 
 def _blocker(node: VPSieNode, there: Node, seen: Seen, ask: Ask, further_checks: tuple[Check, ...]) -> Blocker | None:
@@ -119,10 +131,11 @@ def _blocker(node: VPSieNode, there: Node, seen: Seen, ask: Ask, further_checks:
     named = seen.group_of(node)
     if named is None:
         return None  # the group was deleted, and its nodes with it
-    group = group_with(named, seen.members(named), seen)
+    group = group_with(named, seen)
     groups, key, floor = (group,), group.key, floor_of(named)
-    if group.current < floor:  # without this node, which no longer counts
-        return Blocker("NodeGroupMinSizeReached", f"group {key} would have {group.current} nodes and must keep {floor}")
+    # Without this node, which no longer counts.
+    if group.joined < floor and not is_in_the_way(there, pods, group, seen):
+        return Blocker("NodeGroupMinSizeReached", f"group {key} would have {group.joined} nodes and must keep {floor}")
     candidate = Candidate(node, there, group, lambda: pods)
     if _reason(node) == CHECKED:
         staying = [pod for pod in pods if not pod.terminating]
@@ -130,21 +143,69 @@ def _blocker(node: VPSieNode, there: Node, seen: Seen, ask: Ask, further_checks:
     answers = ask(question_about((there.name,), seen)) if pods else ()
     if answers is None:
         return _COMPUTING
-    situation = Situation(seen, groups, removals={answer.node: answer for answer in answers})
-    return first_blocker((*BEFORE_EVICTING, *further_checks), candidate, situation) or LAST(candidate, situation)
+    expected = nominated(seen.view[PODS].by(UNBOUND, ""))
+    situation = Situation(seen, groups, removals={answer.node: answer for answer in answers}, expected=expected)
+    return first_blocker((pods_expected, *BEFORE_EVICTING, *further_checks), candidate, situation) or LAST(
+        candidate, situation
+    )
 
 
-def _evict(node: VPSieNode, there: Node, pods: tuple[Pod, ...], seen: Seen) -> NodeDecision:
+def _evict(
+    node: VPSieNode, there: Node, pods: tuple[Pod, ...], seen: Seen, further_checks: tuple[Check, ...]
+) -> NodeDecision:
     standing = [pod for pod in pods if not pod.terminating]
+    leaving, kept = _apart(node, there, standing, seen, further_checks)
     why = Reason("Draining", f"node {there.name} is emptied: {_why(node)}")
     actions = [
-        Evict(Ref.to(PODS, pod), owner_of(pod, seen.view).key, why, may_be_last=said_safe(pod)) for pod in standing
+        Evict(Ref.to(PODS, pod), owner_of(pod, seen.view).key, why, may_be_last=said_safe(pod)) for pod in leaving
     ]
     if not standing:
         why = Reason("Draining", f"{len(pods)} pods are leaving node {there.name}")
+    elif not leaving:
+        why = Reason(kept[0].code, f"node {there.name} cannot be emptied yet: {kept[0].message}")
+    # In a drain of our own this is over once the replacements are ready, or else the node is taken back.
+    told = kept if _reason(node) != CHECKED else ()
     return NodeDecision(
-        reason=why, actions=tuple(actions), in_order=False, look_again=seen.settings.retry_interval, phase=node.phase
-    )
+        reason=why, actions=tuple(actions), in_order=False, blockers=kept, look_again=seen.settings.retry_interval,
+        notes=tuple(_kept_note(node, there, blocker) for blocker in told), phase=node.phase,
+    )  # fmt: skip
+
+
+def _apart(
+    node: VPSieNode, there: Node, standing: list[Pod], seen: Seen, further_checks: tuple[Check, ...]
+) -> tuple[list[Pod], tuple[Blocker, ...]]:
+    """The pods that may leave now, and what keeps the others.
+
+    Whoever wants the node gone, what the other controllers promise of their workloads holds for each of its pods.
+    """
+    named = seen.group_of(node)
+    group = group_with(named, seen) if named is not None else GroupSeen(NodeGroup(), Members())
+    situation = Situation(seen, (group,))
+
+    def objection(*pods: Pod) -> Blocker | None:
+        return first_blocker(further_checks, Candidate(node, there, group, lambda: pods), situation)
+
+    if objection(*standing) is None:
+        return standing, ()
+    leaving: list[Pod] = []
+    kept: dict[str, Blocker] = {}
+    for pod in standing:
+        blocker = objection(*leaving, pod)
+        if blocker is None:
+            leaving.append(pod)
+        else:
+            kept.setdefault(blocker.code, blocker)
+    return leaving, tuple(kept.values())
+
+
+def _kept_note(node: VPSieNode, there: Node, blocker: Blocker) -> Note:
+    text = f"node {there.name} is to go and cannot be emptied yet: {blocker.message}"
+    return Note(Ref.to(VPSIE_NODES, node), "ScaleDownBlocked", text, "Warning", counts=(_count(node, blocker),))
+
+
+def _count(node: VPSieNode, blocker: Blocker) -> Count:
+    labels = {"nodegroup": node.spec.node_group_name, "namespace": node.namespace, "reason": blocker.code}
+    return Count("vpsie_autoscaler_scale_down_blocked_total", labels)
 
 
 def _take_back(node: VPSieNode, there: Node, blocker: Blocker, seen: Seen) -> NodeDecision:
@@ -155,9 +216,9 @@ def _take_back(node: VPSieNode, there: Node, blocker: Blocker, seen: Seen) -> No
         "terminatingAt": None,
         "conditions": conditions_with(node, condition, now=seen.now),
     }
-    labels = {"nodegroup": node.spec.node_group_name, "namespace": node.namespace, "reason": blocker.code}
-    counts = (Count("vpsie_autoscaler_scale_down_blocked_total", labels),)
-    note = Note(Ref.to(VPSIE_NODES, node), "ScaleDownBlocked", why.message, "Warning", counts=counts)
+    note = Note(
+        Ref.to(VPSIE_NODES, node), "ScaleDownBlocked", why.message, "Warning", counts=(_count(node, blocker),)
+    )  # fmt: skip
     # The phase goes first: whoever reads "Ready" takes a taint that was left away; the other way round, a crash in between
     # would put it back.
     actions = (node_status(node, fields, why, note), untaint(there, why))
@@ -167,7 +228,7 @@ def _take_back(node: VPSieNode, there: Node, blocker: Blocker, seen: Seen) -> No
 # ── giving back ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _give_back(node: VPSieNode, seen: Seen) -> NodeDecision:
+def _give_back(node: VPSieNode, seen: Seen, *, only_if_unready: bool = False) -> NodeDecision:
     sighting = seen.sighting(node.spec.provider)
     if sighting is None:
         trouble = seen.sightings.trouble(node.spec.provider)
@@ -190,7 +251,7 @@ def _give_back(node: VPSieNode, seen: Seen) -> NodeDecision:
         why = Reason("NoMachine", "no machine was ever made")
         return _decision(node, why, *_farewell(node, seen, why))
     why = Reason("GivingBack", f"machine {machine_id} is given back: {_why(node)}")
-    state = GivingBack(node, machine_id, why, seen.settings.sees_allocations)
+    state = GivingBack(node, machine_id, why, seen.settings.holders, only_if_unready)
     return _decision(node, why, Converse(Ref.to(VPSIE_NODES, node), state, step, why), seen=seen)
 
 
@@ -205,7 +266,7 @@ def _gone(node: VPSieNode, seen: Seen) -> NodeDecision:
             why = Reason(
                 "StillThere", f"machine {machine.id} is still there since {deleted_at:%H:%M:%S}: given back again"
             )
-            state = GivingBack(node, machine.id, why, seen.settings.sees_allocations)
+            state = GivingBack(node, machine.id, why, seen.settings.holders)
             return _decision(node, why, Converse(Ref.to(VPSIE_NODES, node), state, step, why), seen=seen)
         return _decision(node, Reason("Deleting", f"machine {machine.id} is being removed"), seen=seen)
     why = Reason("Removed", f"machine {node.spec.vpsie_instance_id} is gone")

@@ -12,12 +12,13 @@ from msgspec import Struct, field
 from plimsoll.decision import Blocker, Create, Note, Reason, Ref
 from plimsoll.kube.resources import NODES
 from plimsoll.kube.types import Pod
-from plimsoll.nodegroups.blueprint import Sizes, lasting_taints, own_labels, setback_of, usable_offerings
+from plimsoll.nodegroups.blueprint import Sizes, usable_offerings
 from plimsoll.nodegroups.desired import calculate_desired_nodes, calculate_nodes_to_add
+from plimsoll.nodegroups.outlook import expected_nodes, outlook
 from plimsoll.nodegroups.pending import Waiting
 from plimsoll.nodegroups.plans import Growing
 from plimsoll.nodegroups.report import Verdict
-from plimsoll.nodegroups.scale_up import ScaleUp, coming_nodes, question_of, told
+from plimsoll.nodegroups.scale_up import ScaleUp, question_of, told
 from plimsoll.nodegroups.seen import GroupSeen, Seen
 from plimsoll.nodegroups.spec import floor_of, scale_up_cooldown
 from plimsoll.nodegroups.types import (
@@ -31,8 +32,7 @@ from plimsoll.nodegroups.types import (
     VPSIE_NODES,
     NodeGroup,
 )
-from plimsoll.nodegroups.unready import to_replace
-from plimsoll.scheduling.model import ComingNode, Packing
+from plimsoll.scheduling.model import Packing
 
 Pack: TypeAlias = Callable[[Growing], Packing | None]
 
@@ -71,13 +71,13 @@ class Growth(Struct, frozen=True):
     def last_number(self, one: GroupSeen) -> int:
         """Of the nodes that were ever made for the group, those made now included."""
         adding, made = self.adding(one.key), one.group.status.created_nodes
-        return max([made, *_numbers(one)]) + adding if adding or not made else made
+        return max(made, one.its.last_number) + adding if adding or not made else made
 
     def creations(self, one: GroupSeen) -> list[Create]:
         share = self.shares.get(one.key)
         if share is None or not share.offerings:
             return []
-        first = max([one.group.status.created_nodes, *_numbers(one)]) + 1
+        first = max(one.group.status.created_nodes, one.its.last_number) + 1
         return [_creation(one, first + offset, offering, share.why) for offset, offering in enumerate(share.offerings)]
 
 
@@ -85,16 +85,16 @@ def grow(
     groups: Sequence[GroupSeen], waiting: Waiting, seen: Seen, pack: Pack, daemons: Sequence[Pod] = ()
 ) -> Growth | None:
     """None: the packing is still being worked out."""
-    able, blockers = able_to_grow(groups, seen)
-    basic = {one.key: _below_floor(one, seen) for one in able}
+    found = outlook(groups, seen)
+    blockers = list(found.blockers)
     waited = seen.now - waiting.since if waiting.since is not None else timedelta(0)
     pods = waiting.pods
-    growing = [one for one in able if one.group.spec.scale_up_policy.enabled and waited >= _patience(one)]
-    room = {one.key: one.group.spec.max_nodes - one.current - basic[one.key] for one in growing}
+    growing = [one for one in found.able if one.group.spec.scale_up_policy.enabled and waited >= _patience(one)]
     packed = ScaleUp()
     if pods:
         sizes = Sizes(seen.view[NODES])
-        expected = [*coming_nodes(groups, seen, sizes, daemons), *basic_nodes(able, basic, seen, sizes, daemons)]
+        room = {one.key: found.room(one) for one in growing}
+        expected = expected_nodes(groups, found, seen, sizes, daemons)
         question = question_of(pods, groups, seen, room=room, sizes=sizes, daemons=daemons, expected=expected)
         packing = pack(question)
         if packing is None:
@@ -102,8 +102,8 @@ def grow(
         packed = told(packing, pods)
     shares: dict[str, Share] = {}
     for one in groups:
-        key, spec = one.key, one.group.spec
-        needed = basic.get(key, 0) + len(packed.nodes_for(key))
+        key, spec, lacking = one.key, one.group.spec, found.lacking.get(one.key, 0)
+        needed = lacking + len(packed.nodes_for(key))
         desired = calculate_desired_nodes(
             current=one.current, required_for_pending=needed, min_nodes=spec.min_nodes, max_nodes=spec.max_nodes,
             floor=spec.desired_nodes,
@@ -114,49 +114,11 @@ def grow(
         resting = _resting(one, seen)
         if resting is not None and to_add:
             blockers.append(resting)
-        if one not in able or resting is not None:
+        if key not in found.lacking or resting is not None:
             to_add = 0
-        offerings = (*_usual(one, seen, basic.get(key, 0)), *packed.nodes_for(key))[:to_add]
-        shares[key] = Share(desired, offerings, _why(one, basic.get(key, 0), packed))
-    return Growth(packed, shares, tuple(blockers), tuple(_unhelped(able, packed)))
-
-
-def _below_floor(one: GroupSeen, seen: Seen) -> int:
-    """How many nodes the group lacks whatever pods need. A node that is given up is replaced before it goes, if there is room."""
-    lacking = max(0, floor_of(one.group) - (one.current - to_replace(one, seen)))
-    return min(lacking, max(0, one.group.spec.max_nodes - one.current))
-
-
-def able_to_grow(groups: Sequence[GroupSeen], seen: Seen) -> tuple[list[GroupSeen], list[Blocker]]:
-    """The groups that may have more nodes, and what keeps each of the others from it."""
-    able: list[GroupSeen] = []
-    blockers: list[Blocker] = []
-    for one in groups:
-        blocker = _cannot_grow(one, seen)
-        if blocker is None:
-            able.append(one)
-        else:
-            blockers.append(blocker)
-    return able, blockers
-
-
-def _cannot_grow(one: GroupSeen, seen: Seen) -> Blocker | None:
-    spec = one.group.spec
-    setback = setback_of(one.setbacks, seen.now)
-    if setback is not None:
-        message = f"group {one.key} rests after {setback.failures} failures: {setback.message}"
-        return Blocker(setback.reason, message, until=setback.until)
-    sighting = seen.sighting(spec.provider)
-    if sighting is None:
-        trouble = seen.sightings.trouble(spec.provider)
-        message = f"group {one.key}: nothing recent is known of {spec.provider}: {trouble}"
-        return Blocker("ProviderUnknown", message)
-    if not usable_offerings(one.group, one.setbacks, sighting, seen.now):
-        wanted = ", ".join(spec.offering_ids)
-        message = f"group {one.key}: none of {wanted} is to be had in {spec.datacenter_id or 'any datacenter'} now"
-        until = [setback.until for setback in one.setbacks if setback.until and setback.until > seen.now]
-        return Blocker("NoOffering", message, until=min(until, default=None))
-    return None
+        offerings = (*_usual(one, seen, lacking), *packed.nodes_for(key))[:to_add]
+        shares[key] = Share(desired, offerings, _why(one, lacking, packed))
+    return Growth(packed, shares, tuple(blockers), tuple(_unhelped(found.able, packed)))
 
 
 def _patience(one: GroupSeen) -> timedelta:
@@ -180,29 +142,10 @@ def _usual(one: GroupSeen, seen: Seen, count: int) -> tuple[str, ...]:
     return (offerings[0].id,) * count if offerings else ()
 
 
-def basic_nodes(
-    able: Sequence[GroupSeen], basic: Mapping[str, int], seen: Seen, sizes: Sizes, daemons: Sequence[Pod]
-) -> list[ComingNode]:
-    """Nodes that the floor brings anyway: pods that wait take those first."""
-    found = []
-    for one in able:
-        sighting = seen.sighting(one.group.spec.provider)
-        if sighting is None:
-            continue
-        for number, offering in enumerate(
-            usable_offerings(one.group, one.setbacks, sighting, seen.now)[:1] * basic[one.key]
-        ):
-            name = f"{one.key}#{number}"
-            labels = own_labels(one.group, offering, name)
-            size = sizes.allocatable(one.group.spec.datacenter_id, offering)
-            found.append(ComingNode(name, labels, size, lasting_taints(one.group), tuple(daemons)))
-    return found
-
-
-def _why(one: GroupSeen, basic: int, packed: ScaleUp) -> str:
+def _why(one: GroupSeen, lacking: int, packed: ScaleUp) -> str:
     needed = len(packed.nodes_for(one.key))
     parts = []
-    if basic:
+    if lacking:
         parts.append(f"{floor_of(one.group)} are asked for")
     if needed:
         parts.append(f"{packed.helped} pods wait that fit nowhere else")
@@ -226,11 +169,6 @@ def node_name(group: NodeGroup, number: int) -> str:
     # Nodes are known to the whole cluster: a group of the same name in another namespace, or made anew, has others.
     suffix = f"-{sha256(group.uid.encode()).hexdigest()[:5]}-{number}"
     return group.name[: LONGEST_NAME - len(suffix)].rstrip("-.").replace(".", "-") + suffix
-
-
-def _numbers(one: GroupSeen) -> list[int]:
-    ends = (member.name.rpartition("-")[2] for member in one.members)
-    return [int(end) for end in ends if end.isdecimal() and len(end) < 9]
 
 
 def _creation(one: GroupSeen, number: int, offering: str, why: str) -> Create:

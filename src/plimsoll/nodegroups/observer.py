@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from typing import Any
 
 import structlog
 
 from plimsoll.clock import Clock
-from plimsoll.kube.resources import Key
+from plimsoll.kube.resources import Key, Resource
 from plimsoll.kube.store import View
+from plimsoll.kube.types import KubeObject
 from plimsoll.nodegroups.sightings import Sighting, Sightings
-from plimsoll.nodegroups.types import NODE_GROUPS, VPSIE_NODES
+from plimsoll.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup
 from plimsoll.providers.errors import ProviderError
 from plimsoll.providers.provider import Provider, Scope
 
@@ -41,11 +43,16 @@ class MachineObserver:
         self._clock = clock
         self._interval = interval
         self._cluster_key = cluster_key
+        self._asked: set[tuple[str, str]] = set()  # providers, and the datacenters that they were asked about
+        self._named = asyncio.Event()  # someone names another
 
     async def run(self, view: View, leading: Callable[[], bool], look_at: Callable[[Key], None]) -> None:
+        view[NODE_GROUPS].listen(self._hear)
         while True:
             if leading() and not view.stale:
                 wanted = _in_use(view)
+                self._asked = {(name, place) for name, places in wanted.items() for place in places}
+                self._named.clear()
                 news = await asyncio.gather(*(self._ask(name, wanted[name]) for name in sorted(wanted)))
                 # Where all is as it was, the groups are looked at when they themselves say so.
                 if any(news):
@@ -53,10 +60,27 @@ class MachineObserver:
                 for node in view[VPSIE_NODES]:
                     if node.phase != "Ready" or node.terminating:
                         look_at(VPSIE_NODES.key(node))
-                await self._clock.sleep(self._interval.total_seconds())
+                await self._rest()
             else:
                 interval = self._interval.total_seconds()
                 await self._clock.sleep(min(interval, max(1.0, interval * STANDBY_SHARE)))
+
+    def _hear(self, _: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:  # noqa: ARG002
+        if isinstance(after, NodeGroup) and (after.spec.provider, after.spec.datacenter_id) not in self._asked:
+            self._named.set()
+
+    async def _rest(self) -> None:
+        """Until it is time again, or a group names whom nobody asked yet: its pods should not wait for the time to be over."""
+        ends = [
+            asyncio.ensure_future(one)
+            for one in (self._clock.sleep(self._interval.total_seconds()), self._named.wait())
+        ]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in ends:
+                one.cancel()
+            await asyncio.gather(*ends, return_exceptions=True)
 
     async def _ask(self, name: str, datacenters: set[str]) -> bool:
         """Whether there is anything new."""

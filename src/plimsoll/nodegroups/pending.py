@@ -20,14 +20,22 @@ def unschedulable_since(pod: Pod) -> datetime | None:
     """Since when kube-scheduler finds no node for the pod; None where it may still find one, or is not to look for one."""
     if pod.spec.node_name or pod.terminating or pod.finished or pod.spec.scheduling_gates:
         return None
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
+            break
+    else:
+        return None
     if pod.status.nominated_node_name:
         return None  # others make room for it
     if pod.metadata.controller is not None and pod.metadata.controller.kind == "DaemonSet":
         return None  # it waits for one certain node
-    for condition in pod.status.conditions:
-        if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
-            return condition.last_transition_time or pod.metadata.creation_timestamp
-    return None
+    return condition.last_transition_time or pod.metadata.creation_timestamp
+
+
+def nominated(pods: Iterable[Pod]) -> dict[str, str]:
+    """The nodes on which others make room for a pod, each with that pod."""
+    waiting = (pod for pod in pods if pod.status.nominated_node_name and not (pod.terminating or pod.finished))
+    return {pod.status.nominated_node_name: f"{pod.namespace}/{pod.name}" for pod in waiting}
 
 
 def waiting_pods(pods: Iterable[Pod], now: datetime, grace: timedelta) -> Waiting:

@@ -14,7 +14,8 @@ from plimsoll.kube.resources import NODES
 from plimsoll.kube.types import Condition, Node
 from plimsoll.nodegroups.blueprint import own_labels
 from plimsoll.nodegroups.provisioning import Order, failed, step
-from plimsoll.nodegroups.seen import Seen, machine_in, oldest_first, takes_pods
+from plimsoll.nodegroups.roll import oldest_first
+from plimsoll.nodegroups.seen import Seen, machine_in, takes_pods
 from plimsoll.nodegroups.setbacks import accounted
 from plimsoll.nodegroups.types import FINALIZER, VPSIE_NODES, NodeGroup, VPSieNode, condition_of
 from plimsoll.nodegroups.unready import halt

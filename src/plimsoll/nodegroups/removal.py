@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from plimsoll.conversation import Answered, End, Found, Get, ListAll, Listed, Opened, Reply, Request, Together, Unread
 from plimsoll.decision import Blocker, DeleteMachine, Reason, Ref
 from plimsoll.kube.resources import NODES, PODS
-from plimsoll.kube.types import CustomObject, Node, Pod
-from plimsoll.nodegroups.checks.allocations import WEKA_CONTAINERS, holds_on
+from plimsoll.kube.types import Node, Pod
+from plimsoll.nodegroups.holders import Holders
 from plimsoll.nodegroups.seen import must_move
 from plimsoll.nodegroups.types import VPSIE_NODE, VPSIE_NODES, VPSieNode
 from plimsoll.nodegroups.writes import leaving_taint, node_status, stamp
@@ -26,10 +26,11 @@ class GivingBack(Struct, frozen=True):
     node: VPSieNode
     machine_id: str
     why: Reason
-    sees_allocations: bool = False
+    holders: Holders | None = None
+    only_if_unready: bool = False  # it was judged as a node that serves nobody
     announced: bool = False  # in this very conversation: only then is it certain that the provider was not asked before
     objection: End | None = None
-    step: Literal["start", "announced", "node", "pods", "containers", "asked", "recorded", "withdrawn"] = "start"
+    step: Literal["start", "announced", "node", "pods", "holders", "asked", "recorded", "withdrawn"] = "start"
 
 
 def step(state: GivingBack, reply: Reply) -> tuple[GivingBack, Request]:
@@ -48,7 +49,7 @@ def step(state: GivingBack, reply: Reply) -> tuple[GivingBack, Request]:
                 return state, End(answer.word, answer.detail)
             return replace(state, node=answer.item, announced=True, step="node"), Get(NODES, "", name)
         case "node", Found(item=None):
-            return _containers(state)
+            return _holders(state)
         case "node", Found(item=Node() as there):
             objection = _objection(state, there)
             if objection is not None:
@@ -58,12 +59,12 @@ def step(state: GivingBack, reply: Reply) -> tuple[GivingBack, Request]:
             left = must_move(pod for pod in reply.items if isinstance(pod, Pod))
             if left:
                 return _withdraw(state, End("conflict", f"pod {left[0].namespace}/{left[0].name} is on node {name}"))
-            return _containers(state)
-        case "containers", Listed():
-            for container in reply.items:
-                if isinstance(container, CustomObject) and holds_on(container, name):
-                    message = f"WekaContainer {container.namespace}/{container.name} holds drives on node {name}"
-                    return _withdraw(state, End("refused", message, Blocker("AllocationOnNode", message)))
+            return _holders(state)
+        case "holders", Listed():
+            holders = state.holders
+            if holders is not None and (holder := holders.among(reply.items, name)) is not None:
+                message = f"{holders.title(holder)} holds, or is about to hold, drives on node {name}"
+                return _withdraw(state, End("refused", message, Blocker("AllocationOnNode", message)))
             return _give_back(state)
         case "asked", Answered(answers=(answer,)):
             if answer.word != "done":
@@ -91,6 +92,8 @@ def _objection(state: GivingBack, there: Node) -> End | None:
     if label != state.node.name and not (machine and machine.endswith(state.machine_id)):
         message = f"node {there.name} is not (or no longer) on machine {state.machine_id}"
         return End("refused", message, Blocker("AnotherMachine", message))
+    if state.only_if_unready and there.ready:
+        return End("conflict", f"node {there.name} is ready again")
     if leaving_taint(there) is None:
         return End("conflict", f"node {there.name} has lost our taint")
     if there.status.volumes_attached:
@@ -99,9 +102,9 @@ def _objection(state: GivingBack, there: Node) -> End | None:
     return None
 
 
-def _containers(state: GivingBack) -> tuple[GivingBack, Request]:
-    if state.sees_allocations:
-        return replace(state, step="containers"), ListAll(WEKA_CONTAINERS)
+def _holders(state: GivingBack) -> tuple[GivingBack, Request]:
+    if state.holders is not None:
+        return replace(state, step="holders"), ListAll(state.holders.resource)
     return _give_back(state)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +29,15 @@ class Verdict(Struct, frozen=True):
     removing: int = 0
     reason: str = ""
     invalid: str = ""
+    prices_per_hour: Mapping[str, float] = {}  # by offering, where the provider tells them
+
+
+def prices_per_hour(one: GroupSeen, seen: Seen) -> dict[str, float]:
+    """Of the offerings that the group has nodes of, or may have. An old price is told as well: it seldom changes."""
+    spec, sighting = one.group.spec, seen.sightings.of(one.group.spec.provider)
+    sold = sighting.offerings.get(spec.datacenter_id, ()) if sighting is not None else ()
+    wanted = {*spec.offering_ids, *(member.spec.instance_type for member in one.staying)}
+    return {one.id: one.price_per_hour for one in sold if one.id in wanted and one.price_per_hour > 0}
 
 
 def labels_of(group: NodeGroup) -> dict[str, str]:
@@ -89,8 +97,10 @@ def measures(groups: Sequence[GroupSeen], verdicts: Mapping[str, Verdict]) -> li
             ("max", spec.max_nodes),
         ):
             found.append(Measure(f"{PREFIX}nodegroup_{name}_nodes", value, labels))
-        phases = Counter(member.phase for member in one.members)
-        found += [Measure(f"{PREFIX}vpsienode_phase", phases[phase], {**labels, "phase": phase}) for phase in PHASES]
+        phases = one.its.phases
+        found += [
+            Measure(f"{PREFIX}vpsienode_phase", phases.get(phase, 0), {**labels, "phase": phase}) for phase in PHASES
+        ]
     return found
 
 
@@ -106,7 +116,7 @@ def status_of(
         "currentNodes": current,
         "desiredNodes": desired,
         "readyNodes": one.ready,
-        "nodes": [member.name for member in one.staying],
+        "nodes": list(one.its.names),
         "createdNodes": created,
         "setbacks": builtins(setbacks),
     }

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TypeAlias
 
 from msgspec import Struct
 
 from plimsoll.decision import Blocker
-from plimsoll.kube.resources import NODES, PODS, UNBOUND
+from plimsoll.kube.resources import NODES, NOT_READY, PODS, UNBOUND
 from plimsoll.nodegroups.checks.all_of_them import BEFORE_CHOOSING, BEFORE_EVICTING, LAST, OF_THE_GROUP, first_blocker
+from plimsoll.nodegroups.checks.expected import pods_expected
 from plimsoll.nodegroups.checks.recently_blocked import recently_blocked
 from plimsoll.nodegroups.plans import Shrinking
 from plimsoll.nodegroups.seen import ZONE, GroupSeen, Seen
 from plimsoll.nodegroups.situation import Candidate, Check, Chosen, Situation
-from plimsoll.nodegroups.types import VPSIE_NODES
+from plimsoll.nodegroups.types import BY_PHASE, ON_THEIR_WAY_OUT, VPSIE_NODES
 from plimsoll.nodegroups.unready import halt
 from plimsoll.scheduling.model import Removal
 
@@ -73,17 +74,22 @@ def choose(
     ask: Ask,
     *,
     rounds: Rounds,
+    expected: Mapping[str, str],
     further_checks: tuple[Check, ...] = (),
 ) -> ScaleDown | None:
-    """`asked`: those that might go, in the order in which they are asked. None: whether they can is still being worked out."""
+    """`asked`: those that might go, in the order in which they are asked; `expected`: nodes that pods which wait are counted on.
+
+    None: whether they can is still being worked out.
+    """
     first = next(iter(asked := iter(asked)), None)
     if first is None:
         return ScaleDown()
     if (halted := halt(seen)) is not None:
         return ScaleDown(halted=halted)
     limits = Limits(seen)
+    situation = Situation(seen, groups, expected=expected)
     able, staying = _able(
-        chain((first,), asked), groups, seen, limits=limits, rounds=rounds, further_checks=further_checks
+        chain((first,), asked), situation, limits=limits, rounds=rounds, further_checks=further_checks
     )
     moving = tuple(candidate.name for candidate in able if candidate.pods)
     answers = ask(question_about(moving, seen)) if moving else ()
@@ -93,7 +99,7 @@ def choose(
     going: list[Candidate] = []
     chosen = Chosen()
     for candidate in able:
-        situation = Situation(seen, groups, chosen, removals)
+        situation = Situation(seen, groups, chosen, removals, expected)
         # Asked again: those chosen before it in this very decision count.
         blocker = first_blocker(BEFORE_CHOOSING, candidate, situation)
         if blocker is None and (blocker := LAST(candidate, situation)) is not None:
@@ -110,8 +116,7 @@ def choose(
 
 def _able(
     asked: Iterable[Candidate],
-    groups: Sequence[GroupSeen],
-    seen: Seen,
+    situation: Situation,
     *,
     limits: Limits,
     rounds: Rounds,
@@ -120,19 +125,19 @@ def _able(
     """Those that nothing about themselves keeps, as many as can be looked at; and the others, with what does."""
     able: list[Candidate] = []
     staying: list[Stays] = []
-    situation = Situation(seen, groups)
-    whole: dict[tuple[str, str], Blocker | None] = {}  # what keeps every node of a group, or of a group in a zone
+    whole: dict[tuple[str, bool, str], Blocker | None] = {}  # what keeps every node of a group, or of a group in a zone
     rounds.begin()
     looks = 0
     for candidate in asked:
-        place = (candidate.group.key, candidate.node.labels.get(ZONE, "") if candidate.node.ready else "")
+        ready = candidate.node.ready  # each of the others has a story of its own
+        place = (candidate.group.key, ready, candidate.node.labels.get(ZONE, "") if ready else candidate.name)
         if place not in whole:
             whole[place] = first_blocker(OF_THE_GROUP, candidate, situation)
             if (kept := whole[place]) is not None:
                 staying.append(Stays(candidate, kept))
         if whole[place] is not None:
             continue
-        blocker = rounds.known(candidate) or recently_blocked(candidate, situation)
+        blocker = first_blocker((recently_blocked, pods_expected), candidate, situation) or rounds.known(candidate)
         if blocker is None:
             if looks >= LOOKS:
                 rounds.goes_on()
@@ -155,11 +160,13 @@ def all_blockers(
     groups: Sequence[GroupSeen],
     seen: Seen,
     ask: Ask,
+    *,
+    expected: Mapping[str, str],
     further_checks: tuple[Check, ...] = (),
 ) -> tuple[Blocker, ...]:
     """What every check says, also those that would not be asked any more."""
     answers = ask(question_about((candidate.name,), seen)) or ()
-    situation = Situation(seen, groups, removals={answer.node: answer for answer in answers})
+    situation = Situation(seen, groups, removals={answer.node: answer for answer in answers}, expected=expected)
     found = [check(candidate, situation) for check in (*BEFORE_CHOOSING, *further_checks, LAST)]
     return tuple(blocker for blocker in (halt(seen), *found) if blocker is not None)
 
@@ -170,7 +177,7 @@ class Limits:
     def __init__(self, seen: Seen) -> None:
         self._settings = seen.settings
         self.empty = 0
-        self.draining = sum(1 for one in seen.view[VPSIE_NODES] if one.phase == "Terminating" and not one.terminating)
+        self.draining = sum(not one.terminating for one in seen.view[VPSIE_NODES].by(BY_PHASE, "Terminating"))
 
     def already(self, candidate: Candidate) -> Blocker | None:
         """Reached before anyone was chosen: nothing else needs to be asked of a node with pods."""
@@ -194,8 +201,8 @@ class Limits:
 def question_about(names: tuple[str, ...], seen: Seen) -> Shrinking:
     """Nodes that go or are not ready take nobody, and pods that wait take their places before any other."""
     asked = set(names)
-    gone = {one.node_name for one in seen.view[VPSIE_NODES] if one.leaving}
-    gone |= {node.name for node in seen.view[NODES] if not node.ready}
+    gone = {one.node_name for one in seen.view[VPSIE_NODES].by(ON_THEIR_WAY_OUT, "")}
+    gone |= {node.name for node in seen.view[NODES].by(NOT_READY, "")}
     waiting = tuple(
         pod
         for pod in seen.view[PODS].by(UNBOUND, "")

@@ -30,6 +30,7 @@ class ScaleUp(Struct, frozen=True):
     helped: int = 0  # pods that would run on new nodes
     unplaced: Mapping[str, str] = field(default_factory=dict)  # pod (namespace/name) → why no group helps it
     tried: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # the same, by what was asked
+    expected: Mapping[str, str] = field(default_factory=dict)  # node → a pod that would run there
 
     def nodes_for(self, group: str) -> tuple[str, ...]:
         return self.new.get(group, ())
@@ -48,7 +49,13 @@ def question_of(
     """`room`: how many nodes each group that may grow can still add; `expected`: nodes that come whether or not pods need them."""
     templates = templates_of(groups, room, seen, sizes, daemons)
     offered = priced(templates, pods, seen.settings.expander)
-    gone = tuple(member.node_name for group in groups for member in group.members if not _takes_pods(member, group))
+    gone = tuple(
+        member.node_name
+        for group in groups
+        if not group.whole
+        for member in group.members
+        if not _takes_pods(member, group)
+    )
     balance = seen.settings.balance_similar_groups
     sized = {group.key: group.current for group in groups} if balance else None
     return Growing(tuple(pods), tuple(offered), tuple(expected), gone, sized)
@@ -68,6 +75,8 @@ def coming_nodes(groups: Iterable[GroupSeen], seen: Seen, sizes: Sizes, daemons:
     """Nodes that were ordered and are not ready yet."""
     found = []
     for group in groups:
+        if group.joined == group.current:
+            continue
         sighting = seen.sightings.of(group.group.spec.provider)
         for member in group.staying:
             if member.phase == "Ready":
@@ -156,8 +165,10 @@ def told(packing: Packing, pods: Sequence[Pod]) -> ScaleUp:
     new: dict[str, list[str]] = {}
     for node in packing.new_nodes:
         new.setdefault(node.template, []).append(node.offering)
-    names = {pod.uid: f"{pod.namespace}/{pod.name}" for pod in pods}
-    helped = sum(len(node.pods) for node in packing.new_nodes)
+    helped = {uid for node in packing.new_nodes for uid in node.pods}
+    elsewhere = {uid: place for uid, place in packing.placements.items() if uid not in helped}
+    named = elsewhere.keys() | packing.unplaced.keys()
+    names = {pod.metadata.uid: f"{pod.namespace}/{pod.name}" for pod in pods if pod.metadata.uid in named}
     tried = {
         names[uid]: {where: refusal.message for where, refusal in refusals.items()}
         for uid, refusals in packing.unplaced.items()
@@ -167,10 +178,11 @@ def told(packing: Packing, pods: Sequence[Pod]) -> ScaleUp:
     }
     return ScaleUp(
         {group: tuple(offerings) for group, offerings in new.items()},
-        len(packing.placements) - helped,
-        helped,
+        len(elsewhere),
+        len(helped),
         unplaced,
         tried,
+        {node: names[uid] for uid, node in elsewhere.items()},
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 from msgspec import Struct, field
 
-from plimsoll.kube.resources import BY_NODE, NODES, PODS
+from plimsoll.kube.resources import BY_NODE, NODES, NOT_READY, PODS
 from plimsoll.kube.store import View
 from plimsoll.kube.types import Node, Pod
+from plimsoll.nodegroups.roll import Members, Roll
 from plimsoll.nodegroups.setbacks import with_failures
 from plimsoll.nodegroups.settings import NodeGroupSettings
 from plimsoll.nodegroups.sightings import Sighting, Sightings
@@ -33,6 +34,7 @@ class Seen(Struct, frozen=True):
     now: datetime
     settings: NodeGroupSettings
     sightings: Sightings
+    roll: Roll = field(default_factory=Roll)
 
     def sighting(self, provider: str) -> Sighting | None:
         """What the provider said, unless that is too long ago to rely on."""
@@ -64,49 +66,60 @@ class GroupSeen(Struct, frozen=True):
     """One group and its nodes; what follows from them is worked out once, for groups may have thousands."""
 
     group: NodeGroup
-    members: tuple[VPSieNode, ...]
+    its: Members
     nodes: Mapping[str, Node] = field(default_factory=dict)  # by the member's name
     setbacks: tuple[Setback, ...] = ()  # as they are with every failure that is seen now
-    staying: tuple[VPSieNode, ...] = ()  # the members that are not on their way out
-    ready: int = 0  # of those
-    unready: frozenset[str] = frozenset()  # the names of those whose node is there and not ready
-    zones: Mapping[str, int] = field(default_factory=dict)  # how many of those are in each zone
+    ready: int = 0  # of those that stay
+    unready: frozenset[str] = frozenset()  # the names of those that stay and whose node is there and not ready
+    zones: Mapping[str, int] = field(default_factory=dict)  # how many of those that stay are in each zone
 
     @property
     def key(self) -> str:
         return f"{self.group.namespace}/{self.group.name}"
 
     @property
+    def members(self) -> tuple[VPSieNode, ...]:
+        return self.its.ordered
+
+    @property
+    def staying(self) -> tuple[VPSieNode, ...]:
+        """The members that are not on their way out."""
+        return self.its.staying
+
+    @property
     def current(self) -> int:
-        return len(self.staying)
+        return len(self.its.staying)
+
+    @property
+    def joined(self) -> int:
+        return self.its.joined
+
+    @property
+    def whole(self) -> bool:
+        """Every member has come, none leaves, and each one's node is there and ready."""
+        return self.joined == self.ready == len(self.nodes) == len(self.members)
 
 
 def groups_in(seen: Seen) -> list[GroupSeen]:
     groups = sorted(seen.view[NODE_GROUPS], key=lambda one: (one.namespace, one.name))
-    return [group_with(group, seen.members(group), seen) for group in groups]
+    return [group_with(group, seen) for group in groups]
 
 
-def group_with(group: NodeGroup, members: Iterable[VPSieNode], seen: Seen) -> GroupSeen:
-    ordered = tuple(sorted(members, key=oldest_first))
+def group_with(group: NodeGroup, seen: Seen) -> GroupSeen:
+    its = seen.roll.of(f"{group.namespace}/{group.name}", seen.members(group))
     by_name = seen.view[NODES].get
-    nodes = {member.metadata.name: node for member in ordered if (node := by_name("", member.node_name)) is not None}
-    staying = tuple(member for member in ordered if not member.leaving)
-    there = [node for member in staying if (node := nodes.get(member.metadata.name)) is not None]
-    unready = frozenset(
-        member.metadata.name
-        for member in staying
-        if (node := nodes.get(member.metadata.name)) is not None and not node.ready
-    )
+    nodes = {name: node for name, place in its.places if (node := by_name("", place)) is not None}
+    all_stay = len(its.staying) == len(its.ordered)
+    there = nodes if all_stay else {name: nodes[name] for name in its.names if name in nodes}
+    not_ready = {node.metadata.name for node in seen.view[NODES].by(NOT_READY, "")}
+    unready = frozenset(name for name, node in there.items() if node.metadata.name in not_ready) if not_ready else None
+    zones = Counter([node.metadata.labels.get(ZONE) for node in there.values()])
     return GroupSeen(
-        group, ordered, nodes, with_failures(group, ordered, seen.settings, seen.now), staying,
-        ready=len(there) - len(unready),
-        unready=unready,
-        zones=Counter(zone for node in there if (zone := node.labels.get(ZONE)) is not None),
+        group, its, nodes, with_failures(group, its.failed, seen.settings, seen.now),
+        ready=len(there) - len(unready or ()),
+        unready=unready or frozenset(),
+        zones={zone: count for zone, count in zones.items() if zone is not None},
     )  # fmt: skip
-
-
-def oldest_first(node: VPSieNode) -> tuple[datetime, str]:
-    return (node.metadata.creation_timestamp or datetime.max.replace(tzinfo=UTC), node.name)
 
 
 def machine_in(sighting: Sighting, node: VPSieNode) -> Machine | None:

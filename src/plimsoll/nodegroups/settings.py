@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from plimsoll.nodegroups.holders import Holders
+
 Expander: TypeAlias = Literal["least-waste", "price", "priority", "most-pods", "random"]
 
 
@@ -28,4 +30,4 @@ class NodeGroupSettings(Struct, frozen=True):
     unready_nodes: int = 3
     max_sighting_age: timedelta = timedelta(minutes=1)
     retry_interval: timedelta = timedelta(seconds=10)
-    sees_allocations: bool = False  # whether WekaContainers are served and watched
+    holders: Holders | None = None  # what another controller knows to hold something on nodes

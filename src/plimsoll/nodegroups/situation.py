@@ -56,6 +56,7 @@ class Situation(Struct, frozen=True):
     groups: Sequence[GroupSeen] = ()
     chosen: Chosen = field(default_factory=Chosen)
     removals: Mapping[str, Removal] = field(default_factory=dict)  # node → whether its pods have a place elsewhere
+    expected: Mapping[str, str] = field(default_factory=dict)  # node → a pod that waits and is counted on there
 
 
 Check: TypeAlias = Callable[[Candidate, Situation], Blocker | None]

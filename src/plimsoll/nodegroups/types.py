@@ -204,10 +204,26 @@ def _node(node: VPSieNode) -> Iterable[str]:
     return (node.node_name,)
 
 
+def _phase(node: VPSieNode) -> Iterable[str]:
+    return (node.phase,)
+
+
+def _leaving(node: VPSieNode) -> Iterable[str]:
+    return ("",) if node.leaving else ()
+
+
 BY_GROUP = Index("group", _group)  # namespace/name
 BY_NODE_NAME = Index("node name", _node)
+BY_PHASE = Index("phase", _phase)
+ON_THEIR_WAY_OUT = Index("leaving", _leaving)  # under ""
 
 NODE_GROUPS = Resource(GROUP, "v1alpha1", "nodegroups", "NodeGroup", NodeGroup, may_be_absent=True)
 VPSIE_NODES = Resource(
-    GROUP, "v1alpha1", "vpsienodes", "VPSieNode", VPSieNode, indexes=(BY_GROUP, BY_NODE_NAME), may_be_absent=True
+    GROUP,
+    "v1alpha1",
+    "vpsienodes",
+    "VPSieNode",
+    VPSieNode,
+    may_be_absent=True,
+    indexes=(BY_GROUP, BY_NODE_NAME, BY_PHASE, ON_THEIR_WAY_OUT),
 )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from plimsoll.decision import Blocker
-from plimsoll.kube.resources import NODES
-from plimsoll.kube.types import Node
+from plimsoll.kube.resources import NODES, NOT_READY
+from plimsoll.kube.types import Node, Pod
 from plimsoll.nodegroups.seen import GroupSeen, Seen
-from plimsoll.nodegroups.types import VPSIE_NODES
+from plimsoll.nodegroups.spec import floor_of
+from plimsoll.nodegroups.types import BY_PHASE, VPSIE_NODES
 
 
 def unready_since(node: Node) -> datetime | None:
@@ -25,6 +27,11 @@ def given_up(node: Node, seen: Seen) -> bool:
     return since is not None and seen.now - since >= seen.settings.unready_timeout
 
 
+def is_in_the_way(node: Node, pods: Sequence[Pod], group: GroupSeen, seen: Seen) -> bool:
+    """Given up and without pods, in a group that may have no more nodes than it must: another comes once this one is gone."""
+    return not pods and floor_of(group.group) >= group.group.spec.max_nodes and given_up(node, seen)
+
+
 def to_replace(group: GroupSeen, seen: Seen) -> int:
     """How many nodes of the group are given up; none while so many are not ready that nothing can be concluded from it."""
     if not group.unready or halt(seen) is not None:
@@ -36,8 +43,8 @@ def to_replace(group: GroupSeen, seen: Seen) -> int:
 def halt(seen: Seen) -> Blocker | None:
     """With so many nodes not ready, or missing, it is rather we who are cut off: nothing is removed then."""
     nodes, members = seen.view[NODES], seen.view[VPSIE_NODES]
-    missing = sum(1 for one in members if one.phase == "Ready" and nodes.get("", one.node_name) is None)
-    unready = missing + sum(1 for node in nodes if not node.ready)
+    missing = sum(nodes.get("", one.node_name) is None for one in members.by(BY_PHASE, "Ready"))
+    unready = missing + len(nodes.by(NOT_READY, ""))
     total, settings = missing + len(nodes), seen.settings
     if unready > settings.unready_nodes and unready * 100 > settings.unready_percentage * total:
         message = f"{unready} of {total} nodes are not ready or missing: no node is removed until that is over"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 
 import structlog
@@ -16,7 +16,7 @@ from plimsoll.kube.errors import KubeError
 from plimsoll.kube.resources import Key
 from plimsoll.kube.store import View
 from plimsoll.kube.types import Metadata, Node, Part, Resources
-from plimsoll.nodegroups.types import NODE_GROUPS
+from plimsoll.nodegroups.types import NODE_GROUPS, ScaleDownPolicy
 from plimsoll.nodegroups.utilisation import Utilisation
 from plimsoll.scheduling.requests import allocatable, amounts
 
@@ -43,15 +43,27 @@ class Measured(Struct):
 
     nodes: Mapping[str, NodeMetrics] = field(default_factory=dict)
 
-    def of(self, node: Node, now: datetime) -> Utilisation | None:
+    def at(self, now: datetime) -> MeasuredNow:
+        return MeasuredNow(self.nodes, now)
+
+
+class MeasuredNow(Struct, frozen=True):
+    nodes: Mapping[str, NodeMetrics]
+    now: datetime
+
+    def of(self, node: Node) -> Utilisation | None:
         """None where nothing recent is known: then nothing is concluded."""
         found, size = self.nodes.get(node.name), allocatable(node.status.allocatable)
-        if found is None or found.timestamp is None or not timedelta(0) <= now - found.timestamp <= OLDEST:
+        if found is None or found.timestamp is None or not timedelta(0) <= self.now - found.timestamp <= OLDEST:
             return None
         used = amounts(found.usage)
         if not all(size.get(name) and name in used for name in ("cpu", "memory")):
             return None
         return Utilisation(100 * used["cpu"] / size["cpu"], 100 * used["memory"] / size["memory"])
+
+    def low(self, nodes: Iterable[Node], policy: ScaleDownPolicy) -> list[str]:
+        uses = ((node.uid, self.of(node)) for node in nodes)
+        return [uid for uid, used in uses if used is not None and used.below(policy)]
 
 
 class UsageObserver:

@@ -6,6 +6,7 @@ from plimsoll.decision import Blocker
 from plimsoll.nodegroups.checks.allocations import allocations
 from plimsoll.nodegroups.checks.budgets import budgets
 from plimsoll.nodegroups.checks.cooldown import cooldown
+from plimsoll.nodegroups.checks.expected import pods_expected
 from plimsoll.nodegroups.checks.local_storage import local_storage
 from plimsoll.nodegroups.checks.minimum import minimum
 from plimsoll.nodegroups.checks.opt_outs import opt_outs
@@ -22,7 +23,7 @@ ABOUT_PODS: tuple[Check, ...] = (opt_outs, system_pods, replicas, local_storage,
 BEFORE_EVICTING: tuple[Check, ...] = (*ABOUT_PODS, budgets)
 # What is the same for all nodes of a group that are in one zone.
 OF_THE_GROUP: tuple[Check, ...] = (minimum, cooldown, zone_balance)
-BEFORE_CHOOSING: tuple[Check, ...] = (*OF_THE_GROUP, recently_blocked, *BEFORE_EVICTING)
+BEFORE_CHOOSING: tuple[Check, ...] = (*OF_THE_GROUP, recently_blocked, pods_expected, *BEFORE_EVICTING)
 LAST: Check = placeable
 
 

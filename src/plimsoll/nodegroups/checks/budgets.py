@@ -11,7 +11,7 @@ from plimsoll.kube.resources import BUDGETS
 from plimsoll.kube.selectors import selects
 from plimsoll.nodegroups.seen import must_move
 from plimsoll.nodegroups.situation import Candidate, Situation
-from plimsoll.nodegroups.types import VPSIE_NODES
+from plimsoll.nodegroups.types import ON_THEIR_WAY_OUT, VPSIE_NODES
 
 
 def budgets(candidate: Candidate, situation: Situation) -> Blocker | None:
@@ -46,8 +46,8 @@ def _leaving_elsewhere(budget: PodDisruptionBudget, candidate: Candidate, situat
     seen = situation.seen
     return sum(
         1
-        for member in seen.view[VPSIE_NODES]
-        if member.leaving and member.node_name != candidate.name
+        for member in seen.view[VPSIE_NODES].by(ON_THEIR_WAY_OUT, "")
+        if member.node_name != candidate.name
         for pod in must_move(seen.pods_on(member.node_name))
         if pod.namespace == budget.namespace
         and not pod.terminating

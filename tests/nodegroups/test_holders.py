@@ -1,0 +1,67 @@
+"""What another controller knows to hold something on a node keeps it, seen or only read live; and is watched once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from plimsoll.allocation.containers import WekaContainer
+from plimsoll.allocation.places import BY_AFFINITY, WEKA_CONTAINERS
+from plimsoll.assembly import controllers
+from plimsoll.config import Config, Controllers
+from plimsoll.conversation import End, Found, ListAll, Listed, Moment, Opened, Together
+from plimsoll.decision import DeleteMachine, Reason
+from plimsoll.kube.codec import convert
+from plimsoll.kube.types import NodeSpec, Taint
+from plimsoll.nodegroups.holders import Holders
+from plimsoll.nodegroups.removal import GivingBack, step
+from plimsoll.nodegroups.types import VPSIE_NODE, VPSieNode
+from plimsoll.nodegroups.writes import LEAVING
+from tests import build
+
+NOW = Moment(datetime(2026, 1, 1, tzinfo=UTC), 0.0)
+HOLDERS = Holders(WEKA_CONTAINERS, BY_AFFINITY)
+
+
+def container(node: str) -> WekaContainer:
+    meta = {"name": "drives", "namespace": "storage", "uid": "1", "resourceVersion": "1"}
+    return convert({"metadata": meta, "spec": {"nodeAffinity": node}}, WekaContainer)
+
+
+def test_every_kind_is_watched_once() -> None:
+    running = controllers(Config(controllers=Controllers(enabled=("nodegroups", "allocation", "placement"))))
+    watched = {resource for one in running for resource in one.watches}
+    twice = [plural for plural, times in Counter(resource.plural for resource in watched).items() if times > 1]
+    assert twice == []
+
+
+def last_word(*, holds: str) -> End | Together:
+    """Of the conversation that gives the machine of the node n1 back, with a container on the node `holds`."""
+    meta = {"name": "n1", "namespace": "default", "uid": "m", "resourceVersion": "1"}
+    member = convert({"metadata": meta, "status": {"phase": "Deleting"}}, VPSieNode)
+    state = GivingBack(member, "m1", Reason("GivingBack", ""), HOLDERS)
+    spec = NodeSpec(taints=(Taint(key=LEAVING, effect="NoSchedule"),))
+    node = replace(build.node("n1", labels={VPSIE_NODE: "n1"}), spec=spec)
+    state, _ = step(state, Opened(NOW, "token"))
+    state, _ = step(state, Found(NOW, node))
+    state, request = step(state, Listed(NOW, ()))
+    assert request == ListAll(WEKA_CONTAINERS)
+    _, request = step(state, Listed(NOW, (container(holds),)))
+    assert isinstance(request, End | Together)
+    return request
+
+
+def test_a_holder_that_is_read_live_keeps_the_machine() -> None:
+    refused = last_word(holds="n1")
+    assert isinstance(refused, End)
+    assert refused.blocker is not None
+    assert refused.blocker.code == "AllocationOnNode"
+    assert "WekaContainer storage/drives" in refused.blocker.message
+
+
+def test_one_on_another_node_does_not() -> None:
+    asked = last_word(holds="n2")
+    assert isinstance(asked, Together)
+    assert isinstance(asked.writes[0], DeleteMachine)
