@@ -15,14 +15,18 @@ READY := $(VENV)/.ready
 # Kubernetes of the real control plane: a version (1.33.13) or a minor (1.33). Empty: the newest that is supported.
 KUBERNETES ?=
 export KUBERNETES
+# 1: operators of the real suite run with the rights of an installation, and no others.
+RIGHTS ?=
+export RIGHTS
 # The suite starts hundreds of processes: each would compile every module anew where the environment forbids compiled ones.
 export PYTHONDONTWRITEBYTECODE :=
-# Two parts at once, each with a control plane of its own: most tests wait for a cluster more than they compute. A third saves two
-# minutes on two cores, and leaves timings no room.
+# Two parts at once, each with a control plane of its own: most tests wait for a cluster more than they compute. A third would save
+# time on two cores, and leave timings no room; histories in virtual time know no timings, and take what the two leave idle.
 WORKERS ?= 2
-PYTEST := $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile
+PYTEST := $(BIN)/pytest --dist loadfile --numprocesses
+SPREAD := $(shell expr $(WORKERS) + 1) --histories-aside --no-loadscope-reorder
 
-.PHONY: help setup demo demo-real test check unit browser test-e2e soak manifests controlplane image sbom audit bench bench-peers docs format clean
+.PHONY: help setup demo demo-real test check unit browser test-e2e rights soak manifests controlplane image sbom audit bench bench-peers docs format clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,13 +56,17 @@ check: $(READY) ## ruff, mypy --strict, import-linter
 	$(BIN)/lint-imports --no-cache
 
 unit: $(READY) ## The tests that need no cluster, no process of their own and no long history (under a minute)
-	$(PYTEST) -q -m "not real and not process and not history and not soak"
+	$(PYTEST) $(WORKERS) -q -m "not real and not process and not history and not soak"
 
 test: check controlplane browser ## Checks, unit tests, and the suite on the real control plane
-	$(PYTEST) -m "not soak"
+	$(PYTEST) $(SPREAD) -m "not soak"
 
-test-e2e: $(READY) controlplane ## The suite on the real control plane alone; KUBERNETES=1.33 picks a version
-	$(PYTEST) -m "real and not soak"
+test-e2e: $(READY) controlplane ## The suite on the real control plane alone; KUBERNETES=1.33 picks a version, RIGHTS=1 the rights of an installation
+	$(PYTEST) $(WORKERS) --no-loadscope-reorder -m "real and not soak"
+
+# One process: which rights were used is known only at the end, and to who ran everything.
+rights: $(READY) controlplane ## The scenarios of every controller as an installation's ServiceAccount: nothing refused, no right unused
+	RIGHTS=all $(BIN)/pytest -q --numprocesses 0 -m "real and not soak" $(addprefix tests/,rights placement deletion_cost nodegroups allocation)
 
 soak: $(READY) controlplane ## The long campaigns: many seeds, many histories
 	$(BIN)/pytest -m soak --timeout 7200

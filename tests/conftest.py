@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 import os
-from fnmatch import fnmatch
 
-import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.realcluster", "tests.helm"]
-
-# Seconds each rather than milliseconds: apart from the unit tests, which people run after every change.
-HISTORIES = ("*/tests/model/*", "*/tests/simulation/*", "*_histories.py", "*_in_the_model.py")
-
-
-# First, because the selection by `-m` is made by the same hook.
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if any(fnmatch(str(item.path), pattern) for pattern in HISTORIES):
-            item.add_marker("history")
-
+pytest_plugins = ["tests.rights.everywhere", "tests.realcluster", "tests.helm", "tests.spreading"]
 
 settings.register_profile(
     "plimsoll",

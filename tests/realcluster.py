@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from tests.rights.everywhere import audited
 from tools.controlplane.binaries import Binaries, ControlPlaneUnavailableError, find_binaries
 from tools.controlplane.cluster import ControlPlane
 
@@ -56,7 +57,7 @@ class _Run:
         if "kubernetes" in arguments or "binaries" in arguments:
             binaries = arguments.pop("binaries", None) or find_binaries(arguments.pop("kubernetes"))
         started = time.monotonic()
-        cluster = ControlPlane.start(binaries=binaries, **arguments)
+        cluster = ControlPlane.start(binaries=binaries, **audited(arguments))
         self.start_seconds.append(time.monotonic() - started)
         if self.ran_on is None and self.binaries is not None:
             self.ran_on = f"{self.binaries.versions} ({self.binaries.origin})"

@@ -22,12 +22,13 @@ _CHANGES = 12
 _PODS_A_CHANGE = 100
 _STEPS = 20
 _PATIENCE_MS = 60_000
+_BROWSER_STARTS_MS = 4_000  # its own pages take both cores for a while, and whoever looks has a browser that runs
 _SETTLED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 @dataclass
 class Run:
-    first_ms: float = 0.0  # from the navigation to the end of the first painting
+    first_ms: float = 0.0  # from the navigation to the end of the first painting; the server has made no picture yet
     second_ms: float = 0.0  # the same again: the server has its picture ready
     first_paint_ms: float = 0.0
     change_ms: list[float] = field(default_factory=list)
@@ -44,6 +45,7 @@ def measure(nodes: int, pods: int) -> Run:
         run.browser = browser.version
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.set_default_timeout(_PATIENCE_MS)
+        page.wait_for_timeout(_BROWSER_STARTS_MS)
         progress("the first picture")
         run.first_ms, _ = look(page, url)
         run.second_ms, run.first_paint_ms = look(page, url)
@@ -110,7 +112,7 @@ def metrics(session: CDPSession) -> dict[str, float]:
 def make_report(run: Run, nodes: int, pods: int) -> Report:
     changes = sorted(run.change_ms)
     figures = (
-        Figure("the first picture is painted", "s", run.first_ms / 1000),
+        Figure("the first picture is painted", "s", run.first_ms / 1000, at_most=2.0),
         Figure("the next one", "s", run.second_ms / 1000, at_most=2.0),
         Figure("of that, painting it", "ms", run.first_paint_ms),
         Figure(f"{_PODS_A_CHANGE} pods change: main thread", "ms", changes[len(changes) // 2], at_most=100.0),

@@ -13,14 +13,17 @@ from plimsoll.config import Controllers as ControllersSection
 from plimsoll.config import Dashboard as DashboardSection
 from plimsoll.dashboard.access import LoopbackGate
 from plimsoll.dashboard.serving import serve
+from plimsoll.kube.garbage import postpone_full_collections, settle_garbage
 
 
 async def run(nodes: int, pods: int) -> None:
     config = Config(controllers=ControllersSection(enabled=("deletion-cost",)), dashboard=DashboardSection(port=0))
+    postpone_full_collections()
     population = Population(controllers(config), nodes=nodes, pods=pods)
     async with serve(
         population.view, config, RealClock(), LoopbackGate(), identity="benchmark", leading=lambda: True
     ) as (server, _):
+        settle_garbage()
         print(server.url, flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             population.change(int(line))

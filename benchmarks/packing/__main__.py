@@ -1,4 +1,7 @@
-"""K1, C1, C2, C3: `python -m benchmarks.packing [--json] [--only NAME] [--pods N] [--seed N] [--runs N] [--peers]`."""
+"""K1, C1, C2, C3: `python -m benchmarks.packing [--json] [--only NAME] [--pods N] [--seed N] [--runs N] [--peers]`.
+
+`--only bind` makes planned nodes on a real control plane and leaves the pods to kube-scheduler; it takes minutes.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.packing import measure, workloads
+from benchmarks.packing.binding import ORDERS, bound
 from benchmarks.packing.handover import handed_over
 from benchmarks.packing.peers import KARPENTER, build, karpenter
 from benchmarks.packing.results import OWNERS, Results
@@ -45,6 +49,8 @@ def main() -> int:
     if "handover" in wanted:
         progress("handover")
         results.handover = handed_over(options.runs)
+    if "bind" in wanted:
+        results.bound = bound(tuple(options.pods or (1_000,)), seeds, options.order or ORDERS)
     report = results.report(options.runs, seeds)
     if options.json:
         print(json.dumps({**results.as_json(), **report.as_json()}, ensure_ascii=False))
@@ -56,7 +62,12 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.packing", description=__doc__)
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
-    parser.add_argument("--only", action="append", choices=_NAMES, help="this one; may be repeated (default: all)")
+    parser.add_argument(
+        "--only", action="append", choices=(*_NAMES, "bind"), help="this one; may be repeated (default: all but bind)"
+    )
+    parser.add_argument(
+        "--order", action="append", choices=ORDERS, help="in which pods arrive for bind (default: both)"
+    )
     parser.add_argument(
         "--pods", action="append", type=int, metavar="N", help="how many pods K1 packs; may be repeated"
     )

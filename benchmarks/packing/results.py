@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.packing import binding
+from benchmarks.packing.binding import Bound
 from benchmarks.packing.handover import HandOver
 from benchmarks.packing.measure import Emptied, Packed
 from benchmarks.packing.peers import KARPENTER, KarpenterPlan
@@ -35,6 +37,7 @@ class Results:
     c2: Packed | None = None
     c3: list[Emptied] = field(default_factory=list)
     handover: HandOver | None = None
+    bound: list[Bound] = field(default_factory=list)
 
     # ── for programs ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -68,6 +71,8 @@ class Results:
             found["C3"] = {**alike, "mixed": mixed}
         if self.handover:
             found["handover"] = self.handover.as_json()
+        if self.bound:
+            found["bind"] = binding.as_json(self.bound)
         return found
 
     # ── for people ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -98,12 +103,13 @@ class Results:
             ]
         if self.handover:
             figures += self.handover.figures()
+        figures += binding.figures(self.bound)
         karpenter = KARPENTER if self.karpenter else "Karpenter (quoted)"
         return Report(
             name="packing",
             work="place pods on new nodes (K1, C1, C2), find the nodes that can go (C3), hand a snapshot to the worker",
             figures=figures,
-            peer=f"{karpenter}, Cluster Autoscaler (quoted)",
+            peer="first fit, one pod after the other" if self.bound else f"{karpenter}, Cluster Autoscaler (quoted)",
             facts={"runs": runs, "seeds": ", ".join(map(str, seeds))},
         )
 

@@ -15,13 +15,11 @@ from benchmarks.webhook.load import Measured, measure, percentile
 from benchmarks.webhook.objects import RUNNING, WORKLOADS
 
 
-def admissions(rate: int, seconds: float) -> tuple[Measured, float]:
+def admissions(rate: int, seconds: float, server_module: str = "benchmarks.webhook.server") -> tuple[Measured, float]:
     """What was measured, and the CPU milliseconds of the server a request."""
     with tempfile.TemporaryDirectory(prefix="plimsoll-bench-") as name:
         directory = Path(name)
-        server = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.webhook.server", name], stdin=subprocess.PIPE, stdout=sys.stderr
-        )
+        server = subprocess.Popen([sys.executable, "-m", server_module, name], stdin=subprocess.PIPE, stdout=sys.stderr)
         try:
             port = directory / "port"
             while not (port.exists() and port.read_text()):
@@ -52,6 +50,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=20.0, help="how long they are asked (default 20)")
     parser.add_argument("--without-cluster", action="store_true", help="leave out the bursts on a real control plane")
     options = parser.parse_args()
+    progress(f"asking {options.rate} times a second somebody who answers without a thought")
+    floor, _ = admissions(options.rate, options.seconds / 2, "benchmarks.webhook.thoughtless")
     progress(f"asking {options.rate} times a second, {WORKLOADS * RUNNING:,} pods in the cache")
     measured, cpu_ms = admissions(options.rate, options.seconds)
     promised = options.rate == 500
@@ -60,6 +60,11 @@ def main() -> int:
         Figure("p99", "ms", 1000 * percentile(measured.seconds, 0.99), at_most=10 if promised else None),
         Figure("p99.9", "ms", 1000 * percentile(measured.seconds, 0.999)),
         Figure("longest", "ms", 1000 * max(measured.seconds)),
+        Figure(
+            "p99 where nothing is decided: the machine's and the asker's part",
+            "ms",
+            1000 * percentile(floor.seconds, 0.99),
+        ),
         Figure("p99 of the asker's own lateness, contained in the above", "ms", 1000 * percentile(measured.late, 0.99)),
         Figure("CPU a question, with the watch's work", "ms", cpu_ms),
         Figure("wrong or no answer", "of all", measured.wrong, at_most=0),

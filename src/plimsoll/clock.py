@@ -16,10 +16,14 @@ class Clock(Protocol):
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only ever grow. Leases, time-outs and ages are measured with it."""
+        """Seconds that only ever grow, also while the machine sleeps. Leases, time-outs and ages are measured with it."""
         ...
 
     async def sleep(self, seconds: float) -> None: ...
+
+
+# Linux has a clock that goes on while the machine is suspended: a leader that slept through its lease knows it on waking.
+_BOOT_TIME: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 class RealClock:
@@ -27,7 +31,7 @@ class RealClock:
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        return time.monotonic()
+        return time.monotonic() if _BOOT_TIME is None else time.clock_gettime(_BOOT_TIME)
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

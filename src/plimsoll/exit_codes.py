@@ -21,5 +21,5 @@ class ExitCode(IntEnum):
     UNEXPECTED_ERROR = 1, "an unexpected error; the log has it"
     BAD_CONFIGURATION = 2, "the configuration or the arguments are wrong; nothing was started"
     LEADERSHIP_LOST = 3, "leadership was lost while work was under way; restart"
-    CLUSTER_REFUSED = 4, "at the start the cluster could not be reached, or refused the credentials"
+    CLUSTER_REFUSED = 4, "at the start no kubeconfig was usable, or the cluster could not be reached or refused us"
     VIEW_TOO_OLD = 5, "nothing was heard from the cluster for longer than kubernetes.exitViewAge; restart"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from datetime import UTC, timedelta
 
 import msgspec
@@ -22,7 +22,7 @@ import structlog
 from plimsoll.clock import Clock
 from plimsoll.disruption import Disruption
 from plimsoll.kube.client import Client
-from plimsoll.kube.errors import NotFound
+from plimsoll.kube.errors import Ambiguous, NotFound
 from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import Key, config_maps_in
 from plimsoll.remembered import KIND, LABEL, Entry, read_entry, shard_name
@@ -82,16 +82,14 @@ class DisruptionMemory:
     async def _write(self, shard: str, disruptions: Iterable[Disruption], *, fenced: bool) -> ConfigMap:
         """Add entries to a shard, and strike out what no longer counts."""
         data: dict[str, str | None] = {one.uid: msgspec.json.encode(self._entry(one)).decode() for one in disruptions}
+        uids = frozenset(data)
         async with self._writing:
             try:
                 there = await self._client.get(self.resource, self._namespace, shard)
             except NotFound:
                 metadata = {"name": shard, "namespace": self._namespace, "labels": {LABEL: KIND}}
-                written = await self._client.create(
-                    self.resource, self._namespace, {"metadata": metadata, "data": data}
-                )
-                self._known |= data.keys()
-                return written
+                made = self._client.create(self.resource, self._namespace, {"metadata": metadata, "data": data})
+                return await self._carry_out(made, uids, fenced=fenced)
             held = self._entries(there)
             unknown = {uid: entry for uid, entry in held.items() if uid not in self._known}
             if fenced and unknown:
@@ -99,18 +97,27 @@ class DisruptionMemory:
                 # By their own clock they may seem old; by ours they were not there when the tenure began.
                 now = self._clock.monotonic()
                 raise AnotherTenure(tuple(_disruption(uid, entry, now) for uid, entry in unknown.items()))
-            if not fenced:
-                data = {
-                    uid: text for uid, text in data.items() if uid not in held
-                }  # it was asked to leave, too: once is enough
-            over = {uid for uid, entry in held.items() if self._over(entry)} - unknown.keys() - data.keys()
-            self._known |= data.keys()  # also if the reply is lost: what is ours is never taken for another's
-            written = await self._client.patch(
+            if not fenced:  # it was asked to leave, too: once is enough
+                data = {uid: text for uid, text in data.items() if uid not in held}
+            over = {uid for uid, entry in held.items() if self._over(entry)} - unknown.keys() - uids
+            changed = self._client.patch(
                 self.resource, self._namespace, shard, {"data": data | dict.fromkeys(over)},
                 resource_version=there.metadata.resource_version,
             )  # fmt: skip
+            written = await self._carry_out(changed, uids, fenced=fenced)
             self._known -= over
             return written
+
+    async def _carry_out(self, write: Awaitable[ConfigMap], uids: frozenset[str], *, fenced: bool) -> ConfigMap:
+        """A loss whose write failed, or may have, stays unknown: `holds` denies it, and it is written again."""
+        try:
+            written = await write
+        except Ambiguous:
+            if fenced:
+                self._known |= uids  # it may be there, and what is ours must not be taken for another's
+            raise
+        self._known |= uids
+        return written
 
     def _over(self, entry: Entry) -> bool:
         return self._clock.now() - entry.at >= self._period

@@ -60,26 +60,32 @@ class Metrics:
         self._measured: dict[str, Gauge] = {}
         self._counted: dict[str, Counter] = {}
         self._timed: dict[str, Histogram] = {}
-        self._series: dict[tuple[str, Key], dict[tuple[str, tuple[str, ...]], None]] = {}
+        self._series: dict[tuple[str, Key], dict[tuple[str, tuple[str, ...]], Gauge]] = {}
         self._relisted: dict[str, int] = {}
         self._blocking: dict[tuple[str, Key], tuple[str, ...]] = {}
 
     def publish(self, controller: str, key: Key, measures: Iterable[Measure]) -> None:
         """Set the gauges of a decision, and drop those that the key's last decision had and this one has not."""
-        published: dict[tuple[str, tuple[str, ...]], None] = {}
+        published: dict[tuple[str, tuple[str, ...]], Gauge] = {}
+        before = self._series.pop((controller, key), {})
         for measure in measures:
-            gauge = self._measured.get(measure.name)
-            if gauge is None:
-                gauge = Gauge(measure.name, text_of(measure.name), tuple(measure.labels), registry=self.registry)
-                self._measured[measure.name] = gauge
-            values = tuple(measure.labels.values())
-            (gauge.labels(**measure.labels) if measure.labels else gauge).set(measure.value)
-            published[measure.name, values] = None
-        for name, values in self._series.pop((controller, key), {}):
+            series = (measure.name, tuple(measure.labels.values()))
+            # Asking for a labelled series locks and compares every label: most decisions set what the last one has set.
+            gauge = before.get(series) or self._gauge_of(measure)
+            gauge.set(measure.value)
+            published[series] = gauge
+        for name, values in before:
             if (name, values) not in published and values:
                 self._measured[name].remove(*values)
         if published:
             self._series[controller, key] = published
+
+    def _gauge_of(self, measure: Measure) -> Gauge:
+        gauge = self._measured.get(measure.name)
+        if gauge is None:
+            gauge = Gauge(measure.name, text_of(measure.name), tuple(measure.labels), registry=self.registry)
+            self._measured[measure.name] = gauge
+        return gauge.labels(**measure.labels) if measure.labels else gauge
 
     def count(self, counts: Iterable[Count | Timing]) -> None:
         """Raise the counters of a decision, of a problem in it or of a note, and enter the times that they tell."""

@@ -21,26 +21,16 @@ from plimsoll.conversation import new_token
 from plimsoll.decision import Controller, Decision, DisruptionLimits
 from plimsoll.disruption import DisruptionLedger
 from plimsoll.exit_codes import ExitCode
+from plimsoll.following import Following
 from plimsoll.freshness import OwnWrites
 from plimsoll.kube.client import Client
 from plimsoll.kube.credentials import load_credentials
 from plimsoll.kube.errors import KubeError
 from plimsoll.kube.events import EventRecorder
 from plimsoll.kube.lease import LeaderElection, LeaseTimes, Unled
-from plimsoll.kube.reflector import Reflector
-from plimsoll.kube.resources import (
-    BUDGETS,
-    BY_NODE,
-    DEPLOYMENTS,
-    NODES,
-    PODS,
-    REPLICASETS,
-    STATEFULSETS,
-    Key,
-    Resource,
-)
-from plimsoll.kube.store import GatheredStore, Store, View
-from plimsoll.kube.types import KubeObject, Node
+from plimsoll.kube.resources import BUDGETS, DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS, Key, Resource
+from plimsoll.kube.store import View
+from plimsoll.losses import Losses
 from plimsoll.memory import DisruptionMemory
 from plimsoll.metrics import Metrics
 from plimsoll.providers.provider import Provider
@@ -51,13 +41,9 @@ log = structlog.get_logger()
 
 # What the ledger of disruptions must see before any controller may evict.
 SEEN_BEFORE_EVICTING: tuple[Resource[Any], ...] = (PODS, NODES, BUDGETS, DEPLOYMENTS, REPLICASETS, STATEFULSETS)
-# SIGTERM to exit in ten seconds: six for the keys in hand, the rest for giving the lease back and the last events.
-DRAIN_SECONDS = 6.0
-# The view's age is looked at so often, or sixty times before it is too old, whichever is less.
-WATCHDOG_SECONDS = 1.0
-WATCHDOGS_BEFORE_THE_END = 60
-# Losses are written down up to so many, the latest first: 1 MB in all, and more than any limit lets pass.
-LOSSES_KEPT = 5000
+# SIGTERM to exit in ten seconds, also if the server has fallen silent: five for the keys in hand, two to give the lease back, two for
+# the last events, and one for the rest.
+DRAIN_SECONDS = 5.0
 
 
 def identity() -> str:
@@ -106,16 +92,14 @@ class Operator:
         self._observers = observers
         self._ended: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
         self._beginning: asyncio.Task[None] | None = None
-        self._losses_to_keep = asyncio.Event()
         # Disruptions and losses count for who evicts; where nobody does, nothing needs to be written down.
         self._remembers = not config.operator.read_only_mode and any(map(evicts, controllers))
 
-        self._stores: dict[Resource[Any], Store[Any]] = {}
-        self._reflectors: dict[tuple[Resource[Any], str], Reflector[Any]] = {}
-        for resource in watched_by(controllers):
-            self._stores[resource] = self._follow(resource)
-        self.view = View(self._stores)
-        self._show_views()
+        self._following = Following(
+            watched_by(controllers), client, clock, metrics, namespaces=config.operator.watch_namespaces,
+            idle_timeout=config.kubernetes.watch_idle_timeout, rng=self._rng,
+        )  # fmt: skip
+        self.view = self._following.view
 
         self._election = self._campaign(name)
         leadership = self._election or Unled()
@@ -128,6 +112,9 @@ class Operator:
             DisruptionLimits(limits.per_workload, limits.per_cluster, limits.period), longest_period=longest
         )
         self._memory = DisruptionMemory(client, clock, namespace=config.operator.namespace, period=longest)
+        self._losses = Losses(
+            self._ledger, self._memory, self.view, clock, may_write=lambda: self._remembers and self.leading
+        )
         self._recorder = EventRecorder(
             client, clock, controller="plimsoll.dev/operator", instance=name,
             on_result=lambda result: metrics.events.labels(result).inc(),
@@ -149,37 +136,9 @@ class Operator:
         ]  # fmt: skip
         for reconciler in self.reconcilers:
             for resource in reconciler.controller.watches:
-                self._stores[resource].listen(reconciler.changed)
-        if NODES in self._stores and PODS in self._stores:
-            self._stores[NODES].listen(self._node_changed)
-
-    def _follow(self, resource: Resource[Any]) -> Store[Any]:
-        """A store of one kind and the reflectors that feed it: one for all namespaces, or one for each that is watched."""
-        namespaces = self._config.operator.watch_namespaces if resource.namespaced and not resource.watched_in else ()
-        parts: dict[str, Store[Any]] = {name: Store(resource) for name in namespaces or (resource.watched_in,)}
-        for namespace, part in parts.items():
-            self._reflectors[resource, namespace] = Reflector(
-                self._client, part, self._clock, namespace=namespace,
-                idle_seconds=self._config.kubernetes.watch_idle_timeout.total_seconds(), rng=self._rng,
-            )  # fmt: skip
-        return GatheredStore(resource, parts) if namespaces else parts[resource.watched_in]
-
-    def _by_plural(self) -> dict[str, list[Reflector[Any]]]:
-        found: dict[str, list[Reflector[Any]]] = {}
-        for (resource, _), reflector in self._reflectors.items():
-            found.setdefault(resource.plural, []).append(reflector)
-        return found
-
-    def _show_views(self) -> None:
-        for plural, of_kind in self._by_plural().items():
-            self._show_view(plural, of_kind)
-
-    def _show_view(self, plural: str, of_kind: Sequence[Reflector[Any]]) -> None:
-        """How old, how live and how large the view of a kind is, worked out when someone asks."""
-        metrics = self.metrics
-        metrics.view_age_seconds.labels(plural).set_function(lambda: max(one.age_seconds() for one in of_kind))
-        metrics.view_synced.labels(plural).set_function(lambda: all(one.store.synced for one in of_kind))
-        metrics.view_objects.labels(plural).set_function(lambda: sum(len(one.store) for one in of_kind))
+                self.view[resource].listen(reconciler.changed)
+        if NODES in self.view and PODS in self.view:
+            self.view[NODES].listen(self._losses.node_changed)
 
     def _campaign(self, name: str) -> LeaderElection | None:
         wanted = self._config.operator.leader_election
@@ -188,7 +147,7 @@ class Operator:
         return LeaderElection(
             self._client, self._clock, namespace=self._config.operator.namespace, name=wanted.lease_name, identity=name,
             times=LeaseTimes(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period),
-            on_elected=lambda _: self._elected(), on_lost=self._lost,
+            on_elected=lambda _: self._elected(), on_resumed=self._look_at_everything, on_lost=self._lost,
         )  # fmt: skip
 
     # ── who leads ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -222,22 +181,13 @@ class Operator:
 
     def not_ready(self) -> str | None:
         """Leadership is no condition: a synced standby is ready, or a rollout of the operator would wait for ever."""
-        oldest = self._config.kubernetes.max_view_age.total_seconds()
-        for (resource, _), reflector in self._reflectors.items():
-            if not reflector.store.synced:
-                trouble = f": {reflector.trouble}" if reflector.trouble else ""
-                return f"the view of {resource.plural} is not live{trouble}"
-            if reflector.age_seconds() > oldest:
-                return f"nothing was heard of {resource.plural} for {reflector.age_seconds():.0f} s"
-        return None
+        return self._following.not_live(self._config.kubernetes.max_view_age)
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self, stop: asyncio.Event) -> ExitCode:
         """Work until told to stop, or until going on would not be safe."""
-        background = [
-            self._spawn(reflector.run(), f"watch {r.plural} {ns}") for (r, ns), reflector in self._reflectors.items()
-        ]
+        background = [self._spawn(work, name) for name, work in self._following.work()]
         background.append(self._spawn(self._watch_over_views(), "watchdog"))
         queues = {reconciler.controller.name: reconciler.queue for reconciler in self.reconcilers}
         for observer in self._observers:
@@ -246,7 +196,7 @@ class Operator:
         recorder = self._spawn(self._recorder.run(), "events")
         election = self._spawn(self._election.run(), "election") if self._election else None
         working = [self._spawn(r.run(), f"controller {r.controller.name}") for r in self.reconcilers]
-        losses = self._spawn(self._keep_losses(), "losses")
+        losses = self._spawn(self._losses.keep(), "losses")
         if self._election is None:
             self._spawn_beginning()
         stopped = asyncio.create_task(stop.wait(), name="stop")
@@ -310,12 +260,18 @@ class Operator:
             except KubeError as error:
                 log.warning("memory not readable yet", error=str(error))
                 await self._clock.sleep(1)
-        self._losses_to_keep.set()  # what was seen here before this tenure, and the former leader may not have written
+        self._losses.look_again()
+        self._look_at_everything()
+
+    def _look_at_everything(self) -> None:
+        # Also where a tenure was without a valid lease for a moment: the changes of that moment went by unheard.
         for reconciler in self.reconcilers:
             reconciler.look_at_everything()
 
     def _lost(self, why: str) -> None:
         self.metrics.led_by_us([r.controller.name for r in self.reconcilers], leading=False)
+        if self._beginning is not None:
+            self._beginning.cancel()  # what it would still read may be old by the time this process is elected again
         self._ledger.close()
         # Work under way was decided in a tenure that is over. Its writes are refused at the door, but what it has read and
         # half done lives in this process: a new process starts from what is true.
@@ -324,50 +280,8 @@ class Operator:
             self._end(ExitCode.LEADERSHIP_LOST)
 
     async def _watch_over_views(self) -> None:
-        limit = self._config.kubernetes.exit_view_age.total_seconds()
-        live_at = dict.fromkeys(self._reflectors, self._clock.monotonic())
-        while True:
-            now = self._clock.monotonic()
-            for plural, of_kind in self._by_plural().items():
-                self.metrics.publish_relists(plural, sum(reflector.relists.total() for reflector in of_kind))
-            for followed, reflector in self._reflectors.items():
-                resource, heard = followed[0], reflector.age_seconds()
-                if reflector.store.synced:
-                    live_at[followed] = now
-                # A server can be heard and still not be followed: one restored from a backup, or that refuses us.
-                if (age := max(heard, now - live_at[followed])) > limit:
-                    log.error(
-                        "the view is too old to go on",
-                        resource=resource.plural,
-                        age_seconds=round(age),
-                        trouble=reflector.trouble,
-                    )
-                    self._end(ExitCode.VIEW_TOO_OLD)
-            await self._clock.sleep(max(WATCHDOG_SECONDS, limit / WATCHDOGS_BEFORE_THE_END))
-
-    def _node_changed(self, _: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:
-        # On every replica, leading or not: whoever leads next has seen the losses too.
-        if not isinstance(before, Node) or not before.ready or (isinstance(after, Node) and after.ready):
-            return
-        pods = self._stores[PODS].by(BY_NODE, before.name)
-        self._ledger.node_lost(pods, self.view, self._clock.monotonic())
-        self._losses_to_keep.set()
-
-    async def _keep_losses(self) -> None:
-        """The leader writes losses down: a process that starts later sees only that the node is not there."""
-        while True:
-            await self._losses_to_keep.wait()
-            self._losses_to_keep.clear()
-            lost = self._ledger.losses(self._clock.monotonic())[-LOSSES_KEPT:]
-            missing = [loss for loss in lost if not self._memory.holds(loss)]
-            if not missing or not self.leading or not self._remembers:
-                continue  # once elected, this process looks again
-            try:
-                await self._memory.keep(missing)
-            except KubeError as error:
-                log.warning("losses not written down yet", pods=len(missing), error=str(error))
-                await self._clock.sleep(1)
-                self._losses_to_keep.set()
+        await self._following.until_too_old(self._config.kubernetes.exit_view_age)
+        self._end(ExitCode.VIEW_TOO_OLD)
 
 
 def watched_by(controllers: Sequence[Controller]) -> tuple[Resource[Any], ...]:

@@ -175,10 +175,13 @@ class Reconciler:
         if outcome.failed:
             self.queue.retry(key)
             return
-        self.queue.forgive(key)
         if outcome.overtaken:
-            self.queue.add_after(key, VIEW_POLL_SECONDS / 10)
-        elif any(blocker.code in PASSING for blocker in outcome.blockers):
+            # What overtook us also wakes the key, once the view shows it. Until then, however far a watch lags behind, the same
+            # decision only falls again: it is tried later each time.
+            self.queue.retry(key, at_most_seconds=BLOCKED_RETRY_SECONDS)
+        else:
+            self.queue.forgive(key)
+        if any(blocker.code in PASSING for blocker in outcome.blockers):
             self.queue.add_after(key, VIEW_POLL_SECONDS)
         elif outcome.blockers:
             self.queue.add_after(key, BLOCKED_RETRY_SECONDS * self._rng.uniform(0.8, 1.2))

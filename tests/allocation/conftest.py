@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
+from plimsoll.allocation.controller import AllocationController
 from plimsoll.allocation.crd import crd
 from plimsoll.allocation.places import WEKA_CONTAINERS
-from tests.allocation.stage import Stage
+from tests.allocation.stage import Stage, config, settings
 from tests.faults.history import History
 from tests.faults.proxy import Proxy
 from tests.faults.record import Record
 from tests.faults.rules import FaultSource, Rules
 from tests.faults.upstream import Direct, Upstream
+from tests.rights.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import ControlPlane
 
@@ -60,10 +62,13 @@ async def new_stage(control_plane: ControlPlane, weka_crd: None, tmp_path: Path)
         directory = tmp_path / namespace
         directory.mkdir()
         record, rules, nodes = Record(), Rules(), list[str]()
+        account = kubeconfig_of_the_operator(
+            control_plane, config(namespace), [AllocationController(settings(namespace), nonce="none")]
+        )
         collection = f"/apis/weka.weka.io/v1alpha1/namespaces/{namespace}/wekacontainers"
         async with (
             Direct(upstream) as direct,
-            Proxy(upstream, record, [rules, *sources], directory) as proxy,
+            Proxy(Upstream.from_kubeconfig(account), record, [rules, *sources], directory) as proxy,
             History(direct, [collection]) as history,
         ):
             stage = Stage(namespace, nodes, direct, proxy, rules, history)

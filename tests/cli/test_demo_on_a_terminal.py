@@ -80,6 +80,20 @@ async def test_keys_pause_change_the_speed_and_end_it(tmp_path: Path) -> None:
     assert not (tmp_path / "plimsoll-demo.kubeconfig").exists()
 
 
+async def test_keys_scale_and_reclaim(tmp_path: Path) -> None:
+    async with watching(tmp_path) as terminal:
+        await terminal.sees("of 15")
+        terminal.press("+")
+        await terminal.sees("of 18")
+        terminal.press("-")
+        await terminal.sees("of 15")
+        terminal.press("r")
+        await terminal.sees("going")
+        terminal.press("q")
+        await terminal.sees("It was left in chapter")
+        assert await asyncio.wait_for(terminal.process.wait(), _SECONDS) == 0
+
+
 async def test_an_interrupt_ends_it_as_well(tmp_path: Path) -> None:
     async with watching(tmp_path) as terminal:
         await terminal.sees("quit")

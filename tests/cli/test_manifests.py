@@ -102,7 +102,8 @@ def test_the_lease_and_the_memory_are_rights_at_home_only() -> None:
 def test_makers_of_machines_have_rights_only_where_they_are_in_use() -> None:
     def of(**providers: Any) -> dict[tuple[str, str], Manifest]:
         found = render(Config(providers=Providers(**providers)), (Growing(),))
-        return {(m["kind"], m["metadata"]["name"].removeprefix("plimsoll-")): m for m in found if "rules" in m}
+        named = {(m["kind"], m["metadata"]["name"].removeprefix("plimsoll-")): m for m in found if "rules" in m}
+        return {(kind, name.removesuffix(".plimsoll-system")): one for (kind, name), one in named.items()}
 
     vpsie = of(vpsie=Vpsie(secret_name="mine", secret_namespace="safe"))
     assert vpsie["Role", "vpsie"]["metadata"]["namespace"] == "safe"

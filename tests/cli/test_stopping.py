@@ -9,8 +9,11 @@ import sys
 
 import pytest
 
-from plimsoll.cli.stopping import stop_on_signals
+from plimsoll.cli.stopping import STOP_SECONDS, stop_on_signals
 from plimsoll.exit_codes import ExitCode
+from plimsoll.kube.events import FLUSH_SECONDS
+from plimsoll.kube.lease import RELEASE_SECONDS
+from plimsoll.operator import DRAIN_SECONDS
 
 pytestmark = pytest.mark.process
 
@@ -92,3 +95,8 @@ def test_afterwards_the_handlers_are_as_they_were() -> None:
         assert signal.getsignal(signal.SIGTERM) is not before
     assert signal.getsignal(signal.SIGTERM) is before
     assert not stop.is_set()
+
+
+def test_every_wait_of_a_stop_together_fits_into_the_time_it_has() -> None:
+    """Against a server that has fallen silent each of them lasts to its end; a second is left for all else."""
+    assert DRAIN_SECONDS + RELEASE_SECONDS + FLUSH_SECONDS <= STOP_SECONDS - 1

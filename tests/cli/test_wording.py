@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -36,6 +36,13 @@ def test_what_is_said_again_and_again_is_shown_now_and_then() -> None:
     lines = shown(*[writing, quiet, moving, "evicted shop/web-1 from n"] * 3)
     assert lines.count("web is told who would leave first") == 1
     assert lines.count("web moves a pod to spot") == 3
+
+
+def test_nodes_that_come_together_are_one_line() -> None:
+    nodes = [f"node spot-a-{number} came" for number in range(12)]
+    assert shown(*nodes, "node spot-a-1 went") == ["12 nodes came", "node spot-a-1 went"]
+    later = Happening(_NOON + timedelta(seconds=1), "node late came", "")
+    assert [text for _, text in worded([Happening(_NOON, nodes[0], ""), later])] == [nodes[0], "node late came"]
 
 
 def test_reasons_go_without_the_name_of_their_rule() -> None:

@@ -10,16 +10,16 @@ import msgspec
 
 
 async def events(response: aiohttp.ClientResponse) -> AsyncIterator[tuple[str, str, dict[str, Any]]]:
-    """Kind, id and data of each; comments are passed over."""
+    """Kind, id and data of each; signs of life are passed over."""
     fields: dict[str, str] = {}
     rest = b""
     async for chunk in response.content.iter_any():
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             if not line:
-                if "data" in fields:
+                if fields.get("event") not in (None, "beat"):
                     yield fields["event"], fields["id"], msgspec.json.decode(fields["data"])
                 fields = {}
-            elif not line.startswith(b":"):
+            else:
                 name, _, value = line.decode().partition(": ")
                 fields[name] = value

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.dashboard.server import ASSETS
+from plimsoll.dashboard.files import ASSETS
 
 AXE = Path(__file__).parent / "browser" / "axe"
 OURS = [path for path in sorted(ASSETS.rglob("*")) if path.is_file() and "vendor" not in path.parts]
-IMPORT = re.compile(r'^(?:import|export) .*from "([^"]+)";$', re.MULTILINE)
+IMPORT = re.compile(r'^(?:import|export) (?:.* from )?"([^"]+)";$', re.MULTILINE)
 
 
 @pytest.mark.parametrize("folder", [ASSETS / "vendor" / "uplot", AXE], ids=["uPlot", "axe"])
@@ -47,3 +47,25 @@ def test_a_file_of_ours_trusts_no_markup_and_no_other_site(path: Path):
 def test_everything_that_the_page_refers_to_is_there():
     for reference in re.findall(r'(?:src|href)="(assets/[^"]+)"', (ASSETS / "index.html").read_text()):
         assert (ASSETS.parent / reference).is_file(), reference
+
+
+def test_every_module_is_asked_for_at_once():
+    """Level by level, a page of thirty modules takes as many round trips as imports are deep."""
+    preloaded = re.findall(r'<link rel="modulepreload" href="assets/([^"]+)">', (ASSETS / "index.html").read_text())
+    found: set[Path] = set()
+    waiting = [ASSETS / "main.js"]
+    while waiting:
+        path = waiting.pop()
+        news = {(path.parent / one).resolve() for one in IMPORT.findall(path.read_text())} - found
+        found |= news
+        waiting += news
+    assert sorted(preloaded) == sorted(path.relative_to(ASSETS.resolve()).as_posix() for path in found)
+
+
+def test_every_colour_has_a_dark_and_a_light_value_and_is_said_once():
+    theme = (ASSETS / "css" / "theme.css").read_text()
+    blocks = re.findall(r"^(:root[^{]*)\{(.*?)^\}", theme, re.MULTILINE | re.DOTALL)
+    names = {selector.strip(): re.findall(r"^  (--[\w-]+):", body, re.MULTILINE) for selector, body in blocks}
+    assert set(names) == {":root", ':root[data-theme="dark"]'}
+    fonts = {"--sans", "--mono"}
+    assert sorted(set(names[":root"]) - fonts) == sorted(names[':root[data-theme="dark"]'])

@@ -22,8 +22,9 @@ def told(client: Client) -> dict:  # type: ignore[type-arg]
     """What the client has been told so far, put together as the page does."""
     page: dict = {}  # type: ignore[type-arg]
     while not client.waiting.empty():
-        data = client.waiting.get_nowait().plain.split(b"data: ", 1)[1]
-        page = merged(page, read(data)) if page else read(data)
+        head, data = client.waiting.get_nowait().plain.split(b"data: ", 1)
+        if b"event: beat" not in head:
+            page = merged(page, read(data)) if page else read(data)
     return page
 
 

@@ -30,8 +30,8 @@ async def test_the_cluster_says_who_may_look(control_plane: ControlPlane) -> Non
     ]
     assert len(roles) == 2
     bindings = [
-        ("plimsoll-dashboard", "dashboard-operator"),
-        ("plimsoll-dashboard-viewer", "dashboard-ann"),
+        ("plimsoll-dashboard.plimsoll-system", "dashboard-operator"),
+        ("plimsoll-dashboard-viewer.plimsoll-system", "dashboard-ann"),
     ]
     try:
         for role in roles:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import gzip
 import socket
+from datetime import datetime
 
 import aiohttp
 import msgspec
 import pytest
 
+from plimsoll.dashboard import server as server_module
 from plimsoll.dashboard import showing as showing_module
-from plimsoll.dashboard.server import ASSETS, DashboardServer
+from plimsoll.dashboard.server import DashboardServer
 from plimsoll.explain.kinds import Explainer, key_of
 from plimsoll.kube.codec import convert
 from plimsoll.kube.types import Pod
@@ -94,6 +96,37 @@ async def test_the_stream_and_those_who_join_later_see_the_same(
         while page["version"] < whole["version"]:
             page = merged(page, (await anext(stream))[2])
         assert shown(page) == shown(whole)
+
+
+async def test_signs_of_life_tell_the_time(
+    web: aiohttp.ClientSession, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As events, and with data: a browser shows its page no others."""
+    monkeypatch.setattr(server_module, "HEARTBEAT_SECONDS", 0.05)
+    before = scene.clock.now()
+    async with web.get("/api/v1/stream") as response:
+        beats: list[datetime] = []
+        event = b""
+        async for line in response.content:
+            if event == b"event: beat\n" and line.startswith(b"data: "):
+                beats.append(datetime.fromisoformat(msgspec.json.decode(line.removeprefix(b"data: "))["now"]))
+            event = line if line.startswith(b"event: ") else event
+            if len(beats) == 3:
+                break
+    assert before < beats[0] < beats[1] < beats[2]
+
+
+async def test_the_picture_is_begun_when_the_page_is_asked_for(
+    web: aiohttp.ClientSession, served: DashboardServer, scene: Scene
+) -> None:
+    async with web.get("/api/v1/picture") as response:
+        before = (await response.json())["version"]
+    scene.put(build.node("n4"))
+    async with web.get("/"):
+        pass
+    # Nobody looks on yet: it is the page alone that had it made.
+    await eventually(lambda: served.showing.version > before, "the picture is renewed")
+    assert not served.showing.clients
 
 
 async def test_what_would_be_decided_is_shown_where_nobody_acts(web: aiohttp.ClientSession) -> None:
@@ -195,8 +228,6 @@ async def test_no_way_out_of_the_assets(served: DashboardServer, path: str) -> N
 
 
 async def test_the_page_is_revalidated(web: aiohttp.ClientSession) -> None:
-    if not (ASSETS / "index.html").is_file():
-        pytest.skip("the page is not there")
     async with web.get("/") as response:
         assert response.status == 200
         assert response.content_type == "text/html"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from plimsoll.allocation.containers import WekaContainer
@@ -14,6 +15,7 @@ from plimsoll.kube.codec import convert
 from plimsoll.kube.resources import PODS, Key
 from plimsoll.kube.types import Taint
 from plimsoll.nodegroups.controller import CLUSTER, GroupsDecision
+from plimsoll.nodegroups.report import Verdict
 from plimsoll.nodegroups.scale_up import ScaleUp
 from plimsoll.nodegroups.types import NodeGroup, VPSieNode
 from plimsoll.placement.marks import CLASS
@@ -264,3 +266,27 @@ async def test_what_groups_said_to_a_pod_that_waits_and_what_holds_them_up() -> 
     picture.acted("nodegroups", CLUSTER, GroupsDecision(reason=Reason("ScalingUp", "1 node more")), Outcome())
     change = read(await picture.renew() or b"")
     assert change["pending"]["default/waits"]["tried"] == []
+
+
+POOL = "infra/pool"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "reason", "told"),
+    [
+        (Verdict(POOL, 1, 1), Reason("Settled", "7 groups have the nodes that they need"), "it has the nodes that it needs"),
+        (Verdict(POOL, 1, 2, 1, reason="PendingPods"), Reason("ScalingUp", ""), "1 node is added: pods wait that would run there"),
+        (Verdict(POOL, 1, 3, 2, reason="BelowDesired"), Reason("ScalingUp", ""), "2 nodes are added: it has fewer than are wanted"),
+        (Verdict(POOL, 2, 1, removing=1), Reason("ScalingDown", "n1 is empty"), "n1 is empty"),
+        (Verdict(POOL, 2, 2, invalid="minNodes is above maxNodes"), Reason("Settled", "all"), "minNodes is above maxNodes"),
+    ],
+)  # fmt: skip
+async def test_a_group_is_told_about_itself(verdict: Verdict, reason: Reason, told: str) -> None:
+    """A decision is about all groups; of one that settled, how many others did is no news."""
+    scene = Scene(*ALL)
+    spec = {"minNodes": 1, "maxNodes": 5, "offeringIDs": ["small"], "provider": "kwok"}
+    scene.put(convert({"metadata": build.metadata("pool", "infra"), "spec": spec}, NodeGroup))
+    picture = scene.picture()
+    picture.acted("nodegroups", CLUSTER, GroupsDecision(reason=reason, verdicts=(verdict,)), Outcome())
+    await picture.renew()
+    assert read(picture.whole())["groups"]["infra/pool"]["why"] == told

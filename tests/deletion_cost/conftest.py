@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.deletion_cost.live import POOL, Live
+from plimsoll.config import DeletionCost
+from tests.deletion_cost.live import POOL, Live, config
 from tests.faults.proxy import Proxy
 from tests.faults.record import Record
 from tests.faults.rules import Rules
 from tests.faults.upstream import Direct, Upstream
+from tests.rights.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
 
 
@@ -34,7 +36,8 @@ async def live(
 ) -> AsyncIterator[Live]:
     upstream = Upstream.from_kubeconfig(control_plane.kubeconfig)
     rules = Rules()
-    async with Direct(upstream) as direct, Proxy(upstream, Record(), [rules], tmp_path) as proxy:
+    account = Upstream.from_kubeconfig(kubeconfig_of_the_operator(control_plane, config(DeletionCost())))
+    async with Direct(upstream) as direct, Proxy(account, Record(), [rules], tmp_path) as proxy:
         live = Live(namespace, zones, direct, proxy, rules)
         try:
             yield live

@@ -29,13 +29,17 @@ ZONE = "topology.kubernetes.io/zone"
 writes = on("patch", "pods")
 
 
-def begin(link: Link, settings: DeletionCost) -> Life:
-    config = Config(
+def config(settings: DeletionCost) -> Config:
+    return Config(
         operator=OperatorConfig(audit_log="", leader_election=LeaderElection(enabled=False)),
         controllers=Controllers(enabled=("deletion-cost",), deletion_cost=settings),
         kubernetes=Kubernetes(request_timeout=timedelta(seconds=10)),
     )
-    return Life(link, config, controllers(config))
+
+
+def begin(link: Link, settings: DeletionCost) -> Life:
+    chosen = config(settings)
+    return Life(link, chosen, controllers(chosen))
 
 
 class Live:

@@ -124,6 +124,7 @@ class Stage:
         (directory / ".venv").mkdir()
         (directory / ".venv/bin").symlink_to(Path(sys.executable).parent)
         (directory / "charts").symlink_to(ROOT / "charts")
+        (directory / "examples").symlink_to(ROOT / "examples")
         self.kubeconfig = directory / "of-the-stage"  # pages make one called kubeconfig
         self.variables: Mapping[str, str] = {
             "PATH": f"{programs}:{os.environ['PATH']}",

@@ -11,9 +11,15 @@ ROOT = Path(__file__).parents[2]
 
 
 def codes_in_source() -> set[str]:
-    texts = [(ROOT / "src/plimsoll" / name).read_text() for name in ("act.py", "disruption.py")]
-    named = {code for text in texts for code in re.findall(r'(?:Blocker|_refusal)\(\s*"(\w+)"', text)}
-    return named | PASSING
+    act, disruption, machines = (
+        (ROOT / "src/plimsoll" / name).read_text() for name in ("act.py", "disruption.py", "machines.py")
+    )
+    named = {code for text in (act, disruption) for code in re.findall(r'(?:Blocker|_refusal)\(\s*"(\w+)"', text)}
+    of_providers = set(re.findall(r'_refused\(\s*action,\s*"(\w+)"', machines))
+    for errors in re.findall(r"except \(([\w, ]+)\) as error:\s*return _refused", machines):
+        of_providers.update(errors.split(", "))
+    assert of_providers, "machines.py says it in another way now"
+    return named | of_providers | PASSING
 
 
 def test_the_table_has_exactly_the_codes_of_the_door() -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -15,27 +13,9 @@ import pytest
 
 from plimsoll import __version__
 from plimsoll.manifests.process import NOBODY
-from tests.image.dockerfile import ROOT, perform, stages
+from tests.image.dockerfile import ROOT
 
 pytestmark = pytest.mark.process
-
-_, BUILD, LAST = stages((ROOT / "Dockerfile").read_text())
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """/opt/plimsoll, elsewhere."""
-    directory = tmp_path_factory.mktemp("image")
-    tools = directory / "tools"
-    tools.mkdir()
-    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    assert uv, "`make setup` brings uv into the virtual environment"
-    (tools / "uv").symlink_to(uv)
-    target = directory / "opt"
-    where = {"UV_PROJECT_ENVIRONMENT": str(target), "UV_PYTHON": sys.executable}
-    perform(BUILD, directory / "src", tools, where)
-    shutil.rmtree(directory / "src")  # the second stage has nothing of it
-    return target
 
 
 def as_nobody(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:

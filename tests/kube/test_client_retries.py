@@ -95,6 +95,17 @@ async def test_throttling_is_obeyed_by_reads_and_writes_alike(
     assert [3.0 <= seconds <= 3.75 for seconds in clock.slept] == [True, True]
 
 
+async def test_a_server_that_is_away_and_says_for_how_long_is_given_that_time(
+    stub: StubServer, client: Client, clock: SkippingClock
+) -> None:
+    away = refusal(503, "ServiceUnavailable", headers={"Retry-After": "3"})
+    stub.on("GET", ONE, away, ok(configmap()))
+    stub.on("PATCH", ONE, away, ok(configmap()))
+    await client.get(CONFIGMAPS, "ns", "a")
+    await client.patch(CONFIGMAPS, "ns", "a", {"data": {"x": "1"}})
+    assert [seconds >= 3.0 for seconds in clock.slept] == [True, True]
+
+
 async def test_throttling_without_a_number_waits_a_second(
     stub: StubServer, client: Client, clock: SkippingClock
 ) -> None:

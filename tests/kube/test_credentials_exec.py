@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +17,7 @@ from plimsoll.kube.client import Client
 from plimsoll.kube.credentials import Credentials, load_credentials
 from plimsoll.kube.errors import CredentialsError, Unauthorized
 from plimsoll.kube.resources import CONFIGMAPS
+from tests.eventually import eventually
 from tests.kube.certificates import Authority
 from tests.kube.stub_server import SkippingClock, StubServer, configmap, ok, refusal
 from tests.kube.test_credentials_kubeconfig import config, write
@@ -71,6 +73,10 @@ def plugin(tmp_path: Path) -> Plugin:
 
 async def token(credentials: Credentials) -> str:
     return (await credentials.authorization())["Authorization"].removeprefix("Bearer ")
+
+
+def in_ten_minutes(clock: SkippingClock) -> str:
+    return (clock.now() + timedelta(minutes=10)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @pytest.mark.parametrize("api_version", [V1, V1BETA1])
@@ -147,14 +153,51 @@ async def test_credentials_without_an_end_are_asked_for_once(plugin: Plugin) -> 
 
 async def test_credentials_are_renewed_shortly_before_they_end(plugin: Plugin) -> None:
     clock = SkippingClock()
-    plugin.answer(token="one", expirationTimestamp=(clock.now() + timedelta(minutes=10)).strftime("%Y-%m-%dT%H:%M:%SZ"))
     credentials = plugin.credentials(clock)
+    plugin.answer(token="one", expirationTimestamp=in_ten_minutes(clock))
     await token(credentials)
     plugin.answer(token="two")
     clock.ahead_seconds += 500
     assert await token(credentials) == "one"
     clock.ahead_seconds += 95
-    assert await token(credentials) == "two"
+    assert await token(credentials) == "one", "it is still good: nobody waits for the program"
+
+    async def renewed() -> bool:
+        return await token(credentials) == "two"
+
+    await eventually(renewed)
+    assert len(plugin.calls) == 2
+
+
+async def test_credentials_that_cannot_be_renewed_serve_to_their_end(plugin: Plugin) -> None:
+    clock = SkippingClock()
+    credentials = plugin.credentials(clock)
+    plugin.answer(token="one", expirationTimestamp=in_ten_minutes(clock))
+    await token(credentials)
+    plugin.answer(code=3, stderr="the network is down")
+    clock.ahead_seconds += 593
+    assert await token(credentials) == "one"
+    await eventually(lambda: len(plugin.calls) == 2)
+    clock.ahead_seconds += 8
+    with pytest.raises(CredentialsError, match="the network is down"):
+        await token(credentials)
+
+
+async def test_who_gives_up_does_not_end_the_program_for_the_others(plugin: Plugin) -> None:
+    fifo = plugin.directory / "answer"
+    answer = fifo.read_text()
+    fifo.unlink()
+    os.mkfifo(fifo)  # the program waits until there is something to read
+    credentials = plugin.credentials()
+    impatient = asyncio.create_task(token(credentials))
+    await eventually(lambda: plugin.calls)
+    impatient.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await impatient
+    patient = asyncio.create_task(token(credentials))
+    await asyncio.to_thread(fifo.write_text, answer)
+    assert await patient == "one"
+    assert len(plugin.calls) == 1
 
 
 async def test_a_program_that_hands_out_what_has_ended_is_not_run_at_every_call(plugin: Plugin) -> None:

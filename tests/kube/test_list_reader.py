@@ -111,3 +111,11 @@ def test_an_object_that_cannot_be_read_is_named(place):
     items[place]["status"] = {"allocatable": {"cpu": "many"}}
     with pytest.raises(Undecodable, match=rf"Node n{place} cannot be read: .*'many' is not a quantity"):
         read(NODES, [written(items)])
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_an_object_that_is_nested_too_deeply(place):
+    items = [b'{"metadata":{"name":"n%d"}}' % number for number in range(3)]
+    items[place] = b'{"metadata":{"name":"deep","managedFields":' + b'{"a":' * 5000 + b"1" + b"}" * 5000 + b"}}"
+    with pytest.raises(Undecodable, match="one of the nodes cannot be read: it is nested too deeply"):
+        read(NODES, [b'{"metadata":{"resourceVersion":"9"},"items":[' + b",".join(items) + b"]}"])

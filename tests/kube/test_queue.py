@@ -58,6 +58,17 @@ async def test_a_waiting_key_can_become_urgent():
     assert await drain(queue) == ["b", "a"]
 
 
+async def test_what_is_urgent_while_it_is_handled_is_urgent_afterwards():
+    queue: Queue[str] = Queue()
+    queue.add("a")
+    assert await queue.take() == "a"
+    queue.add("b")
+    queue.add("a", urgent=True)
+    queue.add("a")
+    queue.done("a")
+    assert [await queue.take(), await queue.take()] == ["a", "b"]
+
+
 @pytest.mark.asyncio
 @pytest.mark.looptime
 async def test_the_earliest_wish_counts():
@@ -88,6 +99,7 @@ async def test_each_failure_waits_longer_and_success_forgives():
     assert delays[0] <= 1
     assert all(later > earlier for earlier, later in zip(delays[:4], delays[2:6], strict=True))
     assert max(delays) <= 60
+    assert queue.retry("a", at_most_seconds=5) <= 5
     queue.forgive("a")
     assert queue.retry("a") <= 1
 

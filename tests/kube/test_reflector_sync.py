@@ -86,6 +86,14 @@ async def test_after_a_break_a_bookmark_proves_that_nothing_is_missing():
         assert followed.reflector.trouble == ""
 
 
+async def test_after_a_break_a_bookmark_from_the_past_proves_nothing():
+    async with WatchServer(PODS) as server, open_again_after_a_break(server) as followed:
+        events = followed.reflector.events
+        server.say(PODS, b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}')
+        await followed.until(lambda: followed.reflector.events == events + 1)
+        assert not followed.store.synced
+
+
 async def test_after_a_break_what_was_missed_is_waited_for():
     async with WatchServer(PODS) as server, open_again_after_a_break(server) as followed:
         for number in range(5):

@@ -103,6 +103,32 @@ async def test_history_that_is_gone_is_made_up_for_by_a_list(how):
             )
 
 
+async def test_a_watch_that_always_breaks_off_at_the_same_place_is_made_up_for_by_a_list():
+    async with WatchServer(PODS) as server:
+        server.create(PODS, "default", "a")
+        async with Followed(server, PODS) as followed:
+            await followed.until_live()
+            server.hold(PODS)  # nothing gets through: each new watch begins where the last one did
+            server.delete(PODS, "default", "a")
+            server.create(PODS, "default", "b")
+            for watches in (2, 3):
+                server.fail_watches(PODS, 500, "InternalError")
+                await followed.until(lambda: len(server[PODS].watches()) == watches, pushing=0.5)  # noqa: B023
+            await followed.until(lambda: followed.names() == {"b"})
+            assert followed.reflector.relists == {"start": 1, "broken off": 1}
+
+
+async def test_a_watch_that_breaks_off_and_gets_on_is_not_made_up_for_by_a_list():
+    async with WatchServer(PODS) as server, Followed(server, PODS) as followed:
+        await followed.until_live()
+        for number in range(1, 4):
+            server.create(PODS, "default", f"p{number}")
+            await followed.until(followed.equals_server)
+            server.fail_watches(PODS, 500, "InternalError")
+            await followed.until(lambda: len(server[PODS].watches()) == number + 1, pushing=0.5)  # noqa: B023
+        assert followed.reflector.relists == {"start": 1}
+
+
 async def test_events_that_come_twice_change_nothing():
     async with WatchServer(PODS) as server, Followed(server, PODS) as followed:
         await followed.until_live()

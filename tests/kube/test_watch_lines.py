@@ -74,6 +74,17 @@ class TestEvents:
             EventDecoder(PODS).decode(line("RENAMED", {}, object_first=object_first))
 
 
+def test_a_bookmark_that_marks_nothing():
+    with pytest.raises(Garbled, match="pods: not a bookmark"):
+        EventDecoder(PODS).decode(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":7}}}')
+
+
+def test_an_object_that_is_nested_too_deeply():
+    deep = b'{"a":' * 5000 + b"1" + b"}" * 5000
+    with pytest.raises(Undecodable, match="one of the pods cannot be read: it is nested too deeply"):
+        EventDecoder(PODS).decode(b'{"type":"ADDED","object":{"metadata":{"managedFields":' + deep + b"}}}")
+
+
 @pytest.mark.parametrize(
     "text", [b"<html></html>", b'{"type":"ADDED","object":{"metadata":{"na', b'{"type":"ADDED"}', b"[]"]
 )

@@ -16,7 +16,7 @@ from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config, Controllers, DisruptionLimits, Kubernetes, LeaderElection
 from plimsoll.config import Operator as OperatorConfig
 from plimsoll.config.nodegroups import NodeGroups
-from plimsoll.config.providers import Kwok, KwokOffering
+from plimsoll.config.providers import Kwok, KwokOffering, Providers
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import NotFound
 from plimsoll.kube.records import Event
@@ -30,6 +30,7 @@ from plimsoll.providers.kwok import KwokProvider
 from plimsoll.providers.plugins import Setup
 from plimsoll.providers.provider import Provider
 from tests.eventually import eventually
+from tests.rights.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
 
 ELECTION = LeaderElection(
@@ -61,6 +62,7 @@ def config(home: str, *, election: LeaderElection = ELECTION, **section: Any) ->
         ),
         controllers=Controllers(enabled=("nodegroups",)),
         nodegroups=NodeGroups(**quick),
+        providers=Providers(enabled=("kwok",)),
         kubernetes=Kubernetes(qps=1000, burst=1000),
     )  # fmt: skip
 
@@ -79,7 +81,7 @@ class Running:
 def operating(
     cluster: ControlPlane, settings: Config, *, kubeconfig: Path | None = None, **changed: Any
 ) -> AbstractAsyncContextManager[Running]:
-    return operating_with(kubeconfig or Path(cluster.kubeconfig), settings, **changed)
+    return operating_with(kubeconfig or kubeconfig_of_the_operator(cluster, settings), settings, **changed)
 
 
 @asynccontextmanager

@@ -18,6 +18,7 @@ from tests.faults.record import Record
 from tests.faults.rules import Rules
 from tests.faults.upstream import Direct, Json, Upstream
 from tests.nodegroups.live import Running, Stage, config, operating
+from tests.rights.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
 
 ALONE = LeaderElection(enabled=False)  # whatever is cut off from the server does not lead; two of them both do
@@ -139,9 +140,10 @@ def _leaves(member: Json) -> bool:
 async def ordeals(cluster: ControlPlane, stage: Stage, directory: Path) -> AsyncIterator[Ordeal]:
     rules, record = Rules(), Record()
     upstream = Upstream.from_kubeconfig(cluster.kubeconfig)
+    account = kubeconfig_of_the_operator(cluster, config(stage.namespace))
     watched = [NODE_PATH, VPSIE_NODES.path(stage.namespace), f"/api/v1/namespaces/{stage.namespace}/pods"]
     async with (
-        Proxy(upstream, record, [rules], directory) as proxy,
+        Proxy(Upstream.from_kubeconfig(account), record, [rules], directory) as proxy,
         Direct(upstream) as direct,
         History(direct, watched) as history,
     ):

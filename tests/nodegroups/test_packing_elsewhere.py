@@ -66,6 +66,24 @@ def test_small_questions_are_answered_at_once() -> None:
     assert answered_by(plans) == 0
 
 
+def test_what_was_worked_out_at_once_holds_until_anything_is_another() -> None:
+    plans = ByWorker(StandingClock())
+    one = controller(plans)
+    view = view_of(one, nodes=20, pods_a_node=1, waiting=4, cpu="8")
+    first = decided(one, view)
+    assert decided(one, view).scale_up == first.scale_up
+    waiting = next(pod for pod in view[PODS] if not pod.spec.node_name)
+    view[PODS].remove(waiting.namespace, waiting.name)
+    fewer = decided(one, view)
+    assert (fewer.scale_up.helped, first.scale_up.helped) == (3, 4), "another question"
+    for pod in [pod for pod in view[PODS] if pod.spec.node_name]:
+        view[PODS].remove(pod.namespace, pod.name)
+    assert decided(one, view).scale_up == decided(controller(AtOnce()), view).scale_up, (
+        "the same question, another cluster"
+    )
+    assert decided(one, view).scale_up != fewer.scale_up
+
+
 def test_pods_that_come_meanwhile_do_not_void_an_answer() -> None:
     plans = ByWorker(StandingClock())
     one = controller(plans)

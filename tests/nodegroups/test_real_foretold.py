@@ -41,6 +41,7 @@ from tests.eventually import eventually
 from tests.nodegroups.live import AT_ONCE, Stage
 from tests.placement.live import asking, config
 from tests.placement.webhook_cluster import Running, asked, registered
+from tests.rights.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
 
 LINES = tuple(f"1 zone={zone} class={kind} cpu=16" for zone in "abc" for kind in ("spot", "on-demand"))
@@ -186,11 +187,16 @@ async def operating(cluster: ControlPlane, namespace: str) -> AsyncIterator[Clie
     """The operator with three controllers and its webhook, as `plimsoll run` has it."""
     home = f"{namespace}-home"  # the webhook passes over the operator's own namespace
     quick = NodeGroups(poll_interval=timedelta(seconds=1), unschedulable_pod_grace=timedelta(0))
-    settings = replace(config(home, namespace, enabled=ENABLED), nodegroups=quick, providers=Providers(kwok=AT_ONCE))
+    settings = replace(
+        config(home, namespace, enabled=ENABLED), nodegroups=quick, providers=Providers(enabled=("kwok",), kwok=AT_ONCE)
+    )
     metrics, stop, clock = Metrics(), asyncio.Event(), RealClock()
     cluster.request("POST", "/api/v1/namespaces", {"metadata": {"name": home}})
     made = controllers(settings)
-    async with connect(settings, metrics, kubeconfig=Path(cluster.kubeconfig), context=None) as client:
+    async with (
+        connect(settings, metrics, kubeconfig=kubeconfig_of_the_operator(cluster, settings), context=None) as client,
+        connect(settings, Metrics(), kubeconfig=Path(cluster.kubeconfig), context=None) as person,
+    ):
         provider = KwokProvider(AT_ONCE, client, home, clock)
         providers: dict[str, Provider] = {"kwok": provider}
         operator = Operator(
@@ -200,9 +206,9 @@ async def operating(cluster: ControlPlane, namespace: str) -> AsyncIterator[Clie
         async with placement_webhook(settings, made, client, operator, clock=clock, identity="one") as server:
             life = asyncio.create_task(operator.run(stop))
             try:
-                await registered(client, "one")
-                await asked(Running(operator, server, client, stop), client, namespace)
-                yield client
+                await registered(person, "one")
+                await asked(Running(operator, server, client, stop), person, namespace)
+                yield person
             finally:
                 stop.set()
                 await asyncio.gather(life, return_exceptions=True)

@@ -25,20 +25,25 @@ from tests.nodegroups.live import config as groups_config
 from tests.placement.conftest import WEBHOOKS
 from tests.placement.live import Workload, asking, blocked, config
 from tests.placement.webhook_cluster import Running, asked, empty, registered
+from tests.rights.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
 
 
 def both(home: str, namespace: str) -> Config:
     enabled = ("placement", "nodegroups")
     placing = config(home, namespace, enabled=enabled, spot_fallback_after=timedelta(minutes=10))
-    return replace(placing, nodegroups=groups_config(home).nodegroups)
+    groups = groups_config(home)
+    return replace(placing, nodegroups=groups.nodegroups, providers=groups.providers)
 
 
 @asynccontextmanager
 async def operating(cluster: ControlPlane, namespace: str, settings: Config) -> AsyncIterator[Running]:
     metrics, stop, clock = Metrics(), asyncio.Event(), RealClock()
     made = controllers(settings)
-    async with connect(settings, metrics, kubeconfig=Path(cluster.kubeconfig), context=None) as client:
+    async with (
+        connect(settings, metrics, kubeconfig=kubeconfig_of_the_operator(cluster, settings), context=None) as client,
+        connect(settings, Metrics(), kubeconfig=Path(cluster.kubeconfig), context=None) as person,
+    ):
         provider = KwokProvider(AT_ONCE, client, settings.operator.namespace, clock)
         providers = {"kwok": provider}
         operator = Operator(
@@ -49,8 +54,8 @@ async def operating(cluster: ControlPlane, namespace: str, settings: Config) -> 
             life = asyncio.create_task(operator.run(stop))
             running = Running(operator, server, client, stop)
             try:
-                await registered(client)
-                await asked(running, client, namespace)
+                await registered(person)
+                await asked(running, person, namespace)
                 yield running
             finally:
                 stop.set()

@@ -25,6 +25,7 @@ from tests.faults.rules import FaultSource, Rules
 from tests.faults.upstream import Direct, Upstream
 from tests.placement.live import Workload, asking, config, is_ready, operating, pod_states
 from tests.placement.webhook_cluster import empty
+from tests.rights.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
 
 REPLICAS, MINIMUM = 6, 3
@@ -126,12 +127,13 @@ async def stories(
         place = directory / namespace
         place.mkdir()
         record, rules = Record(), Rules()
+        account = kubeconfig_of_the_operator(control_plane, settings_in(own, namespace, election=SHORT_LEASE))
         try:
             web = await Workload(client, namespace, "web").create(REPLICAS, asking(0, MINIMUM))
             await web.settled(0, REPLICAS, seconds=PATIENCE_SECONDS)
             async with (
                 Direct(upstream) as direct,
-                Proxy(upstream, record, [rules, *sources], place) as proxy,
+                Proxy(Upstream.from_kubeconfig(account), record, [rules, *sources], place) as proxy,
                 History(direct, [f"/api/v1/namespaces/{namespace}/pods"]) as history,
             ):
                 yield Story(

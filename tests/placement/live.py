@@ -34,6 +34,7 @@ from plimsoll.web.placement_webhook import placement_webhook
 from tests.eventually import eventually
 from tests.faults.history import History, Revision, State
 from tests.placement.webhook_cluster import ELECTION, Running, asked, registered, selector, template
+from tests.rights.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
 
 SPOT, ON_DEMAND = CapacityClass.SPOT, CapacityClass.ON_DEMAND
@@ -70,14 +71,17 @@ async def operating(
     """The operator as `plimsoll run` has it, asked by the API server from the first moment on."""
     metrics, stop, time = Metrics(), asyncio.Event(), clock or RealClock()
     made = controllers(settings)
-    async with connect(settings, metrics, kubeconfig=Path(cluster.kubeconfig), context=None) as client:
+    async with (
+        connect(settings, metrics, kubeconfig=kubeconfig_of_the_operator(cluster, settings), context=None) as client,
+        connect(settings, Metrics(), kubeconfig=Path(cluster.kubeconfig), context=None) as person,
+    ):
         operator = Operator(settings, client, made, clock=time, metrics=metrics, name=name)
         async with placement_webhook(settings, made, client, operator, clock=time, identity=name) as server:
             life = asyncio.create_task(operator.run(stop))
             running = Running(operator, server, client, stop)
             try:
-                await registered(client, name)
-                await asked(running, client, namespace)
+                await registered(person, name)
+                await asked(running, person, namespace)
                 yield running
             finally:
                 stop.set()

@@ -43,6 +43,7 @@ def test_too_much_on_spot_moves_the_other_way():
     assert decision.action is NextAction.MIGRATE_TO_ON_DEMAND
     (name,) = evicted(decision)
     assert name.startswith("spot-1")
+    assert decision.reason.message.endswith("to on-demand: 8 on spot and 2 on-demand, 6 and 4 are wanted")
 
 
 def test_a_settled_workload_writes_nothing_and_asks_for_no_other_look():

@@ -13,8 +13,8 @@ from plimsoll.kube.resources import LEASES, PODS, SECRETS, STATEFULSETS
 from plimsoll.placement.marks import CLASS, REASON, TOKEN
 from plimsoll.placement.webhook_configuration import (
     SECRET,
-    SERVICE_CONFIGURATION,
     service_client,
+    service_configuration,
     url_configuration,
     webhooks,
 )
@@ -152,23 +152,23 @@ async def test_in_the_cluster_the_leader_keeps_the_ca_bundle_of_what_was_install
     control_plane: ControlPlane, client: Client, namespace: str, home: str
 ):
     hooks = webhooks(service_client(home), operator_namespace=home, timeout_seconds=1, namespace_labels=only(namespace))
-    body = {"metadata": {"name": SERVICE_CONFIGURATION}, "webhooks": hooks}
+    body = {"metadata": {"name": service_configuration(home)}, "webhooks": hooks}
     installed = await client.create(WEBHOOK_CONFIGURATIONS, "", body)
     await client.create(WEBHOOK_CONFIGURATIONS, "", left_behind(home, namespace))
     try:
         async with operating(control_plane, config(home, namespace, mode="service")):
 
             async def trusted() -> bool:
-                found = await client.get(WEBHOOK_CONFIGURATIONS, "", SERVICE_CONFIGURATION)
+                found = await client.get(WEBHOOK_CONFIGURATIONS, "", service_configuration(home))
                 secret = await client.get(SECRETS, home, SECRET)
                 bundle = found.webhooks[0]["clientConfig"].get("caBundle", "")
                 return bool(base64.b64decode(bundle) == base64.b64decode(secret.data["ca.crt"]))
 
             await eventually(trusted, "the CA bundle in the configuration")
             assert await registered_by(client) is None
-        assert (await client.get(WEBHOOK_CONFIGURATIONS, "", SERVICE_CONFIGURATION)).uid == installed.uid
+        assert (await client.get(WEBHOOK_CONFIGURATIONS, "", service_configuration(home))).uid == installed.uid
     finally:
-        await client.delete(WEBHOOK_CONFIGURATIONS, "", SERVICE_CONFIGURATION, uid=installed.uid)
+        await client.delete(WEBHOOK_CONFIGURATIONS, "", service_configuration(home), uid=installed.uid)
 
 
 async def test_a_bundle_that_cert_manager_injects_is_left_alone_and_so_are_the_webhooks_of_others(
@@ -180,11 +180,11 @@ async def test_a_bundle_that_cert_manager_injects_is_left_alone_and_so_are_the_w
     injected, _, _ = make_certificate(["127.0.0.1"], datetime.now(UTC))
     bundle = base64.b64encode(injected).decode()
     ours["clientConfig"]["caBundle"] = bundle
-    body = {"metadata": {"name": SERVICE_CONFIGURATION}, "webhooks": [{**ours, "name": "of.someone.else"}, ours]}
+    body = {"metadata": {"name": service_configuration(home)}, "webhooks": [{**ours, "name": "of.someone.else"}, ours]}
     installed = await client.create(WEBHOOK_CONFIGURATIONS, "", body)
 
     async def bundles() -> list[str]:
-        found = await client.get(WEBHOOK_CONFIGURATIONS, "", SERVICE_CONFIGURATION)
+        found = await client.get(WEBHOOK_CONFIGURATIONS, "", service_configuration(home))
         return [one["clientConfig"]["caBundle"] for one in found.webhooks]
 
     try:
@@ -195,7 +195,7 @@ async def test_a_bundle_that_cert_manager_injects_is_left_alone_and_so_are_the_w
         assert await registration.keep(own)
         assert await bundles() == [bundle, base64.b64encode(own).decode()]
     finally:
-        await client.delete(WEBHOOK_CONFIGURATIONS, "", SERVICE_CONFIGURATION, uid=installed.uid)
+        await client.delete(WEBHOOK_CONFIGURATIONS, "", service_configuration(home), uid=installed.uid)
 
 
 async def test_switched_off_it_takes_away_what_a_crash_left_behind(

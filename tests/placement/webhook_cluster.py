@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from plimsoll.assembly import placement_settings
@@ -29,6 +28,7 @@ from plimsoll.web.placement_webhook import placement_webhook
 from plimsoll.web.registration import REGISTERED_BY, WEBHOOK_CONFIGURATIONS
 from plimsoll.web.webhook import WebhookServer
 from tests.eventually import eventually
+from tests.rights.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import ControlPlane
 
@@ -93,7 +93,9 @@ async def operating(
     """The operator as `plimsoll run` has it, with the placement controller, until the block ends."""
     metrics, stop, time = Metrics(), asyncio.Event(), clock or RealClock()
     controllers = [PlacementController(placement_settings(settings))]
-    async with connect(settings, metrics, kubeconfig=Path(cluster.kubeconfig), context=None) as client:
+    async with connect(
+        settings, metrics, kubeconfig=kubeconfig_of_the_operator(cluster, settings), context=None
+    ) as client:
         operator = Operator(settings, client, controllers, clock=time, metrics=metrics, name=name)
         async with placement_webhook(settings, controllers, client, operator, clock=time, identity=name) as server:
             life = asyncio.create_task(operator.run(stop))

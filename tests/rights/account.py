@@ -77,13 +77,21 @@ class Account:
     async def repeats_an_event(self, spoil: Callable[[], Any], mend: Callable[[], Any]) -> None:
         """The same trouble comes, goes and comes again: told as one event that is counted up."""
 
-        async def counted() -> bool:
+        def counted() -> bool:
+            return any(on("patch", "events")(one.call) for one in self.record)
+
+        await self.repeats(spoil, mend, counted, "an event that is counted up")
+
+    async def repeats(
+        self, spoil: Callable[[], Any], mend: Callable[[], Any], until: Callable[[], bool], what: str
+    ) -> None:
+        async def is_so() -> bool:
             for change in (spoil, mend):
                 await change()
                 await asyncio.sleep(0.3)  # long enough to be noticed, mostly; else it is done once more
-            return any(on("patch", "events")(one.call) for one in self.record)
+            return until()
 
-        await eventually(counted, "an event that is counted up")
+        await eventually(is_so, what)
 
     def lose_the_reply(self, verb: str, resource: str) -> None:
         """Of the next one; the operator then reads what became of it."""

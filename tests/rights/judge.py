@@ -4,10 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from tests.faults.calls import Call
 from tests.faults.record import Exchange
+
+
+class Request(Protocol):
+    """Whoever wrote it down: the proxy of a test, or the API server."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def resource(self) -> str: ...
+    @property
+    def subresource(self) -> str: ...
+    @property
+    def verb(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
 
 
 @dataclass(frozen=True, order=True)
@@ -20,7 +36,7 @@ class Grant:
     namespace: str = ""
     name: str = ""
 
-    def covers(self, call: Call) -> bool:
+    def covers(self, call: Request) -> bool:
         asked = f"{call.resource}/{call.subresource}" if call.subresource else call.resource
         return (
             (self.group, self.resource, self.verb) == (call.group, asked, call.verb)

@@ -1,4 +1,4 @@
-"""Deletion cost with its own rights: every one of them is used, and no other is asked for."""
+"""Deletion cost with its own rights, and the dashboard that asks who looks: every one of them is used, and no other is asked for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 
 from plimsoll.deletion_cost.spec import ENABLED
@@ -46,8 +47,8 @@ async def test_deletion_cost(
     everywhere: bool,
 ):
     kwok_nodes("1 zone=a")
-    watched = () if everywhere else ("--set", f"operator.watchNamespaces={namespace}")
-    async with installed(control_plane, tmp_path, *DELETION_COST, *watched, home=home) as account:
+    setting = "dashboard.access=token" if everywhere else f"operator.watchNamespaces={namespace}"
+    async with installed(control_plane, tmp_path, *DELETION_COST, "--set", setting, home=home) as account:
         account.lose_the_reply("patch", "pods")
         path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
         await account.direct.create(path, deployment("web"))
@@ -58,10 +59,34 @@ async def test_deletion_cost(
             await account.direct.patch(f"{path}/web", {"metadata": {"annotations": {ENABLED: enabled}}})
 
         await account.repeats_an_event(lambda: ask("perhaps"), lambda: ask("true"))
+        if everywhere:
+            await _is_looked_at(account, control_plane, home)
     assert account.complaints() == []
     superfluous = Grant("", "pods", "delete")
     account.grants.add(superfluous)
     assert account.complaints() == [f"unused: {superfluous}"]
+
+
+async def _is_looked_at(account: Account, control_plane: ControlPlane, home: str) -> None:
+    """By someone with the role that is there for people, and by someone without."""
+    ann, bob = (control_plane.token_for(f"{home}-{name}") for name in ("ann", "bob"))
+    role = ("--clusterrole", f"plimsoll-dashboard-viewer.{home}", "--user", f"{home}-ann")
+    control_plane.kubectl("create", "clusterrolebinding", f"{home}-ann", *role)
+    try:
+        url = (await account.operator.logged("serving the dashboard"))["url"]
+        async with aiohttp.ClientSession() as web:
+
+            async def status(token: str) -> int:
+                async with web.get(f"{url}api/v1/picture", headers={"Authorization": f"Bearer {token}"}) as response:
+                    return response.status
+
+            async def ann_sees_it() -> bool:
+                return await status(ann) == 200
+
+            await eventually(ann_sees_it, "ann is let in")
+            assert await status(bob) == 403
+    finally:
+        control_plane.kubectl("delete", "clusterrolebinding", f"{home}-ann")
 
 
 async def _all_have_one(account: Account, namespace: str) -> bool:

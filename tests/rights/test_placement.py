@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from plimsoll.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
-from plimsoll.placement.webhook_configuration import SECRET, SERVICE, SERVICE_CONFIGURATION, url_configuration
+from plimsoll.placement.spec import DURATION, ENABLED, MIN_ON_DEMAND, SCHEDULE, SPOT_PERCENTAGE
+from plimsoll.placement.webhook_configuration import SECRET, SERVICE, service_configuration, url_configuration
 from plimsoll.web.registration import REGISTERED_BY
 from tests.cli.command import plimsoll
 from tests.eventually import eventually
@@ -66,18 +66,25 @@ async def reached_through_a_service(account: Account, home: str, arguments: list
     await account.direct.create(WEBHOOKS, configuration)
 
     async def trusted() -> bool:
-        (now,) = (await account.direct.get(f"{WEBHOOKS}/{SERVICE_CONFIGURATION}"))["webhooks"]
+        (now,) = (await account.direct.get(f"{WEBHOOKS}/{service_configuration(home)}"))["webhooks"]
         return bool(now["clientConfig"].get("caBundle"))
 
     await eventually(trusted, "the operator's authority in the configuration")
 
 
+@pytest.mark.parametrize("everywhere", [True, False], ids=["everywhere", "one watched namespace"])
 async def test_placement(
-    control_plane: ControlPlane, namespace: str, home: str, kwok_nodes: Callable[[str], list[str]], tmp_path: Path
+    control_plane: ControlPlane,
+    namespace: str,
+    home: str,
+    kwok_nodes: Callable[[str], list[str]],
+    tmp_path: Path,
+    everywhere: bool,
 ):
     spot, on_demand = kwok_nodes("1 class=spot"), kwok_nodes("1 class=on-demand")
     apps, pods = f"/apis/apps/v1/namespaces/{namespace}", f"/api/v1/namespaces/{namespace}/pods"
-    arguments, gate = chosen(namespace), Gate()
+    watched = [] if everywhere else ["--set", f"operator.watchNamespaces={namespace}"]
+    arguments, gate = [*chosen(namespace), *watched], Gate()
     control_plane.request(  # what an operator outside of the cluster would have left when it crashed
         "POST", WEBHOOKS, {"metadata": {"name": url_configuration(home), "annotations": {REGISTERED_BY: "crashed"}}}
     )
@@ -115,4 +122,22 @@ async def test_placement(
         await eventually(lambda: on(on_demand[0]), "all on-demand")
         await account.repeats_an_event(lambda: share("many"), lambda: share("0%"))
         await account.asked_for("patch", "secrets")
+        if not everywhere:
+            await _tells_of_a_namespace(account, namespace)
     assert account.complaints() == []
+
+
+async def _tells_of_a_namespace(account: Account, namespace: str) -> None:
+    """Again and again, in the namespace that events about such objects go to, and that nobody watches."""
+
+    async def window(schedule: str) -> None:
+        annotations = {SCHEDULE: schedule, DURATION: "1h"}
+        await account.direct.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"annotations": annotations}})
+
+    def told() -> bool:
+        return any(
+            one.call.resource == "events" and one.call.verb == "patch" and one.call.namespace == "default"
+            for one in account.record
+        )
+
+    await account.repeats(lambda: window("whenever"), lambda: window("0 2 * * *"), told, "an event about a namespace")

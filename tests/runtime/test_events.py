@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import AsyncIterator
 
@@ -69,6 +70,21 @@ async def test_repeats_become_a_series_of_one_event(recording: Recording):
         return event.series is not None and event.series.count == 6
 
     await eventually(told_all)
+
+
+async def test_a_count_is_told_though_something_else_always_happens(recording: Recording):
+    for _ in range(3):
+        recording.record()
+    await eventually(lambda: recording.results["repeated"] == 1)  # the second at once, the third later
+    recording.clock.push(11)
+    others = itertools.count()
+
+    async def told() -> bool:
+        recording.record(name=f"other-{next(others)}")
+        series = [event.series for event in await recording.events() if event.regarding.name == "web"]
+        return series[0] is not None and series[0].count == 3
+
+    await eventually(told)
 
 
 async def test_after_a_while_the_same_is_news_again(recording: Recording):

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -26,10 +27,14 @@ class Candidate:
         self.clock = clock or PushedClock()
         self.elected: list[str] = []
         self.lost: list[str] = []
+        self.resumed = 0
         self.election = LeaderElection(
             client, self.clock, namespace=namespace, name="leader", identity=name, times=times,
-            on_elected=self.elected.append, on_lost=self.lost.append,
+            on_elected=self.elected.append, on_resumed=self._resume, on_lost=self.lost.append,
         )  # fmt: skip
+
+    def _resume(self) -> None:
+        self.resumed += 1
 
     @property
     def leading(self) -> bool:
@@ -77,6 +82,37 @@ async def test_a_lease_that_changed_since_it_was_seen_is_given_back_only_if_it_i
         await client.patch(LEASES, namespace, "leader", {"spec": {"holderIdentity": holder, "leaseTransitions": 7}})
     lease = await client.get(LEASES, namespace, "leader")
     assert (lease.spec.holder_identity or "") == left
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["made", "taken over"])
+async def test_a_lease_that_was_just_being_taken_is_given_back(client: Client, namespace: str, there: bool):
+    if there:
+        body = {"metadata": {"name": "leader"}, "spec": {"holderIdentity": ""}}
+        await client.create(LEASES, namespace, body)
+    verb = "patch" if there else "create"
+    take, taken = getattr(client, verb), asyncio.Event()
+
+    async def applied_and_never_answered(*args: Any, **kwargs: Any) -> None:
+        await take(*args, **kwargs)
+        setattr(client, verb, take)
+        taken.set()
+        await asyncio.Event().wait()
+
+    setattr(client, verb, applied_and_never_answered)
+    one = Candidate(client, namespace, "one")
+    async with campaigning(one):
+        await taken.wait()
+        assert (await client.get(LEASES, namespace, "leader")).spec.holder_identity == "one"
+    assert not (await client.get(LEASES, namespace, "leader")).spec.holder_identity
+
+
+async def test_a_duration_of_part_of_a_second_is_never_cut_short(client: Client, namespace: str):
+    times = LeaseTimes(timedelta(seconds=10.5), timedelta(seconds=10.2), timedelta(seconds=2))
+    one = Candidate(client, namespace, "one", times)
+    async with campaigning(one):
+        await eventually(lambda: one.leading)
+        lease = await client.get(LEASES, namespace, "leader")
+        assert lease.spec.lease_duration_seconds == 11
 
 
 async def test_every_tenure_has_a_later_epoch(candidate: Callable[[str], Candidate]):
@@ -152,6 +188,58 @@ async def test_a_deleted_lease_starts_a_new_tenure(
         await eventually(lambda: len(leader.elected) == 2)
         assert leader.lost == ["the lease was deleted"]
         assert leader.elected[0] != leader.elected[1]
+
+
+@pytest.mark.parametrize("verb", ["create", "patch"], ids=["acquired", "renewed"])
+async def test_a_lease_counts_from_when_it_was_asked_for_not_from_a_late_reply(
+    client: Client, namespace: str, verb: str
+):
+    """The server may have stamped it at any moment in between, and others count from there."""
+    clock = StandingClock()
+    call, answered = getattr(client, verb), asyncio.Event()
+
+    async def late(*args: Any, **kwargs: Any) -> Any:
+        reply = await call(*args, **kwargs)
+        clock.monotonic_offset += 4
+        answered.set()
+        return reply
+
+    setattr(client, verb, late)
+    leader = Candidate(client, namespace, "leader", clock=clock)
+    async with campaigning(leader):
+        await eventually(lambda: leader.leading)
+        asked_at = 0.0
+        if verb == "patch":
+            asked_at = TIMES.retry_period.total_seconds()
+            clock.push(asked_at)
+        await answered.wait()
+        ends_at = asked_at + TIMES.renew_deadline.total_seconds()
+        clock.monotonic_offset = ends_at - 0.1
+        await eventually(lambda: leader.leading)
+        clock.monotonic_offset = ends_at + 0.1
+        assert not leader.leading
+
+
+async def test_a_tenure_that_ran_out_and_that_nobody_took_goes_on_and_says_so(client: Client, namespace: str):
+    clock = StandingClock()
+    leader = Candidate(client, namespace, "leader", clock=clock)
+    async with campaigning(leader):
+        await eventually(lambda: leader.leading)
+        clock.push(9)
+        await eventually(lambda: leader.election._valid_until == 19)
+        assert leader.resumed == 0  # in time
+        renew = client.patch
+
+        async def late(*args: Any, **kwargs: Any) -> Any:
+            reply = await renew(*args, **kwargs)
+            clock.monotonic_offset += 3
+            return reply
+
+        client.patch = late  # type: ignore[method-assign]
+        clock.push(9)
+        await eventually(lambda: leader.resumed == 1)
+        assert leader.election.epoch() == leader.elected[0]
+        assert (leader.elected[1:], leader.lost) == ([], [])
 
 
 async def test_whoever_loses_the_lease_leaves_it_alone_for_a_while(client: Client, namespace: str):

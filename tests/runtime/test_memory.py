@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from plimsoll.disruption import Disruption
 from plimsoll.kube.client import Client
-from plimsoll.kube.errors import AlreadyExists, Conflict
+from plimsoll.kube.errors import AlreadyExists, Ambiguous, Conflict, KubeError, ServerError
 from plimsoll.kube.resources import CONFIGMAPS, Key
 from plimsoll.memory import AnotherTenure, DisruptionMemory
 from plimsoll.remembered import KIND, LABEL, SHARDS
@@ -137,3 +139,49 @@ async def test_losses_are_kept_and_are_not_taken_for_ours(client: Client, namesp
     assert all(memory.holds(loss) for loss in losses)
     recalled = await DisruptionMemory(client, clock, namespace=namespace, period=HOUR).recall()
     assert {d.uid: d.ours for d in recalled} == {f"uid-{n}": n == 0 for n in range(10)}
+
+
+@pytest.mark.parametrize("verb", ["create", "patch"])
+@pytest.mark.parametrize("trouble", [ServerError(500, "InternalError"), Ambiguous("no reply")], ids=["refused", "lost"])
+async def test_a_loss_that_could_not_be_written_down_is_not_taken_for_kept(
+    client: Client, namespace: str, monkeypatch: pytest.MonkeyPatch, verb: str, trouble: KubeError
+):
+    clock = PushedClock()
+    memory = DisruptionMemory(client, clock, namespace=namespace, period=HOUR)
+    if verb == "patch":
+        await memory.remember(disruption(0, clock))
+    loss = replace(disruption(1, clock), ours=False)
+
+    async def fails(*_: object, **__: object) -> None:
+        raise trouble
+
+    with monkeypatch.context() as broken:
+        broken.setattr(client, verb, fails)
+        with pytest.raises(type(trouble)):
+            await memory.keep([loss])
+    assert not memory.holds(loss)
+    await memory.keep([loss])
+    assert memory.holds(loss)
+    assert loss.uid in {d.uid for d in await DisruptionMemory(client, clock, namespace=namespace, period=HOUR).recall()}
+
+
+@pytest.mark.parametrize("there", [False, True], ids=["first entry", "one more entry"])
+async def test_an_entry_whose_reply_was_lost_is_not_taken_for_anothers(
+    client: Client, namespace: str, monkeypatch: pytest.MonkeyPatch, there: bool
+):
+    clock = PushedClock()
+    memory = DisruptionMemory(client, clock, namespace=namespace, period=HOUR)
+    if there:
+        await memory.remember(disruption(0, clock))
+    verb = "patch" if there else "create"
+    write = getattr(client, verb)
+
+    async def unheard(*args: Any, **kwargs: Any) -> None:
+        await write(*args, **kwargs)
+        raise Ambiguous("the reply was lost")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(client, verb, unheard)
+        with pytest.raises(Ambiguous):
+            await memory.remember(disruption(1, clock))
+    await memory.remember(disruption(2, clock))

@@ -8,16 +8,23 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import ClassVar
+
+import pytest
 
 from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config, Controllers, Kubernetes, LeaderElection
 from plimsoll.config import Operator as OperatorConfig
+from plimsoll.decision import Permission
+from plimsoll.disruption import Disruption
 from plimsoll.exit_codes import ExitCode
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import NotFound
 from plimsoll.kube.resources import DEPLOYMENTS, LEASES, Key
+from plimsoll.memory import DisruptionMemory
 from plimsoll.metrics import Metrics
 from plimsoll.operator import Operator, connect
+from tests import build
 from tests.clocks import PushedClock
 from tests.eventually import PATIENCE_SECONDS, eventually
 from tests.runtime.test_reconcile import Scripted
@@ -164,6 +171,48 @@ async def test_an_idle_process_that_loses_the_lease_becomes_a_standby(
         lease = await client.get(LEASES, namespace, "plimsoll-leader")
         await client.delete(LEASES, namespace, "plimsoll-leader", uid=lease.uid)
         await eventually(life.leading)
+
+
+async def test_what_changed_while_the_lease_had_run_out_is_looked_at_once_it_is_renewed(
+    control_plane: ControlPlane, namespace: str
+):
+    clock = PushedClock()
+    async with alive(control_plane, config(namespace), "one", clock=clock) as life:
+        await eventually(life.leading)
+        await eventually(lambda: life.operator.not_ready() is None)
+        # As after SIGSTOP and SIGCONT: the change is heard before the lease is renewed.
+        clock.monotonic_offset += ELECTION.renew_deadline.total_seconds() + 1
+        life.operator.view[DEPLOYMENTS].put(build.deployment("unheard", namespace=namespace))
+        assert not life.operator.leading
+        await eventually(lambda: Key("Deployment", namespace, "unheard") in life.controller.asked)
+
+
+class Evicting(Scripted):
+    """One who may evict: what was disrupted before is read when its tenure begins."""
+
+    permissions: ClassVar[tuple[Permission, ...]] = (Permission("", "pods/eviction", "create"),)
+
+
+async def test_what_is_read_for_a_tenure_that_is_over_does_not_count_for_the_next(
+    control_plane: ControlPlane, client: Client, namespace: str, monkeypatch: pytest.MonkeyPatch
+):
+    reading, go_on = asyncio.Event(), asyncio.Event()
+    recall = DisruptionMemory.recall
+
+    async def slowly(memory: DisruptionMemory) -> tuple[Disruption, ...]:
+        read = await recall(memory)
+        reading.set()
+        await go_on.wait()
+        return read
+
+    monkeypatch.setattr(DisruptionMemory, "recall", slowly)
+    async with alive(control_plane, config(namespace), "one", controller=Evicting()) as life:
+        await reading.wait()
+        await client.patch(LEASES, namespace, "plimsoll-leader", {"spec": {"holderIdentity": "intruder"}})
+        await eventually(lambda: not life.leading())
+        go_on.set()
+        await asyncio.sleep(0.1)
+        assert not life.operator._ledger._recalled
 
 
 async def test_a_stop_lets_the_key_in_hand_finish_and_gives_the_lease_back(

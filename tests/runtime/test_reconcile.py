@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, cast
 
@@ -13,13 +13,16 @@ import pytest
 from plimsoll.act import Door
 from plimsoll.audit import AuditTrail
 from plimsoll.clock import RealClock
-from plimsoll.decision import Blocker, Decision, DisruptionLimits, Note, Permission, Problem, Reason, Ref
+from plimsoll.decision import Blocker, Decision, DisruptionLimits, Note, Patch, Permission, Problem, Reason, Ref
 from plimsoll.disruption import DisruptionLedger
 from plimsoll.freshness import OwnWrites
 from plimsoll.kube.client import Client
+from plimsoll.kube.credentials import Credentials
+from plimsoll.kube.errors import ApiError, Conflict, NotFound
 from plimsoll.kube.events import EventRecorder, Happening
 from plimsoll.kube.resources import DEPLOYMENTS, PODS, Key, Resource
 from plimsoll.kube.store import View
+from plimsoll.kube.transport import Call
 from plimsoll.kube.types import KubeObject
 from plimsoll.memory import DisruptionMemory
 from plimsoll.metrics import Metrics
@@ -53,11 +56,13 @@ class Scripted:
 
 
 class Loop:
-    def __init__(self, controller: Scripted, interval: timedelta = timedelta(hours=1)) -> None:
+    def __init__(
+        self, controller: Scripted, interval: timedelta = timedelta(hours=1), client: Client | None = None
+    ) -> None:
         self.view = View.of({DEPLOYMENTS: [], PODS: []})
         self.leadership, self.own_writes, self.metrics = SettableLeadership(), OwnWrites(), Metrics()
         self.told: list[Happening] = []
-        client, clock = cast("Client", None), RealClock()  # nothing here is written
+        client, clock = client or cast("Client", None), RealClock()  # where there is none, nothing is written
         recorder = EventRecorder(client, clock, controller="plimsoll.dev/test", instance="here")
         recorder.record = self.told.append  # type: ignore[method-assign, assignment]
         door = Door(
@@ -192,6 +197,40 @@ async def test_a_decision_that_raises_is_tried_again_later_and_stops_nobody_else
     assert 4 <= names.count("bad") <= 16  # about twice as long between tries each time, not a hot loop
     errors = loop.metrics.registry.get_sample_value
     assert errors("plimsoll_reconcile_errors_total", {"controller": "scripted", "error": "RuntimeError"}) >= 4  # type: ignore[operator]
+
+
+class Refusing:
+    """A way to a server that refuses whatever it is sent."""
+
+    def __init__(self, error: ApiError) -> None:
+        self.error = error
+        self.calls: list[str] = []
+
+    async def close(self) -> None: ...
+
+    async def send(self, call: Call, timeout_seconds: float) -> bytes:
+        self.calls.append(call.what)
+        raise self.error
+
+    def stream(self, call: Call, idle_seconds: float) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [Conflict(409, "Conflict", "changed"), NotFound(404, "NotFound", "gone")])
+async def test_what_was_overtaken_is_tried_later_each_time_while_the_view_lags_behind(error: ApiError):
+    deployment = build.deployment("web", resourceVersion="100")
+    patch = Patch(Ref.to(DEPLOYMENTS, deployment), {"metadata": {"labels": {"a": "b"}}}, why=IDLE.reason)
+    controller = Scripted(lambda _: Decision(reason=IDLE.reason, actions=(patch,)))
+    way = Refusing(error)
+    loop = Loop(controller, client=Client(Credentials("http://nowhere"), clock=RealClock(), transport=way))
+    async with loop.running():
+        loop.view[DEPLOYMENTS].put(deployment)
+        await asyncio.sleep(300)  # so far may a watch lag behind
+        assert 10 <= len(way.calls) <= 100
+        asked = len(controller.asked)
+        loop.view[DEPLOYMENTS].put(build.deployment("web", uid=deployment.uid, resourceVersion="200"))
+        await asyncio.sleep(0.01)
+        assert len(controller.asked) == asked + 1  # what it waited for is there
 
 
 async def test_an_object_whose_keys_cannot_be_told_stops_nobody_else():

@@ -14,18 +14,23 @@ LOWEST_PRIORITY_THAT_SCALES = -10
 
 
 def place_for(case: Case, plan: Plan, pod: Pod) -> str | None:
-    """Where a pod could still go once the plan is carried out: a node that is there, or one more that may be made."""
+    """Where a pod could still go once the plan is carried out: a node that is there, or one more that may be made for it.
+
+    Nobody makes a node for the sake of the daemon alone that would keep the pod company from there.
+    """
     if pod.spec.scheduling_gates:
         return None
-    worth_a_node = pod.spec.priority >= LOWEST_PRIORITY_THAT_SCALES
-    for before in (plan.before, *(with_one_more_node(case, plan) if worth_a_node else ())):
-        for name in open_to(after(before, plan.placements), pod):
-            return name
+    for name in open_to(after(plan.before, plan.placements), pod):
+        return name
+    if pod.spec.priority >= LOWEST_PRIORITY_THAT_SCALES:
+        for one_more, before in with_one_more_node(case, plan):
+            if one_more in open_to(after(before, plan.placements), pod):
+                return one_more
     return None
 
 
-def with_one_more_node(case: Case, plan: Plan) -> Iterator[Situation]:
-    """What the plan starts from, each time with another node that could still be bought."""
+def with_one_more_node(case: Case, plan: Plan) -> Iterator[tuple[str, Situation]]:
+    """What the plan starts from, each time with another node that could still be bought, by its name."""
     made = Counter(new.template for new in plan.packing.new_nodes)
     sold = Counter((new.template, new.offering) for new in plan.packing.new_nodes)
     for template in case.templates:
@@ -34,8 +39,9 @@ def with_one_more_node(case: Case, plan: Plan) -> Iterator[Situation]:
         for offering in template.offerings:
             if offering.available is None or sold[template.name, offering.name] < offering.available:
                 larger = plan.before.copy()
-                case.make_node(larger, f"one more of {template.name} as {offering.name}", template, offering)
-                yield larger
+                name = f"one more of {template.name} as {offering.name}"
+                case.make_node(larger, name, template, offering)
+                yield name, larger
 
 
 def open_to(now: Situation, pod: Pod, *, but: Iterable[str] = ()) -> list[str]:

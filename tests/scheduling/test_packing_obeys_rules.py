@@ -52,7 +52,7 @@ def was_unavoidable(case: Case, plan: Plan, violation: Violation) -> bool:
     disturbed = len(violations(plan.before, plan.placements))
     for number, later in enumerate(plan.placements[position + 1 :], position + 1):
         others = (*plan.placements[:number], *plan.placements[number + 1 :])
-        for before in (plan.before, *with_one_more_node(case, plan)):
+        for before in (plan.before, *(larger for _, larger in with_one_more_node(case, plan))):
             for name in open_to(after(before, others), later.pod, but=[later.node_name]):
                 if len(violations(before, (*others, Placement(later.pod, name)))) < disturbed:
                     return False

@@ -2,56 +2,17 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from random import Random
-from typing import Any, TypeAlias
-
 import pytest
 
 from plimsoll.scheduling.pack import pack
 from tests.realcluster import StartControlPlane
 from tests.scheduling import k1
+from tests.scheduling.arrivals import Order, as_they_are, left_pending, mixed
 from tests.scheduling.cases import Case, plan_of, pod
 from tests.scheduling.real import RealScheduler
 
 MOST_LEFT_PENDING = 0.005  # of all pods
 DEAREST = 1.45  # times the exact fit: Karpenter pays 1.44 to 1.53 times for the nodes that it plans for the same pods
-# So long without a single pod bound, while all that wait have been refused, means that nothing more will happen:
-# kube-scheduler tries a pod again when something changes, after ten seconds at most.
-STANDSTILL_SECONDS = 30.0
-
-
-def waiting(real: RealScheduler) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = real.cluster.request("GET", "/api/v1/pods?fieldSelector=spec.nodeName=")["items"]
-    return items
-
-
-def left_pending(real: RealScheduler, allowed: int) -> list[dict[str, Any]]:
-    """The pods that are not bound once few enough are left, or once nothing moves any more."""
-    left, moved = waiting(real), time.monotonic()
-    while len(left) > allowed:
-        now = waiting(real)
-        if len(now) != len(left) or not all(pod["status"].get("conditions") for pod in now):
-            moved = time.monotonic()
-        elif time.monotonic() - moved > STANDSTILL_SECONDS:
-            break
-        left = now
-        time.sleep(0.2)
-    return left
-
-
-def mixed(manifests: list[dict[str, Any]], seed: int) -> list[dict[str, Any]]:
-    """As owners make their pods side by side."""
-    return Random(seed).sample(manifests, len(manifests))
-
-
-def as_they_are(manifests: list[dict[str, Any]], _: int) -> list[dict[str, Any]]:
-    """Kind after kind, and last those that need a node each: the hardest order, for all others fill the nodes before them."""
-    return manifests
-
-
-Order: TypeAlias = Callable[[list[dict[str, Any]], int], list[dict[str, Any]]]
 
 
 def check_plan_binds(real: RealScheduler, count: int, seed: int, order: Order) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from plimsoll.kube.types import Pod, Taint
-from plimsoll.scheduling.model import EXISTING, ComingNode, Rule, Template
-from plimsoll.scheduling.pack import pack
+from plimsoll.kube.types import Pod
+from plimsoll.scheduling.model import EXISTING, Rule, Template
 from tests.scheduling import menus
 from tests.scheduling.brute_force import LOWEST_PRIORITY_THAT_SCALES, place_for
 from tests.scheduling.cases import Case, Plan, node, offering, plan_of, pod
@@ -107,22 +106,3 @@ def test_wishes_that_cannot_be_met_keep_nobody_waiting(wish: menus.Fragment) -> 
     crowded = tuple(pod(f"b{n}", menus.POD_LABELS[0], node="n") for n in range(3))
     plan = plan_of(Case(nodes=(at_hand,), bound=crowded, pending=(pod("p", menus.POD_LABELS[0], wish),)))
     assert [placement.node_name for placement in plan.placements] == ["n"]
-
-
-@pytest.mark.parametrize("with_daemon", [False, True])
-def test_what_daemons_take_of_a_coming_node_is_not_there_for_others(with_daemon: bool) -> None:
-    room_for_one = offering("o", {"cpu": "1", "memory": "1Gi", "pods": "9"}, 1.0).allocatable
-    daemons = (pod("d", menus.SIZES[1]),) if with_daemon else ()
-    plan = plan_of(
-        Case(pending=(pod("p", menus.SIZES[1]),), coming=(ComingNode("c", {}, room_for_one, daemons=daemons),))
-    )
-    assert len(plan.unplaced) == with_daemon
-
-
-def test_daemons_run_on_nodes_under_pressure_as_their_controller_lets_them() -> None:
-    pressure = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
-    sold = offering("o", {"cpu": "1", "memory": "1Gi", "pods": "9"}, 1.0)
-    tolerating = pod("p", menus.SIZES[1], {"spec": {"tolerations": [{"operator": "Exists"}]}})
-    template = Template("t", (sold,), taints=(pressure,), daemons=(pod("d", menus.SIZES[0]),))
-    packing = pack(Case().snapshot(), [tolerating], [template])
-    assert packing.unplaced[tolerating.uid]["t"].rule is Rule.RESOURCES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from plimsoll.deletion_cost.spec import PREFIX
@@ -29,8 +30,18 @@ class Workload:
     """What its owner has asked for last."""
 
     def __init__(
-        self, kind: Kind, name: str, *, replicas: int, pool: str = "", managed: bool = True, minimum: int = 1
+        self,
+        kind: Kind,
+        name: str,
+        *,
+        replicas: int,
+        pool: str = "",
+        managed: bool = True,
+        minimum: int = 1,
+        volumes: bool = False,
     ) -> None:
+        """volumes: each of its pods has one, in the zone where it first ran."""
+        self.volumes = volumes
         self.kind, self.name, self.replicas, self.pool, self.managed = kind, name, replicas, pool, managed
         self.percentage, self.minimum = 50, minimum
 
@@ -47,6 +58,8 @@ class Workload:
         }
         if self.kind is kinds.STATEFULSETS:
             body |= {"serviceName": self.name, "podManagementPolicy": "Parallel"}
+        if self.volumes:
+            body["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]
         return {
             "apiVersion": self.kind.api_version,
             "kind": self.kind.kind,
@@ -62,6 +75,24 @@ class Workload:
 
     async def annotate(self, world: World, annotations: Mapping[str, str | None]) -> None:
         await patch(world.cluster, self.kind, self.name, {"metadata": {"annotations": dict(annotations)}})
+
+
+def daemon() -> Json:
+    """A pod for every node, whatever its taints: no node is ever empty, and nobody has to move it."""
+    labels = {"app": "agent"}
+    containers = [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "50m"}}}]
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "agent", "namespace": "default"},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": containers, "tolerations": [{"operator": "Exists"}]},
+            },
+        },
+    }
 
 
 def storage_nodes(world: World) -> None:
@@ -277,6 +308,16 @@ async def a_process_was_stopped(day: Day, world: World) -> None:
     process.line.let_go()
 
 
+async def a_clock_jumped(day: Day, world: World) -> None:
+    """By an hour, forward or back; someone sets it right later."""
+    process = day.rng.choice(world.processes)
+    process.clock.ahead = timedelta(hours=day.rng.choice((-1, 1)))
+    for _ in range(2):
+        await _stir(day, world)
+    await world.clock.sleep(day.rng.uniform(60, 1800))
+    process.clock.ahead = timedelta(0)
+
+
 async def the_network_was_bad(day: Day, world: World) -> None:
     trouble = Trouble(
         lost_calls=day.rng.choice((0.0, 0.1)), lost_answers=day.rng.choice((0.0, 0.1)),
@@ -305,6 +346,7 @@ WITH_STORAGE: tuple[Happening, ...] = (
     asked_for_drives, asked_for_drives, asked_for_drives, let_drives_go, wanted_more_drives,
 )  # fmt: skip
 WITH_FAULTS: tuple[Happening, ...] = (a_process_died, the_network_was_bad, the_network_was_bad)
+WITH_WRONG_CLOCKS: tuple[Happening, ...] = (a_clock_jumped, a_clock_jumped)
 WITH_RIVALS: tuple[Happening, ...] = (a_process_died, a_process_was_stopped, a_process_was_stopped)
 
 
@@ -314,4 +356,5 @@ async def happen(day: Day, world: World) -> None:
     possible += WITH_STORAGE if day.storage else ()
     possible += WITH_FAULTS if day.faults else ()
     possible += WITH_RIVALS if day.rivals else ()
+    possible += WITH_WRONG_CLOCKS if day.wrong_clocks else ()
     await day.rng.choice(possible)(day, world)

@@ -1,7 +1,8 @@
 """A random day of a cluster with the operator at work: what there is, what happens to it, and how it must end.
 
 A seed decides everything. What each day has beside placement and deletion costs (node groups, storage containers, a second process,
-faults) follows from the seed, too, so that fifty days in a row have all of it in many combinations, and none pays for everything.
+faults, zonal volumes, daemons, clocks that jump) follows from the seed, too, so that fifty days in a row have all of it in many
+combinations, and none pays for everything.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from plimsoll.simulation.custom_kinds import NODE_GROUPS
 from plimsoll.simulation.line import CALM
 from plimsoll.simulation.populating import create, populate
 from plimsoll.simulation.world import World
-from tests.sim.happenings import DAY_SECONDS, POOL, Workload, happen, storage_nodes
+from tests.sim.happenings import DAY_SECONDS, POOL, Workload, daemon, happen, storage_nodes
 
 NODES = tuple(f"1 zone={zone} class={kind} cpu=16" for zone in "abc" for kind in ("spot", "on-demand"))
 # A container that starts slowly is missing for longer: more can go wrong meanwhile.
-TIMES = Times(node_ready=20.0, pod_start=20.0, pod_stop=5.0, bookmark=3600.0)
+TIMES = Times(node_ready=20.0, pod_start=20.0, pod_stop=5.0, bookmark=3600.0, watch=1800.0)
 # Ends that a process may come to when it was cut off; a kubelet then starts it again.
 _RESTARTED = (ExitCode.LEADERSHIP_LOST, ExitCode.VIEW_TOO_OLD)
 # At the end nothing more happens for so long; the last part of it must be silent.
@@ -60,10 +61,13 @@ class Day:
         self.storage = seed % 3 == 1
         self.rivals = seed % 4 == 1
         self.faults = seed % 2 == 0
+        self.volumes = seed % 5 == 2
+        self.daemons = seed % 5 == 3
+        self.wrong_clocks = seed % 5 == 4
         self.workloads = [
             Workload(kinds.DEPLOYMENTS, "web", replicas=6),
             Workload(kinds.DEPLOYMENTS, "api", replicas=4),
-            Workload(kinds.STATEFULSETS, "db", replicas=3),
+            Workload(kinds.STATEFULSETS, "db", replicas=3, volumes=self.volumes),
         ]
         if self.groups:
             self.workloads.append(Workload(kinds.DEPLOYMENTS, "batch", replicas=0, pool=POOL, managed=False))
@@ -121,6 +125,8 @@ class Day:
         await populate(world, None, NODES)
         for workload in self.workloads:
             await create(world.cluster, workload.manifest())
+        if self.daemons:
+            await create(world.cluster, daemon())
         if self.rng.random() < 0.7:
             await create(world.cluster, _budget("web", maxUnavailable=self.rng.choice((1, 2, "30%"))))
         if self.rng.random() < 0.5:
@@ -160,6 +166,7 @@ class Day:
         for process in world.processes:
             process.line.trouble = CALM
             process.line.let_go()
+            process.clock.ahead = timedelta(0)
         for workload in self.workloads:
             await workload.annotate(world, {SCHEDULE: None, DURATION: None})
 

@@ -68,6 +68,9 @@ def nonsense(draw: st.DrawFn) -> tuple[str, str, Any]:
 @example(
     [("PATCH", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", {"metadata": {"name": "x"}, "spec": None})]
 )
+@example(
+    [("PATCH", "/api/v1/namespaces/default/pods", {"spec": {"tolerations": [{"key": None, "operator": "Exists"}]}})]
+)
 @given(requests=st.lists(nonsense(), min_size=3, max_size=12))
 def test_nonsense_is_answered_and_changes_nothing_for_others(requests: list[tuple[str, str, Any]]) -> None:
     run_virtually(_live(requests))

@@ -88,6 +88,27 @@ def test_from_a_snapshot_nothing_happens_by_itself(tmp_path: Path):
     report = simulated("--snapshot", str(file), "--for", "2h")["defaults"]
     assert (report["evictions"], report["violations"]) == (0, [])
     assert [sample["podsReady"] for sample in report["samples"]] == [4] * len(report["samples"])
+    assert report["writes"] == {"pods": 4}, "each gets its place in the order of deletion, once"
+
+
+def test_what_a_snapshot_leaves_out_is_no_reason_to_refuse_a_write(tmp_path: Path):
+    """A zero goes without saying in a file, and a cluster requires it."""
+    spec = {
+        "maxNodes": 3, "datacenterID": "d", "resourceIdentifier": "r", "project": "p", "offeringIDs": ["small"],
+        "kubernetesVersion": "v1.36.3", "provider": "kwok",
+    }  # fmt: skip
+    group = {
+        "apiVersion": "autoscaler.vpsie.com/v1alpha1",
+        "kind": "NodeGroup",
+        "metadata": {"name": "workers", "namespace": "default"},
+        "spec": spec,
+    }
+    whole = yaml.safe_load(as_file(objects(), kind="Snapshot", takenAt="2026-03-01T12:00:00Z"))
+    whole["items"].append(group)
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump(whole))
+    report = simulated("--snapshot", str(file), "--for", "30m")["defaults"]
+    assert report["writes"]["nodegroups"] == 1
 
 
 def test_a_curve_that_replicas_follow(web: str, tmp_path: Path):

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from plimsoll.clock import RealClock
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import load_credentials
-from plimsoll.kube.resources import CONFIGMAPS
 from plimsoll.providers.errors import (
     AmbiguousOutcome,
     OfferingUnavailable,
@@ -26,91 +18,12 @@ from plimsoll.providers.errors import (
     QuotaExceeded,
     Throttled,
 )
-from plimsoll.providers.provider import Machine, MachineRequest, Scope
-from plimsoll.providers.vpsie.api import VpsieApi
-from plimsoll.providers.vpsie.cluster_nodes import ClusterNodesProvider
-from plimsoll.providers.vpsie.ledger import LedgerInCluster
-from plimsoll.providers.vpsie.orders import Order
-from tests.providers import build
-from tests.vpsie.clock import START, SkippingClock
-from tests.vpsie.emulator import Cluster, Emulator, Node
-from tools.controlplane.cluster import ControlPlane
+from plimsoll.providers.provider import Machine
+from tests.vpsie.clock import SkippingClock
+from tests.vpsie.cluster_desk import ORDER, Desk
+from tests.vpsie.emulator import Emulator, Node
 
 MINUTE = 60.0
-ORDER = "POST /k8s/cluster/byId/c1/add/slave"
-
-
-class Book:
-    """What all processes share."""
-
-    def __init__(self) -> None:
-        self.pages: dict[str, tuple[int, Order]] = {}
-        self.closed = False
-
-
-class LedgerInBook:
-    """One process's view of it, as strict about others' writes as the API server."""
-
-    def __init__(self, book: Book) -> None:
-        self._book = book
-        self._read: dict[str, int] = {}
-
-    async def read(self) -> Sequence[Order]:
-        if self._book.closed:
-            raise ProviderUnreachable("the book is closed")
-        self._read = {key: revision for key, (revision, _) in self._book.pages.items()}
-        return [order for _, order in self._book.pages.values()]
-
-    async def begin(self, order: Order) -> None:
-        if order.key in self._book.pages:
-            raise AmbiguousOutcome("taken")
-        self._book.pages[order.key] = (0, order)
-        self._read[order.key] = 0
-
-    async def write(self, order: Order) -> None:
-        revision = self._read[order.key]
-        if order.key not in self._book.pages or self._book.pages[order.key][0] != revision:
-            raise AmbiguousOutcome("changed")
-        self._read[order.key] = revision + 1
-        self._book.pages[order.key] = (revision + 1, order)
-
-    async def end(self, order: Order) -> None:
-        self._book.pages.pop(order.key, None)
-
-
-class Desk:
-    def __init__(self, emulator: Emulator) -> None:
-        self.emulator = emulator
-        self.clock = emulator.clock
-        self.book = Book()
-        self.cluster = emulator.clusters["c1"] = Cluster()
-        emulator.order_reply = "true"
-        self._started: list[ClusterNodesProvider] = []
-        self.provider = self.start()
-
-    def start(self) -> ClusterNodesProvider:
-        """A new process: all that it knows is in the book."""
-        api = VpsieApi(self._secret, self.clock)
-        self.provider = ClusterNodesProvider(api, LedgerInBook(self.book), self.clock)
-        self._started.append(self.provider)
-        return self.provider
-
-    async def _secret(self) -> Mapping[str, str]:
-        data = {"url": self.emulator.url, "clientId": "our-client-id", "clientSecret": "our-client-secret"}
-        return {name: base64.b64encode(value.encode()).decode() for name, value in data.items()}
-
-    async def aclose(self) -> None:
-        for provider in self._started:
-            await provider.close()
-
-    def request(self, key: str = "k1", **fields: Any) -> MachineRequest:
-        return build.request(key, **{"resource_identifier": "c1", "offering": "7", **fields})
-
-    async def create(self, key: str = "k1", **fields: Any) -> Machine:
-        return await self.provider.create(self.request(key, **fields))
-
-    async def list(self) -> dict[str, Machine]:
-        return {machine.key: machine for machine in await self.provider.list(Scope("c1"))}
 
 
 @pytest.fixture
@@ -312,27 +225,6 @@ async def test_two_processes_that_order_the_same_machine_at_once_order_one(desk:
     assert (await second.create(asked)).state == (await first.create(asked)).state == "running"
 
 
-async def test_the_ledger_in_the_cluster(control_plane: ControlPlane, namespace: str) -> None:
-    async with Client(load_credentials(control_plane.kubeconfig), clock=RealClock()) as client:
-        first, second = LedgerInCluster(client, namespace), LedgerInCluster(client, namespace)
-        order = Order("k1", "node-k1", "g", "c1", "7", "dc-1", START, ("a", "b"))
-        await first.begin(order)
-        with pytest.raises(AmbiguousOutcome):
-            await second.begin(order)
-        assert await second.read() == [order]
-        await first.write(replace(order, answered=True))
-        with pytest.raises(AmbiguousOutcome):
-            await second.write(replace(order, unwanted=True))
-        assert await second.read() == [replace(order, answered=True)]
-        await second.write(replace(order, unwanted=True))
-        await first.end(order)
-        assert await second.read() == []
-        await first.begin(order)
-        await client.patch(CONFIGMAPS, namespace, "plimsoll-vpsie-k1", {"data": {"order": "oh"}})
-        with pytest.raises(ProviderError, match="plimsoll-vpsie-k1 cannot be read"):
-            await second.read()
-
-
 async def test_what_is_sold_to_managed_clusters(desk: Desk) -> None:
     desk.emulator.offerings = [{"id": 7, "name": "S", "cpu": 2, "ram": 4096, "price": 73.0, "datacenter_id": "dc-1"}]
     (offering,) = await desk.provider.offerings("dc-1")
@@ -347,57 +239,3 @@ async def test_what_is_no_cluster_is_never_sent(desk: Desk, cluster: str) -> Non
     with pytest.raises(ProviderError, match="resourceIdentifier"):
         await desk.create(resource_identifier=cluster)
     assert desk.emulator.requests == []
-
-
-STEPS = st.one_of(
-    st.tuples(st.just("create"), st.sampled_from(("a", "b", "c"))),
-    st.tuples(st.just("create"), st.sampled_from(("a", "b", "c"))),
-    st.tuples(st.just("delete"), st.sampled_from(("a", "b", "c"))),
-    st.tuples(st.just("list"), st.none()),
-    st.tuples(st.just("time"), st.sampled_from((5.0, 60.0, 400.0, 1000.0))),
-    st.tuples(st.just("restart"), st.none()),
-    st.tuples(st.just("reply"), st.sampled_from(("true", "data"))),
-    st.tuples(st.just("delay"), st.sampled_from((0.0, 30.0, 600.0))),
-    st.tuples(st.just(ORDER), st.sampled_from(("lose reply", "lose request", "garbage", (502, None)))),
-    st.tuples(st.just("GET /k8s"), st.sampled_from(("lose request", "garbage", "html", (200, {"data": True})))),
-    st.tuples(st.just("DELETE /k8s"), st.sampled_from(("lose reply", "lose request", (500, None)))),
-)
-
-
-async def play(steps: Sequence[tuple[str, Any]]) -> None:
-    async with Emulator(SkippingClock(), throttles=False).running() as emulator, aclosing(Desk(emulator)) as desk:
-        theirs = Node("uuid-theirs", 1, 0.0)
-        desk.cluster.nodes.append(theirs)
-        generation = dict.fromkeys("abc", 0)
-        for action, value in steps:
-            try:
-                match action:
-                    case "create":
-                        await desk.create(f"{value}{generation[value]}")
-                    case "delete":
-                        await desk.provider.delete(f"{value}{generation[value]}")
-                        generation[value] += 1
-                    case "list":
-                        machines = await desk.list()
-                        names = [machine.node_name for machine in machines.values() if machine.node_name]
-                        assert len(set(names)) == len(names), "no node is two machines"
-                    case "time":
-                        desk.clock.push(value)
-                    case "restart":
-                        desk.start()
-                    case "reply":
-                        emulator.order_reply = value
-                    case "delay":
-                        emulator.node_seconds = value
-                    case _:
-                        emulator.fail(action, value)
-            except ProviderError:
-                pass  # of a known type, and nothing else ever
-            assert not theirs.deleted
-            assert len(desk.cluster.alive) - 1 <= len(desk.book.pages), "every node of ours is of one order"
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(STEPS, min_size=5, max_size=40))
-def test_every_node_is_of_one_order_whatever_happens(steps: list[tuple[str, Any]]) -> None:
-    asyncio.run(play(steps))

@@ -22,7 +22,7 @@ def named(kind: str, name: str, found: list[Manifest]) -> list[Manifest]:
 
 
 def the_hook(config: Config) -> dict[str, Any]:
-    (configuration,) = named("MutatingWebhookConfiguration", "plimsoll", render(config))
+    (configuration,) = named("MutatingWebhookConfiguration", f"plimsoll.{config.operator.namespace}", render(config))
     (hook,) = configuration["webhooks"]
     found: dict[str, Any] = hook
     return found
@@ -72,9 +72,9 @@ def test_its_rights_are_to_its_own_objects():
     (role,) = named("Role", "plimsoll-webhook", found)
     assert granted(role) == {("", "secrets", verb) for verb in ("create", "get", "patch")}
     assert [rule["resourceNames"] for rule in role["rules"] if "get" in rule["verbs"]] == [["plimsoll-webhook-tls"]]
-    (everywhere,) = named("ClusterRole", "plimsoll-webhook", found)
+    (everywhere,) = named("ClusterRole", "plimsoll-webhook.plimsoll-system", found)
     assert {rule["resourceNames"][0]: rule["verbs"] for rule in everywhere["rules"]} == {
-        "plimsoll": ["get", "patch"],
+        "plimsoll.plimsoll-system": ["get", "patch"],
         "plimsoll-url.plimsoll-system": ["delete", "get"],
     }
     files = Config(webhook=Webhook(mode="service", certificate_file="/tls/tls.crt", key_file="/tls/tls.key"))

@@ -38,7 +38,7 @@ def schema_file() -> str:
                 "crds": _section({"install": _SWITCH, "keep": _SWITCH}),
                 "podDisruptionBudget": _section({"enabled": _SWITCH}),
                 "networkPolicy": _section({"enabled": _SWITCH}),
-                "priorityClass": _section({"create": _SWITCH, "name": {"type": "string", "minLength": 1}}),
+                "priorityClass": _section({"create": _SWITCH, "name": {"type": "string"}}),
                 "serviceMonitor": _section({"enabled": _SWITCH}),
                 "prometheusRule": _section({"enabled": _SWITCH}),
                 "grafanaDashboard": _section({"enabled": _SWITCH}),

@@ -60,12 +60,22 @@ true
 {{- end -}}
 {{- end }}
 
+{{/* The name of what lies outside the operator's own namespace, where another installation may have the like of it. */}}
+{{- define "plimsoll.outside" -}}
+plimsoll.{{ .Release.Namespace }}
+{{- end }}
+
+{{- define "plimsoll.priorityClass" -}}
+{{- .Values.priorityClass.name | default (include "plimsoll.outside" .) -}}
+{{- end }}
+
 {{/* A role and who has it. Takes kind, name, namespace (or nothing), rules and home. */}}
 {{- define "plimsoll.grant" -}}
+{{- $name := eq .home (default "" .namespace) | ternary .name (printf "%s.%s" .name .home) -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ .kind }}
 metadata:
-  name: {{ .name }}
+  name: {{ $name }}
   {{- with .namespace }}
   namespace: {{ . }}
   {{- end }}
@@ -77,7 +87,7 @@ rules:
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ .kind }}Binding
 metadata:
-  name: {{ .name }}
+  name: {{ $name }}
   {{- with .namespace }}
   namespace: {{ . }}
   {{- end }}
@@ -86,7 +96,7 @@ metadata:
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: {{ .kind }}
-  name: {{ .name }}
+  name: {{ $name }}
 subjects:
   - kind: ServiceAccount
     name: plimsoll

@@ -40,7 +40,7 @@ from plimsoll.simulation.world import World
 _FRAMES_A_SECOND = 8
 _READING_SECONDS = 25.0
 _KEYS = (
-    ("+ -", "scale web"), ("r", "reclaim a node"), ("space", "pause"), ("f s", "speed"), ("q", "quit"),
+    ("+ -", "scale web"), ("r", "reclaim node"), ("space", "pause"), ("f s", "faster/slower"), ("q", "quit"),
 )  # fmt: skip
 _FASTEST, _SLOWEST = 1000.0, 0.5
 # After the last chapter, so long nothing happens; for the second part of it the operator must write nothing.
@@ -174,6 +174,8 @@ async def _watched(speed: float, seed: int, kubeconfig: Path) -> int:
             await asyncio.gather(playing, *player.started, return_exceptions=True)
         clock.speed = _FASTEST  # what still has to stop need not be waited for
         _tell(telling.told, world.witness.violations, _figures(world, clock))
+        if telling.current is not None:
+            click.echo(f"It was left in chapter {telling.heading}. `plimsoll demo --once` plays it to its end.")
         return 1 if world.witness.violations else 0
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from plimsoll.cli.wording import why, worded
 from plimsoll.sim.api import kinds
 from plimsoll.sim.api.documents import Json, at, holds, name_of, namespace_of, terminating
-from plimsoll.simulation.stage import holdings
+from plimsoll.simulation.stage import holdings, workload
 from plimsoll.simulation.telling import Telling
 from plimsoll.simulation.witness.sight import LEAVING, is_spot
 from plimsoll.simulation.world import World
@@ -151,6 +151,10 @@ def _below_nodes(world: World) -> list[RenderableType]:
     waiting = [pod for pod in world.cluster.all(kinds.PODS) if not at(pod, "spec", "nodeName", default="")]
     if waiting:
         legend.append(f"   {len(waiting)} pods wait for a node", "magenta")
+    web = workload(world)
+    if (replicas := at(web, "spec", "replicas", default=None)) is not None:
+        spot, on_demand = world.witness.split(web)
+        legend.append(f"   web {spot} + {on_demand} of {replicas}", "dim")
     speed = getattr(world.clock, "speed", 1.0)
     pace = f"×{speed:g}" if speed else "paused"
     lines = [_two_ends(legend, Text(f"{world.clock.now():%H:%M:%S} {pace}", "bold magenta" if not speed else "dim"))]

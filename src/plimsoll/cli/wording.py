@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from plimsoll.simulation.witness import Happening
 
 _DECISION = re.compile(r"(?P<controller>[a-z-]+) (?P<kind>\w+)/(?P<key>\S*): (?P<code>\w+)")
+_CAME, _MANY_CAME = re.compile(r"node \S+ came"), re.compile(r"(\d+) nodes came")
 # Nothing was done, and nobody would miss it.
 _SILENT = {
     "Evicting", "Gone", "InOrder", "NoNodeGone", "NodeGone", "NodeNotFound", "NotEnabled", "Provisioned", "Tainted", "Waiting",
@@ -45,10 +46,24 @@ def worded(happenings: Iterable[Happening]) -> list[tuple[Happening, str]]:
     shown: list[tuple[Happening, str]] = []
     for one in happenings:
         text = _text(one)
+        if shown and (crowd := _crowd(shown[-1], one, text)):
+            shown[-1] = (shown[-1][0], crowd)
+            continue
         recent = [before for _, before in shown[-_A_WHILE:]]
         if text and text != (recent[-1] if recent else "") and not (text.endswith(_OFTEN) and text in recent):
             shown.append((one, text))
     return shown
+
+
+def _crowd(before: tuple[Happening, str], one: Happening, text: str) -> str:
+    """Nodes that come in the same moment, in one line; empty where it is none of them."""
+    first, said = before
+    if first.at != one.at or not _CAME.fullmatch(text):
+        return ""
+    if _CAME.fullmatch(said):
+        return "2 nodes came"
+    many = _MANY_CAME.fullmatch(said)
+    return f"{int(many[1]) + 1} nodes came" if many is not None else ""
 
 
 def why(happening: Happening) -> str:

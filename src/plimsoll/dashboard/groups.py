@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from msgspec import Struct
 
 from plimsoll.dashboard.nodes import labelled_group
@@ -11,7 +13,7 @@ from plimsoll.kube.resources import NODES
 from plimsoll.kube.store import View
 from plimsoll.kube.types import KubeObject, Node
 from plimsoll.nodegroups.controller import GroupsDecision
-from plimsoll.nodegroups.types import BY_GROUP, NODE_GROUPS, VPSIE_NODES, NodeGroup
+from plimsoll.nodegroups.types import BY_GROUP, NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
 from plimsoll.placement.classes import ClassRules
 
 _MOST_BLOCKERS = 20  # of a group in which a hundred nodes cannot go, nobody reads a hundred sentences
@@ -65,7 +67,8 @@ def group_record(
         return None
     return GroupRecord(
         min=None, max=None, desired=None, current=count.current, ready=count.ready, capacity_class=count.capacity_class,
-        offerings=[], why="this operator does not decide how many nodes this group has", blockers=[],
+        price_per_hour=None, offerings=[], blockers=[],
+        why="this operator does not decide how many nodes this group has",
     )  # fmt: skip
 
 
@@ -80,10 +83,18 @@ def _ours(key: str, group: NodeGroup, view: View, rules: ClassRules, decision: G
         current=len(members),
         ready=sum(1 for node in nodes if node is not None and node.ready),
         capacity_class=rules.of_labels(group.spec.labels).value,
+        price_per_hour=_price(members, verdict.prices_per_hour) if verdict is not None else None,
         offerings=list(group.spec.offering_ids),
         why=_why(key, decision),
         blockers=_blockers(key, decision),
     )
+
+
+def _price(members: Sequence[VPSieNode], prices: Mapping[str, float]) -> float | None:
+    """Of all of them, or None where one's price is not known: a sum that leaves nodes out would only look cheap."""
+    if not prices or any(one.spec.instance_type not in prices for one in members):
+        return None
+    return round(sum(prices[one.spec.instance_type] for one in members), 6)
 
 
 def _why(key: str, decision: GroupsDecision | None) -> str:
@@ -94,9 +105,12 @@ def _why(key: str, decision: GroupsDecision | None) -> str:
         return decision.reason.message
     if verdict.invalid:
         return verdict.invalid
-    if verdict.adding or verdict.removing:
-        return f"{verdict.adding} nodes are added and {verdict.removing} removed: {decision.reason.message}"
-    return decision.reason.message
+    # The decision is about all groups, and what is said here about one.
+    if verdict.adding:
+        nodes = "1 node is" if verdict.adding == 1 else f"{verdict.adding} nodes are"
+        why = "pods wait that would run there" if verdict.reason == "PendingPods" else "it has fewer than are wanted"
+        return f"{nodes} added: {why}"
+    return "it has the nodes that it needs" if decision.reason.code == "Settled" else decision.reason.message
 
 
 def _blockers(key: str, decision: GroupsDecision | None) -> list[Obstacle]:

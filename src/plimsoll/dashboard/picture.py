@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -152,6 +153,10 @@ class Picture:
             or self._who() != self._operator
         )
 
+    @property
+    def now(self) -> datetime:
+        return self._clock.now()
+
     async def renew(self) -> bytes | None:
         """Catch up, in slices; the change as JSON, or None where nothing that is shown has changed.
 
@@ -260,7 +265,8 @@ class Picture:
             self.groups.touch(*(one.group for one in self._view[VPSIE_NODES].by(BY_NODE_NAME, node)))
 
     def _remember(self, name: str, record: GroupRecord, now: int) -> None:
-        point = (now, record.current, record.ready, record.desired)
+        sizes = (now, record.current, record.ready, record.desired)
+        point: Point = sizes if record.price_per_hour is None else (*sizes, record.price_per_hour)
         self._histories.add(name, point)
         self._new_points[name] = point
 

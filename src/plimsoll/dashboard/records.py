@@ -50,8 +50,8 @@ class WorkloadRecord(Struct, frozen=True, rename="camel"):
     replicas: int  # how many the whole order has
 
 
-# When, how many there are, are ready, are wanted.
-Point = tuple[int, int, int, int | None]
+# When, how many there are, are ready, are wanted; and what they cost an hour, where the provider tells prices.
+Point = tuple[int, int, int, int | None] | tuple[int, int, int, int | None, float]
 
 
 class GroupRecord(Struct, frozen=True, rename="camel"):
@@ -61,6 +61,7 @@ class GroupRecord(Struct, frozen=True, rename="camel"):
     current: int
     ready: int
     capacity_class: str = field(name="class")
+    price_per_hour: float | None  # of the nodes that there are, in the provider's currency
     offerings: list[str]
     why: str
     blockers: list[Obstacle]

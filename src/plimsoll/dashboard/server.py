@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import hashlib
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -17,22 +14,12 @@ from aiohttp import web
 from plimsoll.dashboard import squeezing
 from plimsoll.dashboard.access import Gate
 from plimsoll.dashboard.asking import Asking
-from plimsoll.dashboard.showing import Client, Message, Showing, TooManyClients
+from plimsoll.dashboard.files import INDEX, page_files
+from plimsoll.dashboard.showing import Client, Showing, TooManyClients
 from plimsoll.web.listening import EVERY_ADDRESS, CannotListenError, listen, port_of
 
 log = structlog.get_logger()
 
-ASSETS = Path(__file__).parent / "assets"
-_CONTENT_TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".mjs": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".woff2": "font/woff2",
-    ".txt": "text/plain; charset=utf-8",
-}
 _EVERY_REPLY = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -65,7 +52,6 @@ class DashboardServer:
         self.showing = showing
         self._asking = asking
         self._gate = gate
-        self._heartbeat = Message(b": still here\n\n")
         app = web.Application(middlewares=[self._guard])
         app.on_response_prepare.append(_add_headers)
         for path, handler in (
@@ -116,10 +102,11 @@ class DashboardServer:
     # ── the page ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _index(self, request: web.Request) -> web.StreamResponse:
-        return _file(request, ASSETS / "index.html")
+        self.showing.expect()
+        return _file(request, INDEX)
 
     async def _asset(self, request: web.Request) -> web.StreamResponse:
-        return _file(request, ASSETS / request.match_info["path"])
+        return _file(request, request.match_info["path"])
 
     # ── what it shows ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -159,9 +146,10 @@ class DashboardServer:
             await response.write(squeezing.HEADER)
         until = asyncio.get_running_loop().time() + LONGEST_STREAM_SECONDS
         while asyncio.get_running_loop().time() < until:
-            message = self._heartbeat
-            with contextlib.suppress(TimeoutError):
+            try:
                 message = await asyncio.wait_for(client.waiting.get(), HEARTBEAT_SECONDS)
+            except TimeoutError:
+                message = self.showing.beat()
             data = memoryview(await message.squeezed() if gzip else message.plain)
             for start in range(0, len(data), _PIECE_BYTES):
                 async with asyncio.timeout(WRITE_SECONDS):
@@ -178,19 +166,18 @@ class DashboardServer:
         return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
 
-def _file(request: web.Request, path: Path) -> web.StreamResponse:
-    content_type = _CONTENT_TYPES.get(path.suffix)
-    found = path.resolve()
-    if content_type is None or not found.is_relative_to(ASSETS.resolve()) or not found.is_file():
+def _file(request: web.Request, name: str) -> web.StreamResponse:
+    found = page_files().get(name)
+    if found is None:
         raise web.HTTPNotFound(text="there is nothing here\n")
-    data = found.read_bytes()
-    tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
-    headers = {"Content-Type": content_type, "ETag": tag, "Cache-Control": "no-cache"}
-    if request.headers.get("If-None-Match") == tag:
+    headers = {
+        "Content-Type": found.content_type, "ETag": found.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding",
+    }  # fmt: skip
+    if request.headers.get("If-None-Match") == found.tag:
         return web.Response(status=304, headers=headers)
-    response = web.Response(body=data, headers=headers)
-    response.enable_compression()
-    return response
+    if not _takes_gzip(request):
+        return web.Response(body=found.plain, headers=headers)
+    return web.Response(body=found.squeezed, headers={**headers, "Content-Encoding": "gzip"})
 
 
 def _takes_gzip(request: web.Request) -> bool:

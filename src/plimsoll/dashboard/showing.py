@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+import msgspec
 import structlog
 
 from plimsoll.dashboard import squeezing
@@ -78,9 +79,20 @@ class Showing:
         """Who looks on."""
         return frozenset(self._clients)
 
+    @property
+    def version(self) -> int:
+        return self._picture.version
+
     async def whole(self) -> Message:
         """Everything as it is now."""
         return (await self._undisturbed(self._renewed())).reply
+
+    def beat(self) -> Message:
+        """A sign of life, and the time: pages tell how long ago things were, and their clocks are not the cluster's.
+
+        An event and not a comment: a page never sees those, and would not notice that they stay away.
+        """
+        return event("beat", self._picture.version, msgspec.json.encode({"now": self._picture.now}))
 
     async def join(self, client: Client) -> None:
         """Tell the client everything, and from then on every change. Whoever joins leaves, also where he could not join."""
@@ -92,6 +104,7 @@ class Showing:
             raise TooManyClients
         if not client.gone:
             client.tell(whole.event)
+            client.tell(self.beat())
             self._clients.add(client)
             self._watched.set()
 
@@ -103,6 +116,10 @@ class Showing:
                 return await work
 
         return await asyncio.shield(asyncio.ensure_future(locked()))
+
+    def expect(self) -> None:
+        """Someone opens the page, and looks on in a moment: his picture is made while his browser loads the rest."""
+        self._watched.set()
 
     def leave(self, client: Client) -> None:
         client.gone = True
@@ -120,6 +137,8 @@ class Showing:
             await self._watched.wait()
             async with self._renewing:
                 await self._tell_changes()
+            if not self._clients:
+                self._watched.clear()
             await asyncio.sleep(CHANGE_SECONDS)
 
     async def _sample(self) -> None:

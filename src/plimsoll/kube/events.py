@@ -30,6 +30,7 @@ REFILL_SECONDS = 300.0
 NOTE_BYTES = 1024  # the API server refuses a longer note
 WAITING_LIMIT = 1000
 REMEMBERED_LIMIT = 4096
+FLUSH_SECONDS = 2.0  # for what is left when the process stops
 
 
 class Happening(Struct, frozen=True):
@@ -82,6 +83,7 @@ class EventRecorder:
         self._series: OrderedDict[Happening, _Series] = OrderedDict()
         self._allowances: OrderedDict[str, _Allowance] = OrderedDict()
         self._serial = 0
+        self._counts_told_at = clock.monotonic()
 
     def record(self, happening: Happening) -> None:
         """Never blocks and never raises: an event is worth less than the work it tells of."""
@@ -98,15 +100,19 @@ class EventRecorder:
         try:
             while True:
                 try:
-                    async with asyncio.timeout(SERIES_UPDATE_SECONDS):
+                    # Counts are told at this pace, and ends of series noticed. Without a series there is neither.
+                    async with asyncio.timeout(SERIES_UPDATE_SECONDS if self._series else None):
                         happening = await self._waiting.get()
                 except TimeoutError:
                     await self._tell_counts(every=False)
                     continue
                 await self._tell(happening)
+                # Where something always happens, the counts of what no longer does must not wait for a pause.
+                if self._clock.monotonic() - self._counts_told_at >= SERIES_UPDATE_SECONDS:
+                    await self._tell_counts(every=False)
         finally:
             try:
-                async with asyncio.timeout(2):
+                async with asyncio.timeout(FLUSH_SECONDS):
                     await self._flush()
             except TimeoutError:
                 log.warning("events left unwritten", count=self._waiting.qsize())
@@ -139,7 +145,7 @@ class EventRecorder:
         self._on_result("created")
 
     async def _tell_counts(self, *, every: bool) -> None:
-        now = self._clock.monotonic()
+        self._counts_told_at = now = self._clock.monotonic()
         for happening, series in list(self._series.items()):
             if series.untold and (every or now - series.told_at >= SERIES_UPDATE_SECONDS):
                 await self._tell_count(happening, series)

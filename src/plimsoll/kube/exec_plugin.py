@@ -65,9 +65,10 @@ class ExecPlugin:
         self._env = env
         self._clock = clock
         self._command = _resolve(config.command, written.file.parent, env)
-        self._renewing = asyncio.Lock()
+        self._renewal: asyncio.Task[None] | None = None
         self._status: _CredentialStatus | None = None
         self._renew_at: datetime | None = None
+        self._ends_at: datetime | None = None  # until then they are good, unless the server says otherwise
         self._failure: CredentialsError | None = None
         self._ran_at: float | None = None
         if not config.command:
@@ -88,12 +89,13 @@ class ExecPlugin:
             )
 
     async def headers(self) -> Mapping[str, str]:
-        # One run serves all who wait for it.
-        async with self._renewing:
-            if self._due() and not self._just_ran():
-                await self._renew()
-            if self._failure:
-                raise self._failure
+        # One run serves all who need it, and no one of them ends it by giving up: a lease call waits for five seconds only.
+        if self._renewal is None and self._due() and not self._just_ran():
+            self._renewal = asyncio.create_task(self._renew(), name="credentials")
+        if self._renewal is not None and not self._good():
+            await asyncio.shield(self._renewal)
+        if self._failure and not self._good():
+            raise self._failure
         return {"Authorization": f"Bearer {self._status.token}"} if self._status and self._status.token else {}
 
     def certificate(self) -> Certificate | None:
@@ -103,7 +105,7 @@ class ExecPlugin:
         return Certificate(self._status.client_certificate_data.encode(), self._status.client_key_data.encode())
 
     def refused(self) -> bool:
-        self._renew_at = self._clock.now()
+        self._renew_at = self._ends_at = self._clock.now()
         return True
 
     def _due(self) -> bool:
@@ -112,16 +114,23 @@ class ExecPlugin:
     def _just_ran(self) -> bool:
         return self._ran_at is not None and self._clock.monotonic() - self._ran_at < _SECONDS_BETWEEN_RUNS
 
+    def _good(self) -> bool:
+        return self._status is not None and (self._ends_at is None or self._clock.now() < self._ends_at)
+
     async def _renew(self) -> None:
         try:
             self._status = self._parse(await self._run())
         except CredentialsError as error:
-            self._status, self._failure = None, error
+            self._failure = error
+            if not self._good():
+                self._status = None
         else:
             self._failure = None
-            end = self._status.expiration_timestamp
+            self._ends_at = end = self._status.expiration_timestamp
             self._renew_at = end - _RENEW_BEFORE_END if end else None
-        self._ran_at = self._clock.monotonic()
+        finally:
+            self._ran_at = self._clock.monotonic()
+            self._renewal = None
 
     async def _run(self) -> bytes:
         interactive = self._interactive()

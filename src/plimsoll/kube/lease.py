@@ -8,6 +8,7 @@ before each write. What still slips through carries preconditions that make it h
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Protocol
@@ -23,6 +24,9 @@ from plimsoll.kube.records import Lease
 from plimsoll.kube.resources import LEASES
 
 log = structlog.get_logger()
+
+# How long giving the lease back may take; it runs out by itself if that fails.
+RELEASE_SECONDS = 2.0
 
 
 class Leadership(Protocol):
@@ -76,8 +80,10 @@ class LeaderElection:
         times: LeaseTimes | None = None,
         annotations: Mapping[str, str | None] | None = None,
         on_elected: Callable[[str], None] = lambda _: None,
+        on_resumed: Callable[[], None] = lambda: None,
         on_lost: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """on_resumed: the tenure had run out and was renewed before anyone took it: for a moment `epoch` was None."""
         self._client = client
         self._clock = clock
         self._namespace = namespace
@@ -87,9 +93,11 @@ class LeaderElection:
         # What a holder says of itself, for the others to read; None takes away what the last one said.
         self.annotations: Mapping[str, str | None] = annotations or {}
         self._on_elected = on_elected
+        self._on_resumed = on_resumed
         self._on_lost = on_lost
         self._sighting: _Sighting | None = None
         self._epoch: str | None = None
+        self._acquiring = False  # a write that takes the lease was sent, and is not known to have failed
         self._valid_until = 0.0
 
     def epoch(self) -> str | None:
@@ -168,11 +176,13 @@ class LeaderElection:
         now = micro_time(self._clock.now())
         spec = {
             "holderIdentity": self._identity,
-            "leaseDurationSeconds": int(self._times.duration.total_seconds()),
+            # Whole seconds, never fewer than we mean: others must not follow before we must have stopped.
+            "leaseDurationSeconds": math.ceil(self._times.duration.total_seconds()),
             "acquireTime": now,
             "renewTime": now,
             "leaseTransitions": (lease.spec.lease_transitions or 0) + 1 if lease else 0,
         }
+        self._acquiring = True
         try:
             if lease is None:
                 said = {key: value for key, value in self.annotations.items() if value is not None}
@@ -187,6 +197,7 @@ class LeaderElection:
                     uid=lease.metadata.uid, resource_version=lease.metadata.resource_version, urgent=True,
                 )  # fmt: skip
         except (AlreadyExists, Conflict, NotFound):
+            self._acquiring = False
             return  # another was faster; the next round sees who
         if taken.spec.holder_identity == self._identity:
             self._win(taken, asked_at)
@@ -198,9 +209,14 @@ class LeaderElection:
             uid=lease.metadata.uid, resource_version=lease.metadata.resource_version, urgent=True,
         )  # fmt: skip
         self._see(renewed)
+        ran_out = self.epoch() is None
         self._extend(asked_at)
+        if ran_out and self.epoch() is not None:
+            log.warning("lease renewed late", lease=self._name, identity=self._identity)
+            self._on_resumed()
 
     def _win(self, lease: Lease, asked_at: float) -> None:
+        self._acquiring = False
         self._sighting = _Sighting(lease, self._clock.monotonic())
         self._epoch = lease.metadata.resource_version
         self._extend(asked_at)
@@ -224,20 +240,23 @@ class LeaderElection:
 
     async def _release(self) -> None:
         """Let the next one start at once instead of after a whole lease duration."""
-        if self._epoch is None or self._sighting is None:
+        if self._epoch is None and not self._acquiring:
             return
-        lease, self._epoch = self._sighting.lease, None
+        held = self._sighting.lease if self._epoch is not None and self._sighting is not None else None
+        self._epoch = None
         try:
-            async with asyncio.timeout(2):
-                try:
-                    await self._give_back(lease)
-                except Conflict:
-                    # A renewal that was cut short may have reached the server, or a person may have edited the lease.
-                    changed = await self._read()
-                    if changed is None or changed.spec.holder_identity != self._identity:
+            async with asyncio.timeout(RELEASE_SECONDS):
+                if held is not None:
+                    try:
+                        await self._give_back(held)
+                    except Conflict as error:
+                        log.info("lease changed under its holder", lease=self._name, error=str(error))
+                    else:
                         return
-                    await self._give_back(changed)
-            log.info("lease released", lease=self._name)
+                # An acquisition or a renewal that was cut short may have reached the server; or a person edited the lease.
+                there = await self._read()
+                if there is not None and there.spec.holder_identity == self._identity:
+                    await self._give_back(there)
         except (KubeError, TimeoutError) as error:
             log.warning("lease not released; it runs out by itself", lease=self._name, error=str(error))
 
@@ -247,3 +266,4 @@ class LeaderElection:
             LEASES, self._namespace, self._name, body,
             uid=lease.metadata.uid, resource_version=lease.metadata.resource_version, urgent=True,
         )  # fmt: skip
+        log.info("lease released", lease=self._name)

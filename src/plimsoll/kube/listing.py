@@ -16,10 +16,11 @@ import msgspec
 
 from plimsoll.kube.codec import decode, decoder
 from plimsoll.kube.envelopes import ListMetadata
-from plimsoll.kube.errors import Garbled, excerpt
+from plimsoll.kube.errors import Garbled, KubeError, Unreachable, excerpt
 from plimsoll.kube.resources import Resource
+from plimsoll.kube.store import Name
 from plimsoll.kube.types import KubeObject, Part
-from plimsoll.kube.watch import decode_object
+from plimsoll.kube.watch import decode_object, too_deep
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -37,6 +38,22 @@ class Page(Part, Generic[T], frozen=True, gc=False):
 
 class _RawPage(Part, frozen=True, gc=False):
     items: tuple[msgspec.Raw, ...] = ()
+
+
+class StaleList(KubeError):
+    """The server answered with a list older than what it has already shown us."""
+
+
+class CutList(Unreachable):
+    """A list began to arrive and did not come to its end."""
+
+
+class Relist:
+    """A list under way."""
+
+    def __init__(self, held: set[Name]) -> None:
+        self.resource_version = ""
+        self.missing = held  # what the store holds and the list has not named yet
 
 
 class ListReader(Generic[T]):
@@ -77,6 +94,8 @@ class ListReader(Generic[T]):
             raise self._garbled(body, error) from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self._garbled(body, error) from error
+        except RecursionError as error:
+            raise too_deep(self._resource) from error
         return page
 
     def _find_boundary(self) -> bool:
@@ -106,6 +125,8 @@ class ListReader(Generic[T]):
             except msgspec.DecodeError:
                 return None
             return decode_object(text, self._resource)  # tells what is wrong with it
+        except RecursionError as error:
+            raise too_deep(self._resource) from error
 
     def _name_the_undecodable(self, body: bytes) -> None:
         with suppress(msgspec.ValidationError):

@@ -7,6 +7,7 @@ add during its handling is kept and follows when it is done); a key that fails w
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable
 from random import Random
@@ -40,7 +41,7 @@ class Queue(Generic[K]):
         self._urgent: deque[K] = deque()
         self._ordinary: deque[K] = deque()
         self._waiting: set[K] = set()  # in one of the two lanes
-        self._handling: dict[K, bool] = {}  # in a worker's hands; True if it was added again meanwhile
+        self._handling: dict[K, bool | None] = {}  # in a worker's hands; added again meanwhile: whether urgently
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
         self._takers: deque[asyncio.Future[None]] = deque()
@@ -65,7 +66,7 @@ class Queue(Generic[K]):
         if self._closed:
             return
         if key in self._handling:
-            self._handling[key] = True
+            self._handling[key] = urgent or bool(self._handling[key])
             return
         if key in self._waiting:
             if urgent and key not in self._urgent:
@@ -93,10 +94,11 @@ class Queue(Generic[K]):
             timer.cancel()
         self._timers[key] = loop.call_at(due, self._ring, key)
 
-    def retry(self, key: K) -> float:
+    def retry(self, key: K, *, at_most_seconds: float = math.inf) -> float:
         """Handle `key` again after its back-off; returns the delay in seconds."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
-        delay = min(self._retry_cap_seconds, self._retry_base_seconds * 2.0 ** min(failures - 1, 30))
+        cap = min(self._retry_cap_seconds, at_most_seconds)
+        delay = min(cap, self._retry_base_seconds * 2.0 ** min(failures - 1, 30))
         delay *= self._rng.uniform(0.5, 1.0)  # so that what failed together does not come back together
         self.add_after(key, delay)
         return delay
@@ -125,7 +127,7 @@ class Queue(Generic[K]):
             raise ShutDown
         key = self._next()
         self._waiting.discard(key)
-        self._handling[key] = False
+        self._handling[key] = None
         # What was due later is being looked at now; the look decides anew when to look again.
         timer = self._timers.pop(key, None)
         if timer is not None:
@@ -134,8 +136,9 @@ class Queue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        if self._handling.pop(key):
-            self.add(key)
+        again_urgently = self._handling.pop(key)
+        if again_urgently is not None:
+            self.add(key, urgent=again_urgently)
 
     def shut_down(self) -> None:
         """Give out no more keys. Those in workers' hands are finished; those that wait are found anew after a restart."""

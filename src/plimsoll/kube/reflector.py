@@ -36,10 +36,10 @@ from plimsoll.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from plimsoll.kube.listing import ListReader
+from plimsoll.kube.listing import CutList, ListReader, Relist, StaleList
 from plimsoll.kube.liveness import Liveness
 from plimsoll.kube.sharing import share_with_relatives
-from plimsoll.kube.store import Name, Store, is_older
+from plimsoll.kube.store import Store, is_older
 from plimsoll.kube.types import KubeObject
 from plimsoll.kube.watch import DELETED, Bookmark, Event, EventDecoder, Lines, Undecodable
 
@@ -76,14 +76,6 @@ class Source(Protocol):
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]: ...
 
 
-class StaleList(KubeError):
-    """The server answered with a list older than what it has already shown us."""
-
-
-class CutList(Unreachable):
-    """A list began to arrive and did not come to its end."""
-
-
 class Reflector(Generic[T]):
     """Keeps one store equal to the server's objects of one kind, in one namespace or in all."""
 
@@ -108,7 +100,7 @@ class Reflector(Generic[T]):
         grace_seconds: how long a broken watch may take to open again before the view counts as not live.
         """
         self.store = store
-        # Lists begun, by cause: start, gone, expired, stale, silent, undecodable, retry.
+        # Lists begun, by cause: start, gone, expired, stale, silent, broken off, undecodable, retry.
         self.relists: Counter[str] = Counter()
         self.events = 0  # received since the start, bookmarks too
         self._client = client
@@ -125,6 +117,7 @@ class Reflector(Generic[T]):
         self._cause = "start"  # of the next list
         self._broken_lists = 0  # in a row, begun and not come to their end
         self._newest_list = ""  # the resourceVersion of the newest list that was begun
+        self._broken_off_at = ""  # how far the last watch had come that the server broke off with an error
         self._turn_ends = 0.0
 
     def age_seconds(self) -> float:
@@ -154,7 +147,7 @@ class Reflector(Generic[T]):
             self._cause = "retry"
             if self._streaming:
                 try:
-                    await self._watch(_Relist(self.store.names()))
+                    await self._watch(Relist(self.store.names()))
                 except ApiError as error:
                     # How a server says that it has no streaming lists: 422 where the feature is off, others 400 or 403.
                     if self._complete or error.status not in (400, 403, 422):
@@ -162,12 +155,12 @@ class Reflector(Generic[T]):
                     self._streaming = False
                 else:
                     return
-            await self._list(_Relist(self.store.names()))
+            await self._list(Relist(self.store.names()))
         await self._watch(None)
 
     # ── lists ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _list(self, relist: _Relist) -> None:
+    async def _list(self, relist: Relist) -> None:
         """Read a list into the store.
 
         It is asked for without a resourceVersion, so it comes from a quorum. Pages after the first show the same moment,
@@ -180,7 +173,7 @@ class Reflector(Generic[T]):
         await self._finish(relist)
         self._liveness.start_grace()
 
-    async def _read(self, params: Mapping[str, str], relist: _Relist) -> str:
+    async def _read(self, params: Mapping[str, str], relist: Relist) -> str:
         """Take in one reply of a list, as it comes; the token of the next page, or nothing."""
         reader = ListReader(self.store.resource)
         early: list[T] = []  # what came before we knew of when it tells
@@ -206,7 +199,7 @@ class Reflector(Generic[T]):
                 await self._give_way()
         return page.metadata.continue_
 
-    def _begin(self, relist: _Relist, metadata: ListMetadata) -> None:
+    def _begin(self, relist: Relist, metadata: ListMetadata) -> None:
         if not relist.resource_version:
             relist.resource_version = metadata.resource_version
             self._refuse_stale(relist.resource_version)
@@ -221,13 +214,13 @@ class Reflector(Generic[T]):
                 )
         self._newest_list = resource_version
 
-    def _admit(self, obj: T, relist: _Relist) -> None:
+    def _admit(self, obj: T, relist: Relist) -> None:
         relist.missing.discard((obj.metadata.namespace, obj.metadata.name))
         if self.store.is_news(obj):
             share_with_relatives(obj, self.store)
             self.store.put(obj)
 
-    async def _finish(self, relist: _Relist) -> None:
+    async def _finish(self, relist: Relist) -> None:
         """The list has come to its end, so what it did not name is gone."""
         for namespace, name in relist.missing:
             self.store.withdraw(namespace, name, relist.resource_version)
@@ -241,7 +234,7 @@ class Reflector(Generic[T]):
 
     # ── watches ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _watch(self, relist: _Relist | None) -> None:
+    async def _watch(self, relist: Relist | None) -> None:
         """Apply events until the stream ends; with `relist`, its first events are the list."""
         seconds = self._rng.randint(*_WATCH_SECONDS)
         params = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
@@ -267,6 +260,9 @@ class Reflector(Generic[T]):
                             relist = None
                         if self._clock.monotonic() >= self._turn_ends:
                             await self._give_way()
+            except ServerError as error:
+                self._broken_off(error)
+                raise
             finally:
                 self._liveness.start_grace()
                 if self._clock.monotonic() - opened >= _HEALTHY_SECONDS:
@@ -276,12 +272,21 @@ class Reflector(Generic[T]):
         if self._clock.monotonic() - opened < _HEALTHY_SECONDS:
             await self._pause(free=True)
 
+    def _broken_off(self, error: ServerError) -> None:
+        """The server ended a watch with an error of its own. Once is a hiccup; twice at the same place, it cannot get past it."""
+        reached = self.store.resource_version
+        if self._complete and reached == self._broken_off_at:
+            log.info("the watch does not get on: listing", resource=self.store.resource.plural, error=str(error))
+            self._relist("broken off")
+            reached = ""
+        self._broken_off_at = reached
+
     def _apply(self, event: Event[T] | Bookmark) -> None:
         """Bring the store up to an event of the watch."""
         if isinstance(event, Bookmark):
-            if not self._is_past(event.resource_version):
+            if not is_older(event.resource_version, self.store.resource_version):
                 self.store.resource_version = event.resource_version
-            self._liveness.gain()
+                self._liveness.gain()
             return
         obj = event.object
         if self._is_past(obj.metadata.resource_version):
@@ -293,7 +298,7 @@ class Reflector(Generic[T]):
             self.store.put(obj)
         self.store.resource_version = obj.metadata.resource_version
 
-    async def _apply_initial(self, event: Event[T] | Bookmark, relist: _Relist) -> bool:
+    async def _apply_initial(self, event: Event[T] | Bookmark, relist: Relist) -> bool:
         """Take an event that is part of a list; whether it was the last one."""
         if isinstance(event, Bookmark):
             if event.ends_initial_events:
@@ -378,11 +383,3 @@ class Reflector(Generic[T]):
 def _is_break(error: KubeError) -> bool:
     """Whether a list ended before its end for a reason that lies in how it was asked for."""
     return isinstance(error, Gone | CutList | Garbled) or (isinstance(error, ServerError) and error.status == 504)
-
-
-class _Relist:
-    """A list under way."""
-
-    def __init__(self, held: set[Name]) -> None:
-        self.resource_version = ""
-        self.missing = held  # what the store holds and the list has not named yet

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import msgspec
 
@@ -76,6 +76,12 @@ class EventDecoder(Generic[T]):
 
     def decode(self, line: bytes) -> Event[T] | Bookmark:
         """What the line says. An ERROR event is raised as the error that it carries, a 410 as `Gone`."""
+        try:
+            return self._decode(line)
+        except RecursionError as error:
+            raise too_deep(self._resource) from error
+
+    def _decode(self, line: bytes) -> Event[T] | Bookmark:
         # The server writes the type first. Knowing it before decoding spares changes, the bulk, a second pass.
         if not line.startswith((b'{"type":"BOOKMARK"', b'{"type":"ERROR"')):
             try:
@@ -96,7 +102,10 @@ class EventDecoder(Generic[T]):
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Garbled(f"{plural}: not a watch event: {error}: {excerpt(line)}") from error
         if event.type == BOOKMARK:
-            metadata = decode(event.object, _Mark).metadata
+            try:
+                metadata = decode(event.object, _Mark).metadata
+            except msgspec.ValidationError as error:
+                raise Garbled(f"{plural}: not a bookmark: {error}: {excerpt(line)}") from error
             return Bookmark(metadata.resource_version, metadata.annotations.get(INITIAL_EVENTS_END) == "true")
         if event.type == ERROR:
             _raise_status(event.object, plural)
@@ -110,6 +119,11 @@ def decode_object(data: msgspec.Raw | bytes, resource: Resource[T]) -> T:
         return decoder(resource.type).decode(data)
     except (msgspec.ValidationError, UnicodeDecodeError) as error:
         raise Undecodable(f"{_name_of(data, resource)} cannot be read: {error}") from error
+
+
+def too_deep(resource: Resource[Any]) -> Undecodable:
+    """Nobody's fields are nested a thousand levels deep, but a custom resource without a schema lets anyone write such an object."""
+    return Undecodable(f"one of the {resource.plural} cannot be read: it is nested too deeply; delete or mend it")
 
 
 def _name_of(data: msgspec.Raw | bytes, resource: Resource[T]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from plimsoll.config import Config
 from plimsoll.dashboard.reviews import PATH, PERMISSIONS
 from plimsoll.kube.addresses import is_loopback
-from plimsoll.manifests.objects import LABELS, NAME, Manifest, described
+from plimsoll.manifests.objects import LABELS, NAME, Manifest, described, outside
 from plimsoll.manifests.rights import role_and_binding, rules_for
 
 _DASHBOARD = f"{NAME}-dashboard"
@@ -24,7 +24,9 @@ def dashboard_manifests(config: Config) -> list[Manifest]:
     found = [
         *role_and_binding("ClusterRole", _DASHBOARD, "", rules_for(PERMISSIONS), home),
         # Bound to nobody: who may look is for the cluster's owner to say.
-        described("rbac.authorization.k8s.io/v1", "ClusterRole", "", f"{_DASHBOARD}-viewer", rules=viewing),
+        described(
+            "rbac.authorization.k8s.io/v1", "ClusterRole", "", outside(home, f"{_DASHBOARD}-viewer"), rules=viewing
+        ),
     ]
     if opens_dashboard(config):
         ports = [{"name": "dashboard", "port": 80, "targetPort": "dashboard"}]

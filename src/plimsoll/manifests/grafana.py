@@ -50,7 +50,8 @@ SECTIONS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
         "The operator",
         (
-            Panel("Leads", "Exactly one process should.", (Line("sum(plimsoll_leading)", "leaders"),), "stat", width=4),
+            Panel("Leads", "Exactly one process of an installation should.",
+                  (Line("sum by (namespace) (plimsoll_leading)", "{{namespace}}"),), "stat", width=4),
             Panel("Views that are live", "1 for each kind; anything less stops decisions about it.",
                   (Line("min by (resource) (plimsoll_view_synced)", "{{resource}}"),), "stat", width=8),
             Panel("Objects in view", "What decisions look at.", _now("plimsoll_view_objects", "resource")),

@@ -29,7 +29,7 @@ class Alert(NamedTuple):
 
 ALERTS = (
     Alert(
-        "PlimsollLeaderMissing", "absent(plimsoll_leading == 1)", "5m", "critical",
+        "PlimsollLeaderMissing", "absent(plimsoll_leading) or max by (namespace) (plimsoll_leading) == 0", "5m", "critical",
         "No process of Plimsoll leads",
         "Nothing is decided. Look at the pods of the operator, and at its Lease.",
     ),

@@ -12,6 +12,11 @@ NAME = "plimsoll"
 LABELS = {"app.kubernetes.io/name": NAME}
 
 
+def outside(home: str, name: str = NAME) -> str:
+    """The name of what lies outside the operator's own namespace, where another installation may have the like of it."""
+    return f"{name}.{home}"
+
+
 def described(api_version: str, kind: str, namespace: str, name: str = NAME, **parts: Any) -> Manifest:
     metadata = {"name": name, **({"namespace": namespace} if namespace else {}), "labels": LABELS}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **parts}

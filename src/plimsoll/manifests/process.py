@@ -9,7 +9,7 @@ from typing import Any
 
 from plimsoll.config import Config
 from plimsoll.manifests.dashboard import opens_dashboard
-from plimsoll.manifests.objects import LABELS, NAME, Manifest, described
+from plimsoll.manifests.objects import LABELS, NAME, Manifest, described, outside
 
 CONFIG_FILE = "plimsoll.yaml"
 CONFIG_DIRECTORY = "/etc/plimsoll"
@@ -24,7 +24,7 @@ def deployment(config: Config, settings: Mapping[str, Any], image: str, *, webho
         "metadata": {"labels": LABELS, "annotations": {"plimsoll.dev/config-digest": digest}},
         "spec": {
             "serviceAccountName": NAME,
-            "priorityClassName": NAME,
+            "priorityClassName": outside(config.operator.namespace),
             # Variables of Services named plimsoll-… would be taken for settings.
             "enableServiceLinks": False,
             "terminationGracePeriodSeconds": 15,  # a stop takes ten at most

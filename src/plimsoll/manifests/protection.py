@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from plimsoll.config import Config
 from plimsoll.manifests.dashboard import opens_dashboard
-from plimsoll.manifests.objects import LABELS, NAME, Manifest, described
+from plimsoll.manifests.objects import LABELS, NAME, Manifest, described, outside
 
 # The highest value that is not reserved for Kubernetes itself: who mends a lack of room must not be its victim.
 PRIORITY = 1_000_000_000
 
 
-def priority_class() -> Manifest:
+def priority_class(home: str) -> Manifest:
     description = "The operator that keeps the cluster's capacity right comes before the workloads it makes room for."
     return described(
-        "scheduling.k8s.io/v1", "PriorityClass", "", value=PRIORITY, globalDefault=False, description=description
-    )
+        "scheduling.k8s.io/v1", "PriorityClass", "", outside(home),
+        value=PRIORITY, globalDefault=False, description=description,
+    )  # fmt: skip
 
 
 def disruption_budget(namespace: str) -> Manifest:

@@ -12,7 +12,7 @@ from plimsoll.config import Config
 from plimsoll.decision import Controller, Permission
 from plimsoll.kube import resources
 from plimsoll.kube.resources import Resource
-from plimsoll.manifests.objects import NAME, Manifest, described
+from plimsoll.manifests.objects import NAME, Manifest, described, outside
 from plimsoll.operator import evicts
 
 EVENTS = (Permission("events.k8s.io", "events", "create"), Permission("events.k8s.io", "events", "patch"))
@@ -133,16 +133,17 @@ def rules_for(permissions: Iterable[Permission]) -> list[Manifest]:
     return [rule(group, kinds, list(allowed)) for (group, allowed), kinds in by_rule.items()]
 
 
-def _grant(kind: str, namespace: str, permissions: Sequence[Permission], subject: str) -> list[Manifest]:
-    return role_and_binding(kind, NAME, namespace, rules_for(permissions), subject) if permissions else []
+def _grant(kind: str, namespace: str, permissions: Sequence[Permission], home: str) -> list[Manifest]:
+    return role_and_binding(kind, NAME, namespace, rules_for(permissions), home) if permissions else []
 
 
 def rule(group: str, kinds: list[str], verbs: list[str]) -> Manifest:
     return {"apiGroups": [group], "resources": kinds, "verbs": verbs}
 
 
-def role_and_binding(kind: str, name: str, namespace: str, rules: list[Manifest], subject: str) -> list[Manifest]:
+def role_and_binding(kind: str, name: str, namespace: str, rules: list[Manifest], home: str) -> list[Manifest]:
     group = "rbac.authorization.k8s.io"
+    name = name if namespace == home else outside(home, name)
     return [
         described(f"{group}/v1", kind, namespace, name, rules=rules),
         described(
@@ -151,6 +152,6 @@ def role_and_binding(kind: str, name: str, namespace: str, rules: list[Manifest]
             namespace,
             name,
             roleRef={"apiGroup": group, "kind": kind, "name": name},
-            subjects=[{"kind": "ServiceAccount", "name": NAME, "namespace": subject}],
+            subjects=[{"kind": "ServiceAccount", "name": NAME, "namespace": home}],
         ),
     ]

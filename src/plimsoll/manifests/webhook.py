@@ -11,9 +11,9 @@ from plimsoll.manifests.rights import role_and_binding, rule
 from plimsoll.placement.webhook_configuration import (
     SECRET,
     SERVICE,
-    SERVICE_CONFIGURATION,
     namespace_labels,
     service_client,
+    service_configuration,
     url_configuration,
     webhooks,
 )
@@ -37,7 +37,7 @@ def webhook_manifests(config: Config) -> list[Manifest]:
     )
     group, kind = "admissionregistration.k8s.io", "mutatingwebhookconfigurations"
     rules = [
-        {**rule(group, [kind], ["get", "patch"]), "resourceNames": [SERVICE_CONFIGURATION]},
+        {**rule(group, [kind], ["get", "patch"]), "resourceNames": [service_configuration(home)]},
         # What an operator outside of the cluster has left behind when it crashed.
         {**rule(group, [kind], ["delete", "get"]), "resourceNames": [url_configuration(home)]},
     ]
@@ -52,5 +52,5 @@ def webhook_manifests(config: Config) -> list[Manifest]:
     return [
         *found,
         described("v1", "Service", home, SERVICE, spec={"selector": LABELS, "ports": ports}),
-        described(f"{group}/v1", "MutatingWebhookConfiguration", "", SERVICE_CONFIGURATION, webhooks=hooks),
+        described(f"{group}/v1", "MutatingWebhookConfiguration", "", service_configuration(home), webhooks=hooks),
     ]

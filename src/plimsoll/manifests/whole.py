@@ -47,7 +47,7 @@ def manifests(
             },
         },
         described("v1", "ServiceAccount", namespace),
-        priority_class(),
+        priority_class(namespace),
         *rights_everywhere(config, controllers, seen, webhook=webhook),
         *rights_in_chosen_namespaces(config, controllers),
         *rights_at_home(config, controllers, seen),

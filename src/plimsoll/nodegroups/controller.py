@@ -254,7 +254,7 @@ class NodeGroupController:
         for one in groups:
             going = [candidate for candidate in shrinking.going if candidate.group.key == one.key]
             verdict = growth.verdict(one, removing=len(going), wrong=wrong.get(one.key, ""))
-            verdicts[one.key] = verdict
+            verdicts[one.key] = replace(verdict, prices_per_hour=report.prices_per_hour(one, seen))
             actions += _writes(one, verdict, growth, going, seen)
         blockers = [*growth.blockers, *(stays.blocker for stays in shrinking.staying)]
         if shrinking.halted is not None:

@@ -22,6 +22,8 @@ log = structlog.get_logger()
 
 # A provider that does not answer a listing for so long is asked again from the start.
 ANSWER_SECONDS = 60.0
+# A process that does not lead looks so often whether it does by now, as a part of the interval; once a second at most.
+STANDBY_SHARE = 0.05
 
 
 class MachineObserver:
@@ -60,7 +62,8 @@ class MachineObserver:
                         look_at(VPSIE_NODES.key(node))
                 await self._rest()
             else:
-                await self._clock.sleep(min(1.0, self._interval.total_seconds()))
+                interval = self._interval.total_seconds()
+                await self._clock.sleep(min(interval, max(1.0, interval * STANDBY_SHARE)))
 
     def _hear(self, _: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:  # noqa: ARG002
         if isinstance(after, NodeGroup) and (after.spec.provider, after.spec.datacenter_id) not in self._asked:

@@ -29,6 +29,15 @@ class Verdict(Struct, frozen=True):
     removing: int = 0
     reason: str = ""
     invalid: str = ""
+    prices_per_hour: Mapping[str, float] = {}  # by offering, where the provider tells them
+
+
+def prices_per_hour(one: GroupSeen, seen: Seen) -> dict[str, float]:
+    """Of the offerings that the group has nodes of, or may have. An old price is told as well: it seldom changes."""
+    spec, sighting = one.group.spec, seen.sightings.of(one.group.spec.provider)
+    sold = sighting.offerings.get(spec.datacenter_id, ()) if sighting is not None else ()
+    wanted = {*spec.offering_ids, *(member.spec.instance_type for member in one.staying)}
+    return {one.id: one.price_per_hour for one in sold if one.id in wanted and one.price_per_hour > 0}
 
 
 def labels_of(group: NodeGroup) -> dict[str, str]:

@@ -179,8 +179,8 @@ class _Rebalancing(Struct, frozen=True):
 def _evict(move: Move, seen: Seen, places: Places) -> Evict:
     pod, state = move.replica.pod, seen.state
     message = (
-        f"pod {pod.name} moves from {move.replica.capacity_class.value} to {move.to.value}: {state.current_spot} of "
-        f"{state.desired.spot} replicas are on spot, {state.current_on_demand} of {state.desired.on_demand} on-demand"
+        f"pod {pod.name} moves from {move.replica.capacity_class.value} to {move.to.value}: {state.current_spot} on spot and "
+        f"{state.current_on_demand} on-demand, {state.desired.spot} and {state.desired.on_demand} are wanted"
     )
     if pod.uid in places.to_come:
         message += f"; no {move.to.value} node has room, and {places.to_come[pod.uid]}"

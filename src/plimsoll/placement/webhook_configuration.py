@@ -8,7 +8,6 @@ from typing import Any
 from plimsoll.config.sources import ConfigurationError, Problem
 from plimsoll.placement.workload import KUBE_SYSTEM
 
-SERVICE_CONFIGURATION = "plimsoll"  # made by whoever installs the operator
 SERVICE = "plimsoll-webhook"
 SECRET = "plimsoll-webhook-tls"  # noqa: S105 - its name
 PATH = "/mutate"
@@ -21,9 +20,16 @@ _OF_A_REPLICA_SET_OR_STATEFUL_SET = (
 )
 
 
+# A cluster may have several installations, told apart by the namespace of their lease; none may take another's configuration away.
+
+
+def service_configuration(operator_namespace: str) -> str:
+    """Made by whoever installs the operator."""
+    return f"plimsoll.{operator_namespace}"
+
+
 def url_configuration(operator_namespace: str) -> str:
-    """Made by an operator that runs outside of the cluster, for as long as it runs. A cluster may have several installations, told
-    apart by the namespace of their lease; none may take another's configuration away."""
+    """Made by an operator that runs outside of the cluster, for as long as it runs."""
     return f"plimsoll-url.{operator_namespace}"
 
 

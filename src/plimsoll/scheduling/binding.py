@@ -8,6 +8,7 @@ samples, all orders of arrival and all ways of sizing the nodes at once: one ste
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from random import Random
 from typing import NamedTuple, TypeAlias
 
@@ -33,6 +34,9 @@ _ORDERS = 2
 _DRAWS = 8
 _UNLUCKY = 5  # which of the draws, from the luckiest on
 
+_APART = 0.75  # of the pods, which are played on each sample for itself
+
+Turn: TypeAlias = tuple[int, int, int]  # of a pod: how unimportant it is, when it was made, and which it is
 Floats: TypeAlias = NDArray[np.float32]
 Indexes: TypeAlias = NDArray[np.intp]
 
@@ -55,8 +59,11 @@ def dealt(rows: list[int]) -> list[list[int]]:
 
 
 class BindingModel:
-    """A column is a sample of nodes and an order in which its pods arrive. Arrays are column × way × node, where a way says which
-    offering each node is.
+    """A column is nodes and an order in which pods arrive for them. Arrays are column × way × node, where a way says which offering
+    each node is.
+
+    The first pods of each order are played on each sample for itself, several at a time, for it matters little where they go; those
+    that come late, and find little room, choose among the nodes of all samples as they will in the end.
     """
 
     def __init__(self, board: Board, samples: list[list[int]], arrivals: list[Arrival]) -> None:
@@ -77,7 +84,7 @@ class BindingModel:
         return [*_SCORED, *sorted(r for r in asked if held[r] > _PLENTY_LEFT * there[r])]
 
     def _read(self, arrivals: list[Arrival]) -> None:
-        """Put what pods want into arrays, step × column."""
+        """Put what pods want into arrays, pod by pod, and the pods into queues."""
         sample_of = {row: s for s, sample in enumerate(self._samples) for row in sample}
         lane_of = {
             row: lane
@@ -85,7 +92,7 @@ class BindingModel:
             for row, lane in zip(sample, lanes, strict=True)
         }
         template_place = [len(self._templates) + template for template in self._templates]
-        pods: list[list[tuple[int, int, int]]] = [[] for _ in self._samples]  # by sample: turn, number, and which pod
+        pods: list[list[Turn]] = [[] for _ in self._samples]
         wants: list[list[int]] = []
         places: list[int] = []  # a lane for pods that have a rule about zones, behind those a template
         kinds: list[int] = []  # what it must not meet on a host; -1: nothing
@@ -113,32 +120,26 @@ class BindingModel:
                     places.append(lane_of[row] if zonal else template_place[lane_of[row]])
                     kinds.append(kind)
                     circles.append(circle)
-        draw = Random(0)  # noqa: S311 - the same for every plan is what is wanted
-        queues = _orders(pods, draw)
-        steps = max(len(queue) for queue in queues)
-        self._queue = np.full((steps, len(queues)), -1)  # which pod; -1: no more, which is the last below
-        for column, queue in enumerate(queues):
-            self._queue[: len(queue), column] = queue
-        self._wants = np.array([*wants, [0] * len(self._resources)], np.float32)[self._queue]
-        self._place = np.array([*places, -1])[self._queue]
-        if company:
-            sizes = Counter(circles)
-            groups = [(view, sizes[circle]) for circle, view in company.values()]
-            lanes = np.array([self._lanes_drawn(groups, of_nodes, draw) for of_nodes in self._lanes * _ORDERS]).T
-            circle = np.array([*circles, -1])[self._queue]
-            drawn = lanes[circle, np.arange(len(queues))]
-            self._place = np.where((circle >= 0) & (drawn >= 0), drawn, self._place)
-        self._kind = np.array([*kinds, -1])[self._queue]
-        self._kinds = len(lonely)
         self.pods = len(wants)
+        # Behind the last is one that wants nothing and may go nowhere: it stands in where a queue is shorter than others.
+        self._wants = np.array([*wants, [0] * len(self._resources)], np.float32)
+        self._place = np.array([*places, -1])
+        self._kind = np.array([*kinds, -1])
+        self._kinds = len(lonely)
+        draw = Random(0)  # noqa: S311 - the same for every plan is what is wanted
+        self._orders = _orders(pods, draw)
+        self._circle = np.array([*circles, -1])
+        sizes = Counter(circles)
+        groups = [(view, sizes[circle]) for circle, view in company.values()]
+        self._drawn = [self._lanes_drawn(groups, draw) for _ in range(_ORDERS)] if groups else []
 
-    @staticmethod
-    def _lanes_drawn(groups: list[tuple[View, int]], of_nodes: list[int], draw: Random) -> list[int]:
+    def _lanes_drawn(self, groups: list[tuple[View, int]], draw: Random) -> list[int]:
         """By group of pods that stay together: the lane to which the first goes, and the others after it; -1 if none will do.
 
         kube-scheduler does not know the plan, so that may be any zone, and may be the same for many. Of some draws one is taken that is
         unluckier than most.
         """
+        of_nodes = [lane for lanes in self._lanes for lane in lanes]
         there = Counter(of_nodes)
         allowed = [[lane for lane in of_nodes if view.lane_sets[lane]] for view, _ in groups]
         draws = []
@@ -154,54 +155,30 @@ class BindingModel:
         """By way (a row of offerings, one a node, sample after sample): the share of pods that found no place, in the order of
         arrival that is worst for it.
         """
-        columns, width = self._queue.shape[1], self._width
-        shape = (columns, len(ways), width)
-        offering = self._offerings(ways)
-        caps = self._board.offerings.caps[self._resources][:, offering].astype(np.float32)
-        # What one unit is, as a share of the node.
-        share: Floats = np.reciprocal(np.maximum(caps, 1.0, dtype=np.float32))
-        free: Floats = (caps > 0).astype(np.float32)
-        left: Floats = np.zeros_like(free)
-        score: Floats = np.zeros(shape, np.float32)
-        flat_free, flat_left, flat_score = free.reshape(len(free), -1), left.reshape(len(left), -1), score.reshape(-1)
-        taken: Floats = np.zeros((self._kinds, *shape), np.float32)  # minus infinity where one of the kind is
-        flat_taken = taken.reshape(-1)
-        closed = self._closed()[self._place, np.arange(columns)][:, :, None]  # step × column × 1 × node
-        wants = np.ascontiguousarray(self._wants.transpose(2, 0, 1))[
-            ..., None, None
-        ]  # resource × step × column × 1 × 1
-        first = np.arange(columns * len(ways)).reshape(columns, len(ways)) * width  # of each row of nodes
-        placed = np.zeros(first.shape, np.int64)
-        alone: list[Indexes | None] = [who if len(who) else None for who in map(np.flatnonzero, self._kind >= 0)]
-        for t, who in enumerate(alone):
-            np.multiply(wants[:, t], share, out=left)
-            np.subtract(free, left, out=left)
-            # Twice the lesser of the two is the sum less the difference: least allocated, and balanced.
-            np.minimum(left[0], left[1], out=score)
-            for r in range(len(_SCORED), len(left)):
-                np.copyto(score, -np.inf, where=left[r] < -_ROUNDING)
-            score += closed[t]
-            if who is not None:
-                kind = self._kind[t, who]
-                score[who] += taken[kind, who]
-            best = score.argmax(axis=2)
-            best += first
-            found = flat_score[best] >= -_ROUNDING
-            placed += found
-            at = best[found]
-            for r in range(len(free)):
-                flat_free[r][at] = flat_left[r][at]
-            if who is not None:
-                here = best[who] + (kind * score.size)[:, None]
-                flat_taken[here[found[who]]] = -np.inf
-        return self._worst(placed)
-
-    def _worst(self, placed: NDArray[np.int64]) -> list[float]:
-        """The share of pods that found no place, in the worse order."""
-        there = (self._queue >= 0).sum(axis=0)
-        failed = (there[:, None] - placed).reshape(_ORDERS, len(self._samples), -1).sum(axis=1)
-        shares: list[float] = (failed.max(axis=0) / self.pods).tolist()
+        samples = len(self._samples)
+        caps = self._board.offerings.caps[self._resources][:, self._offerings(ways)].astype(np.float32)
+        nodes = _Nodes(caps, self._closed(), self._kinds)
+        apart = int(_APART * max(map(len, self._orders[0]))) if samples > 1 else 0
+        first = [[pod for _, _, pod in queue[:apart]] for queues in self._orders for queue in queues]
+        last = [[pod for *_, pod in sorted(chain(*(q[apart:] for q in queues)))] for queues in self._orders]
+        placed = self._play(nodes, first).reshape(_ORDERS, samples, -1).sum(axis=1)
+        placed += self._play(nodes.together(_ORDERS, samples), last)
+        shares: list[float] = (1 - placed.min(axis=0) / self.pods).tolist()
         return shares
+
+    def _play(self, nodes: _Nodes, queues: list[list[int]]) -> NDArray[np.int64]:
+        """Let the pods of each queue choose, one after the other, in all columns at once; column × way: how many found a place."""
+        queue = np.full((max(map(len, queues)), len(queues)), -1)
+        for column, pods in enumerate(queues):
+            queue[: len(pods), column] = pods
+        place = self._place[queue]
+        if self._drawn:
+            # Of an order, for all of its columns.
+            drawn = np.repeat(np.array(self._drawn), len(queues) // _ORDERS, axis=0)
+            circle = self._circle[queue]
+            lanes = drawn[np.arange(len(queues)), circle]
+            place = np.where((circle >= 0) & (lanes >= 0), lanes, place)
+        return nodes.choose(self._wants[queue], place, self._kind[queue])
 
     def _offerings(self, ways: NDArray[np.int64]) -> Indexes:
         """Column × way × node."""
@@ -224,11 +201,70 @@ class BindingModel:
         return np.tile(closed, (1, _ORDERS, 1))
 
 
-def _orders(pods: list[list[tuple[int, int, int]]], draw: Random) -> list[list[int]]:
+class _Nodes:
+    """Nodes as they fill up: arrays end in column × way × node."""
+
+    def __init__(self, caps: Floats, closed: Floats, kinds: int) -> None:
+        self._share: Floats = np.reciprocal(np.maximum(caps, 1.0, dtype=np.float32))  # what one unit is of the node
+        self._free: Floats = (caps > 0).astype(np.float32)  # as a share of the node
+        self._taken: Floats = np.zeros((kinds, *caps.shape[1:]), np.float32)  # minus infinity where one of the kind is
+        self._closed = closed  # by place and column, without ways
+
+    def together(self, orders: int, samples: int) -> _Nodes:
+        """The same with the samples of each order as one column."""
+        whole = object.__new__(_Nodes)
+
+        def joined(array: Floats) -> Floats:
+            first, *others, width = array.shape
+            apart = array.reshape(first, orders, samples, *others[1:], width)
+            return np.ascontiguousarray(np.moveaxis(apart, 2, -2)).reshape(first, orders, *others[1:], samples * width)
+
+        whole._share, whole._free, whole._taken = joined(self._share), joined(self._free), joined(self._taken)
+        whole._closed = joined(self._closed)
+        return whole
+
+    def choose(self, wants: Floats, place: Indexes, kinds: Indexes) -> NDArray[np.int64]:
+        """One pod of each column after the other (step × column, and for `wants` resource) takes the node that it likes best."""
+        share, free, taken = self._share, self._free, self._taken
+        columns, ways, width = shape = free.shape[1:]
+        left: Floats = np.zeros_like(free)
+        score: Floats = np.zeros(shape, np.float32)
+        flat_free, flat_left, flat_score = free.reshape(len(free), -1), left.reshape(len(left), -1), score.reshape(-1)
+        flat_taken = taken.reshape(-1)
+        closed = self._closed[place, np.arange(columns)][:, :, None]  # step × column × 1 × node
+        by_resource = np.ascontiguousarray(wants.transpose(2, 0, 1))[..., None, None]
+        first = np.arange(columns * ways).reshape(columns, ways) * width  # of each row of nodes
+        placed = np.zeros(first.shape, np.int64)
+        alone: list[Indexes | None] = [who if len(who) else None for who in map(np.flatnonzero, kinds >= 0)]
+        for t, who in enumerate(alone):
+            np.multiply(by_resource[:, t], share, out=left)
+            np.subtract(free, left, out=left)
+            # Twice the lesser of the two is the sum less the difference: least allocated, and balanced.
+            np.minimum(left[0], left[1], out=score)
+            for r in range(len(_SCORED), len(left)):
+                np.copyto(score, -np.inf, where=left[r] < -_ROUNDING)
+            score += closed[t]
+            if who is not None:
+                kind = kinds[t, who]
+                score[who] += taken[kind, who]
+            best = score.argmax(axis=2)
+            best += first
+            found = flat_score[best] >= -_ROUNDING
+            placed += found
+            at = best[found]
+            for r in range(len(free)):
+                flat_free[r][at] = flat_left[r][at]
+            if who is not None:
+                here = best[who] + (kind * score.size)[:, None]
+                flat_taken[here[found[who]]] = -np.inf
+        return placed
+
+
+def _orders(pods: list[list[Turn]], draw: Random) -> list[list[list[tuple[int, float, int]]]]:
     """By order and sample: the pods as kube-scheduler comes to them."""
-    given: list[list[tuple[int, float, int]]] = [sorted(queue) for queue in pods]
-    mixed = [sorted((turn, draw.random(), pod) for turn, _, pod in queue) for queue in given]
-    return [[pod for _, _, pod in queue] for queue in (*given, *mixed)]
+    given: list[list[tuple[int, float, int]]] = [[*queue] for queue in pods]
+    mixed = [[(turn, draw.random(), pod) for turn, _, pod in queue] for queue in given]
+    return [[sorted(queue) for queue in queues] for queues in (given, mixed)]
 
 
 def _has_rule_about_zones(view: View) -> bool:

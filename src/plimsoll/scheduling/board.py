@@ -49,7 +49,9 @@ class Board:
         board_rows = np.full(len(snapshot.nodes), -1, np.int64)
         board_rows[kept] = np.arange(len(kept))
         self.places = [Place(f.name, f.labels, f.taints, f.unschedulable) for f in snapshot.nodes if f is not None]
-        self.places += [Place(node.name, node.labels, node.taints, unschedulable=False) for node in coming]
+        self.places += [
+            Place(node.name, {HOSTNAME: node.name, **node.labels}, node.taints, unschedulable=False) for node in coming
+        ]
         self.names = [place.name for place in self.places]
         self.size = self.first_new = len(self.places)  # rows in use; those from `first_new` on are nodes to be made
 

@@ -83,7 +83,7 @@ class Daemons:
 
     def take_off_coming(self, free: Ints, row: int, node: ComingNode) -> None:
         position = next(i for i, other in enumerate(self.coming) if other is node)
-        place = Place(node.name, node.labels, node.taints, unschedulable=False)
+        place = Place(node.name, {HOSTNAME: node.name, **node.labels}, node.taints, unschedulable=False)
         for index, shape in self._on_coming[position]:
             if self._admitted(index, [place])[0]:
                 self.on_coming.append((position, index))

@@ -81,7 +81,10 @@ class Template(Struct, frozen=True):
 
 
 class ComingNode(Struct, frozen=True):
-    """A node that has been ordered and is not there yet: pods are planned onto it as if it were."""
+    """A node that has been ordered and is not there yet: pods are planned onto it as if it were.
+
+    Its host name is its name, unless its labels say otherwise.
+    """
 
     name: str
     labels: Labels

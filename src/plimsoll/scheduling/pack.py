@@ -88,10 +88,11 @@ def _cheaper(question: Question) -> Plan:
         return greedy
     if plan.unplaced != greedy.unplaced:
         return min(plan, greedy, key=lambda p: p.unplaced)
-    (nodes, price), (greedy_nodes, greedy_price) = plan.cost, greedy.cost
-    if nodes > greedy_nodes or plan.binds < greedy.binds:
-        return greedy
-    return plan if price <= greedy_price or plan.binds > greedy.binds else greedy
+    if plan.binds < greedy.binds:
+        plan.add_headroom(at_most=greedy.cost.price)
+    if plan.cost.nodes > greedy.cost.nodes or plan.binds != greedy.binds:
+        return greedy if plan.cost.nodes > greedy.cost.nodes or greedy.binds else plan
+    return plan if plan.cost.price <= greedy.cost.price else greedy
 
 
 def _attempt(question: Question, *, first_fit: bool = False) -> Plan:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -41,6 +41,13 @@ class Group:
         self.pods: list[str] = []  # UIDs
         self.arrived: list[int] = []  # by pod: its place among all pods, in the order in which they were given
         self.size = 0.0  # all amounts weighed together
+
+
+class Cost(NamedTuple):
+    """Of the nodes to make."""
+
+    nodes: int
+    price: float
 
 
 class Plan:
@@ -257,13 +264,15 @@ class Plan:
         self.placer.expects_empty_hosts = False
         self._place_what_is_left()
 
-    def add_headroom(self) -> None:
-        """Make nodes so much larger that kube-scheduler finds a place for every pod."""
+    def add_headroom(self, *, at_most: float | None = None) -> None:
+        """Make nodes so much larger that kube-scheduler finds a place for every pod, for a price that is given or usual."""
         board = self.board
         rows = board.rows_to_make()
         if not rows:
             return
-        headroom = Headroom(board, rows)
+        headroom = Headroom(board, rows, at_most)
+        if not headroom.series:
+            return
         arrivals = []
         for group, positions, on in self.placed:
             if not headroom.sampled_rows.isdisjoint(on):
@@ -284,11 +293,10 @@ class Plan:
         return is_sound(self.board, ((self.placer.view(group.pod_class), rows) for group, _, rows in self.placed))
 
     @property
-    def cost(self) -> tuple[int, float]:
-        """Nodes to make, and their price."""
+    def cost(self) -> Cost:
         board = self.board
         chosen = [*self.sizes.values()] or board.cheapest_offerings(board.rows_to_make())
-        return len(chosen), sum(board.offerings.prices[offering] for offering in chosen)
+        return Cost(len(chosen), sum(board.offerings.prices[offering] for offering in chosen))
 
     def result(self) -> Packing:
         board = self.board

@@ -70,7 +70,7 @@ class Snapshot:
         self.namespaces: dict[str, Labels] = {}
         self.claims: dict[tuple[str, str], ClaimFacts] | None = None  # None: claims are not watched
         self.volumes: dict[str, VolumeFacts] | None = None
-        self.version = 0  # changes with every change: what was worked out before holds no longer
+        self.version = 0  # changes with every change that stays: what was worked out before holds no longer
         self._free_rows: list[int] = []
         self._free_slots: list[int] = []
         self._strays: dict[str, dict[str, _Place]] = {}  # node name → pod UID → what it is
@@ -299,13 +299,14 @@ class Snapshot:
     def trial(self) -> Iterator[Snapshot]:
         """What `add`, `remove`, `add_node` and `remove_node` change inside the block is taken back at its end."""
         outer, self._undo = self._undo, []
+        before = self.version
         try:
             yield self
         finally:
             steps, self._undo = self._undo, None
             for step in reversed(steps):
                 step()
-            self._undo = outer
+            self._undo, self.version = outer, before
 
     # ── arrays ───────────────────────────────────────────────────────────────────────────────────────────────────────
 

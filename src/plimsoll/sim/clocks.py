@@ -80,8 +80,10 @@ class _JumpingSelector(selectors.DefaultSelector):
         self.elapsed = 0.0
 
     def select(self, timeout: float | None = None) -> Any:
+        if timeout == 0:
+            return ()  # there is work at hand: time stands still, and what a thread has done meanwhile can wait for its end
         ready = super().select(0)
-        if ready or timeout == 0:
+        if ready:
             return ready
         if timeout is None:
             return super().select(None)

@@ -29,6 +29,7 @@ from plimsoll.sim.controllers.node_lifecycle import NodeLifecycleController
 from plimsoll.sim.controllers.replica_sets import ReplicaSetController
 from plimsoll.sim.controllers.scheduler import Scheduler
 from plimsoll.sim.controllers.stateful_sets import StatefulSetController
+from plimsoll.sim.controllers.volumes import VolumeController
 from plimsoll.sim.node_lines import parse_node_line
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -55,8 +56,9 @@ class Cluster:
 
     async def __aenter__(self) -> Self:
         self.api = ApiServer(
-            self.agenda, self._rng, ask=self._ask, history=self._history, bookmark_seconds=self._times.bookmark
-        )
+            self.agenda, self._rng, ask=self._ask, history=self._history,
+            bookmark_seconds=self._times.bookmark, watch_seconds=self._times.watch,
+        )  # fmt: skip
         self.context = Context(self.api.objects, self.agenda, self._rng, self._times)
         self.garbage = GarbageCollector(self.context)
         self.kubelets = Kubelets(self.context)
@@ -71,6 +73,7 @@ class Cluster:
             StatefulSetController(self.context),
             DaemonSetController(self.context),
             BudgetController(self.context),
+            VolumeController(self.context),
         )
         self.agenda.every(60.0, self._forget_events)
         for name in _NAMESPACES:
@@ -141,14 +144,19 @@ class Cluster:
     # ── what was there before ────────────────────────────────────────────────────────────────────────────────────────
 
     def load(self, kind: Kind, objects: Iterable[Json]) -> None:
-        """Put objects in place as they are, with their status, as a snapshot has them: nothing is checked or defaulted."""
+        """Put objects in place with their status, as a snapshot has them: nothing is checked.
+
+        What a snapshot leaves out because it goes without saying is filled in: else the first write to a pod would seem to change
+        what nobody may change.
+        """
         writer = self.api.objects.writer
         now = writer.now()
         for obj in objects:
             metadata = {"creationTimestamp": now, **obj["metadata"]}
             if "uid" not in metadata:
                 metadata["uid"] = writer.new_uid()
-            self.api.storage.put(kind, {"apiVersion": kind.api_version, "kind": kind.kind, **obj, "metadata": metadata})
+            whole = {"apiVersion": kind.api_version, "kind": kind.kind, **obj, "metadata": metadata}
+            self.api.storage.put(kind, writer.in_form(kind, whole))
 
     def _forget_events(self) -> None:
         now = self.clock.now()

@@ -45,10 +45,12 @@ async def _load(world: World, still: Still) -> None:
         by_kind[store.resource.kind] = [builtins(obj) for obj in store]
     for name in ("NodeGroup", "VPSieNode", "WekaContainer"):
         by_kind[name] = [_whole(item) for item in by_kind.get(name, ())]
+    by_kind["NodeGroup"] = [_with_sizes(item) for item in by_kind["NodeGroup"]]
     for group in by_kind["NodeGroup"]:
         check_offerings(group, world.config.providers.kwok.offerings)
     for name in _WITH_TEMPLATES:
         by_kind[name] = [_with_images(item) for item in by_kind.get(name, ())]
+    by_kind["PersistentVolumeClaim"] = _claims(by_kind)
     by_kind["Node"] = _as_machines(by_kind.get("Node", ()), by_kind["VPSieNode"])
     named = {item["metadata"]["name"] for item in by_kind.get("Namespace", ())}
     homes = {item["metadata"].get("namespace", "") for items in by_kind.values() for item in items} - {""}
@@ -74,6 +76,30 @@ def check_offerings(group: Json, sold: Sequence[KwokOffering]) -> None:
 def _whole(item: dict[str, Any]) -> dict[str, Any]:
     """With the parts that no cluster leaves out."""
     return {"spec": {}, "status": {}, **item}
+
+
+def _with_sizes(group: dict[str, Any]) -> dict[str, Any]:
+    """A node group to whose status something can be written: a snapshot leaves zeros out, and the schema requires these."""
+    return {**group, "spec": {"minNodes": 0, "maxNodes": 0, **group["spec"]}}
+
+
+def _claims(by_kind: Mapping[str, Sequence[Json]]) -> list[dict[str, Any]]:
+    """The claims of the pods. One whose volume the snapshot does not show, or that it does not show itself, is as good as new: its
+    volume is made where its next pod runs.
+    """
+    volumes = {name_of(volume) for volume in by_kind.get("PersistentVolume", ())}
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for claim in by_kind.get("PersistentVolumeClaim", ()):
+        spec = dict(at(claim, "spec", default={}))
+        if spec.get("volumeName") not in volumes:
+            spec.pop("volumeName", None)
+        found[namespace_of(claim), name_of(claim)] = {**claim, "spec": spec}
+    for pod in by_kind.get("Pod", ()):
+        for volume in at(pod, "spec", "volumes", default=[]):
+            key = (namespace_of(pod), at(volume, "persistentVolumeClaim", "claimName", default=""))
+            if key[1] and key not in found:
+                found[key] = {"metadata": {"namespace": key[0], "name": key[1]}, "spec": {}}
+    return list(found.values())
 
 
 def _with_images(owner: dict[str, Any]) -> dict[str, Any]:

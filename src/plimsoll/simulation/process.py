@@ -24,6 +24,7 @@ from plimsoll.placement.admission import Admission
 from plimsoll.providers.provider import Provider
 from plimsoll.sim.api.documents import Json
 from plimsoll.simulation.line import Line
+from plimsoll.simulation.local_clock import LocalClock
 from plimsoll.web.admissions import LOOKING_SHARE, Admissions
 from plimsoll.web.live_looks import LiveLooks
 
@@ -42,7 +43,7 @@ class Process:
     def __init__(
         self,
         config: Config,
-        clock: Clock,
+        clock: LocalClock,
         line: Line,
         rng: Random,
         *,

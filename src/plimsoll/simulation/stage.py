@@ -26,6 +26,7 @@ CONFIG = Config(
     providers=Providers(kwok=Kwok(create_delay=timedelta(seconds=20), delete_delay=timedelta(seconds=5))),
 )
 GROUP = "burst"
+_MIN_ON_DEMAND = 3
 _ZONE = "topology.kubernetes.io/zone"
 _POOL = "example.org/pool"
 _DRIVES = "weka.io/weka-drives"
@@ -42,10 +43,13 @@ def workload(world: World, name: str = "web") -> Json:
     return found if found is not None else {"metadata": {"name": name, "namespace": NAMESPACE, "uid": ""}, "spec": {}}
 
 
-def is_split(world: World, spot: int, on_demand: int) -> bool:
-    """All of `web` is there, so many on each class."""
+def is_split(world: World, percent: int) -> bool:
+    """All of `web` is there, that much of it on spot; whatever its size, for whoever watches may scale it."""
     found = workload(world)
-    return world.witness.missing(found) == 0 and world.witness.split(found) == (spot, on_demand)
+    replicas = at(found, "spec", "replicas", default=0)
+    spot = min(replicas * percent // 100, max(0, replicas - _MIN_ON_DEMAND))
+    there = at(found, "metadata", "uid") != "" and world.witness.missing(found) == 0
+    return there and world.witness.split(found) == (spot, replicas - spot)
 
 
 def zones(world: World, name: str = "web") -> dict[str, int]:
@@ -110,7 +114,7 @@ async def deploy_web(world: World) -> None:
     annotations = {
         "spotalis.io/enabled": "true",
         "spotalis.io/spot-percentage": "60%",
-        "spotalis.io/min-on-demand": "3",
+        "spotalis.io/min-on-demand": str(_MIN_ON_DEMAND),
         "pod-deletion-cost.lablabs.io/enabled": "true",
     }
     await create(world.cluster, _deployment("web", 15, cpu="500m", annotations=annotations))

@@ -64,7 +64,7 @@ STORY: tuple[Chapter, ...] = (
         "Spot nodes are cheap, and the cloud may take them back at any time. `web` asks for 60 % of its replicas on spot and at "
         "least 3 on-demand. The operator is asked about each new pod and gives it its class before it starts.",
         deploy_web,
-        lambda world: is_split(world, 9, 6),
+        lambda world: is_split(world, 60),
         lambda world: f"placed as they came, exactly: {_split(world)}; nobody had to move",
     ),
     Chapter(
@@ -72,7 +72,7 @@ STORY: tuple[Chapter, ...] = (
         "Six replicas are on the wrong side now. They move one at a time: a disruption budget lets only one of them be missing, and "
         "the next one goes when its replacement is ready.",
         does(f"deployment/{NAMESPACE}/web:spotalis.io/spot-percentage=20%@0s"),
-        lambda world: is_split(world, 3, 12),
+        lambda world: is_split(world, 20),
         lambda world: f"moved one by one: {_split(world)}",
         _HOUR,
     ),
@@ -80,7 +80,7 @@ STORY: tuple[Chapter, ...] = (
         "And rises to 60 % again",
         "The same way back.",
         does(f"deployment/{NAMESPACE}/web:spotalis.io/spot-percentage=60%@0s"),
-        lambda world: is_split(world, 9, 6),
+        lambda world: is_split(world, 60),
         lambda world: f"moved back: {_split(world)}",
         _HOUR,
     ),
@@ -88,7 +88,7 @@ STORY: tuple[Chapter, ...] = (
         "The cloud takes a spot node back",
         "It gives two minutes' notice. What runs on the node is replaced elsewhere before it goes.",
         does("reclaim:node/spot-a-1@0s"),
-        lambda world: world.cluster.api.storage.node("spot-a-1") is None and is_split(world, 9, 6),
+        lambda world: world.cluster.api.storage.node("spot-a-1") is None and is_split(world, 60),
         lambda world: f"replaced before it went: {_split(world)}",
     ),
     Chapter(
@@ -96,7 +96,7 @@ STORY: tuple[Chapter, ...] = (
         "Kubernetes decides which replicas go, by an order that the operator keeps up to date: so that share, minimum and zones are "
         "right whatever the size.",
         does(f"deployment/{NAMESPACE}/web:replicas=5@0s"),
-        lambda world: is_split(world, 2, 3),
+        lambda world: is_split(world, 60),
         lambda world: f"right without a single move: {_split(world)}; {_zones(world)}",
     ),
     Chapter(

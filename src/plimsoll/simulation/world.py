@@ -23,12 +23,13 @@ from plimsoll.sim.controllers.context import Times
 from plimsoll.simulation.cloud import Cloud
 from plimsoll.simulation.custom_kinds import NODE_GROUPS
 from plimsoll.simulation.line import Line
+from plimsoll.simulation.local_clock import LocalClock
 from plimsoll.simulation.process import Process, client_over
 from plimsoll.simulation.witness import Witness
 
 _URL = "https://operator.invalid/mutate"  # nobody resolves it: the question is asked in this process
 # What a container takes to start and to stop, where a scenario says nothing else.
-TIMES = Times(node_ready=20.0, pod_start=5.0, pod_stop=3.0)
+TIMES = Times(node_ready=20.0, pod_start=5.0, pod_stop=3.0, watch=1800.0)
 _SELDOM = timedelta(hours=2)
 
 
@@ -80,7 +81,7 @@ class World:
         rng = Random(self._rng.getrandbits(64))  # noqa: S311 - as above; its own, so that two do not disturb each other
         line = Line(self.cluster.serve, who, rng, self.witness.heard)
         process = Process(
-            self.config, self.clock, line, rng, providers=self._providers(who), decided=self.witness.decided
+            self.config, LocalClock(self.clock), line, rng, providers=self._providers(who), decided=self.witness.decided
         )
         self.processes.append(process)
         if (

@@ -159,6 +159,7 @@ def make_certificate(hosts: Sequence[str], now: datetime) -> tuple[bytes, bytes,
 def serving_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.num_tickets = 0  # an API server never resumes a session: each ticket would be made and sent for nothing
     load_certificate(context, certificate, key)
     return context
 

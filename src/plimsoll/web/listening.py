@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import socket
 import ssl
+from collections.abc import Callable
 
 from aiohttp import web
 
@@ -32,6 +34,16 @@ async def listen(
     except OSError:
         await runner.cleanup()
         raise
+
+
+async def serve(
+    protocol: Callable[[], asyncio.Protocol], host: str, port: int, *, tls: ssl.SSLContext, backlog: int
+) -> asyncio.Server:
+    """Listen with a protocol of our own; the OSError says why that cannot be."""
+    loop = asyncio.get_running_loop()
+    if host == EVERY_ADDRESS:
+        return await loop.create_server(protocol, sock=_every_address(port), ssl=tls, backlog=backlog)
+    return await loop.create_server(protocol, host, port, ssl=tls, backlog=backlog)
 
 
 def port_of(runner: web.BaseRunner) -> int:

@@ -21,7 +21,7 @@ from plimsoll.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, 
 from plimsoll.kube.outcome import merge_holds
 from plimsoll.kube.resources import Resource
 from plimsoll.kube.types import KubeObject
-from plimsoll.placement.webhook_configuration import SERVICE_CONFIGURATION, WEBHOOK, url_configuration
+from plimsoll.placement.webhook_configuration import WEBHOOK, service_configuration, url_configuration
 from plimsoll.web.certificate_sources import CertificateSource
 
 log = structlog.get_logger()
@@ -59,6 +59,7 @@ class ServiceRegistration:
     def __init__(self, client: Client, *, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
+        self._name = service_configuration(namespace)
         self._missing = False
         self._cleaned = False
 
@@ -67,12 +68,12 @@ class ServiceRegistration:
             await remove_url_configuration(self._client, self._namespace, only_of=None)
             self._cleaned = True
         try:
-            found = await self._client.get(WEBHOOK_CONFIGURATIONS, "", SERVICE_CONFIGURATION)
+            found = await self._client.get(WEBHOOK_CONFIGURATIONS, "", self._name)
         except NotFound:
             if not self._missing:
                 log.warning(
                     "no webhook configuration: new pods are not placed",
-                    expected=f"MutatingWebhookConfiguration {SERVICE_CONFIGURATION}, as `plimsoll manifests` prints it",
+                    expected=f"MutatingWebhookConfiguration {self._name}, as `plimsoll manifests` prints it",
                 )
             self._missing = True
             return False
@@ -87,10 +88,10 @@ class ServiceRegistration:
         ]
         if changes:
             await self._client.patch(
-                WEBHOOK_CONFIGURATIONS, "", SERVICE_CONFIGURATION, changes,
+                WEBHOOK_CONFIGURATIONS, "", self._name, changes,
                 form="json", uid=found.uid, resource_version=found.metadata.resource_version,
             )  # fmt: skip
-            log.info("CA bundle of the webhook configuration renewed", configuration=SERVICE_CONFIGURATION)
+            log.info("CA bundle of the webhook configuration renewed", configuration=self._name)
         return True
 
     async def withdraw(self) -> None:

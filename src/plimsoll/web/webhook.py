@@ -5,23 +5,17 @@ from __future__ import annotations
 import asyncio
 import select
 import ssl
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
-import structlog
-from aiohttp import StreamReader, web
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.http import RawRequestMessage
-from aiohttp.web_protocol import RequestHandler
-
 from plimsoll.placement.webhook_configuration import PATH
 from plimsoll.web.admissions import Admissions, AskerLeftError, NotLeadingError
-from plimsoll.web.listening import CannotListenError, listen, port_of, reason_of
-
-log = structlog.get_logger()
-
+from plimsoll.web.listening import CannotListenError, reason_of
+from plimsoll.web.questions import Answer, Question, answering, said
 
 FORWARDED = "Plimsoll-Forwarded"  # set by a replica that asks the leader: the answer must be the leader's own
+_FORWARDED = FORWARDED.lower().encode()
 _CLOSED_BY_THE_OTHER = getattr(select, "POLLRDHUP", select.POLLHUP)  # only Linux tells before what came earlier is read
 # The API server opens a connection for each question of a burst beyond its 25 idle ones, and a ReplicaSet makes up to 500 pods
 # at once. What does not fit into the queue is tried again by the kernel after a second, which is half of the API server's
@@ -30,23 +24,12 @@ _BACKLOG = 512
 _LARGEST_REVIEW = 8 * 1024 * 1024  # etcd refuses objects above 1.5 MB; a review holds one, and some more
 
 
-def _request(
-    message: RawRequestMessage,
-    payload: StreamReader,
-    protocol: RequestHandler,
-    writer: AbstractStreamWriter,
-    task: asyncio.Task[None],
-) -> web.BaseRequest:
-    loop = asyncio.get_running_loop()
-    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=_LARGEST_REVIEW)
-
-
-def _hung_up(transport: asyncio.Transport | None) -> bool:
+def _hung_up(transport: asyncio.Transport) -> bool:
     """Whether the other end has closed the connection, as the API server does when its patience ends.
 
     The kernel is asked: under load the news waits in a queue behind the very questions that nobody waits for any more.
     """
-    if transport is None or transport.is_closing():
+    if transport.is_closing():
         return True
     news = select.poll()
     news.register(transport.get_extra_info("socket").fileno(), _CLOSED_BY_THE_OTHER)
@@ -61,25 +44,17 @@ class WebhookServer:
         self._wanted_port = port
         self._tls = tls
         self._admissions = admissions
-        # Without a router: there is one path, and 500 questions a second.
-        self._runner = web.ServerRunner(
-            web.Server(
-                self._answer,
-                request_factory=_request,
-                handler_cancellation=True,
-                access_log=None,
-                keepalive_timeout=300,
-            ),
-            shutdown_timeout=1.0,
-        )
-
-    @property
-    def port(self) -> int:
-        return port_of(self._runner)
+        self._stack = AsyncExitStack()
+        self.port = port
 
     async def __aenter__(self) -> Self:
         try:
-            await listen(self._runner, self._host, self._wanted_port, tls=self._tls, backlog=_BACKLOG)
+            self.port = await self._stack.enter_async_context(
+                answering(
+                    self._answer, self._host, self._wanted_port,
+                    tls=self._tls, backlog=_BACKLOG, largest_body=_LARGEST_REVIEW,
+                )
+            )  # fmt: skip
         except OSError as error:
             raise CannotListenError(
                 f"cannot listen on {self._host}:{self._wanted_port}: {reason_of(error)}; choose another address with webhook.host and "
@@ -90,24 +65,21 @@ class WebhookServer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._runner.cleanup()
+        await self._stack.aclose()
 
-    async def _answer(self, request: web.BaseRequest) -> web.Response:
-        if request.path != PATH or request.method != "POST":
-            return web.Response(status=404, text=f"expected POST {PATH}\n")
-        try:
-            body = await request.read()
-        except ConnectionResetError:
-            return web.Response(status=499)
-        transport = request.transport
+    async def _answer(self, question: Question) -> Answer:
+        if question.path != PATH or question.method != "POST":
+            return said(404, f"expected POST {PATH}")
         try:
             answer = await self._admissions.review(
-                body, forwarded=FORWARDED in request.headers, asker_left=lambda: _hung_up(transport)
+                question.body,
+                forwarded=_FORWARDED in question.headers,
+                asker_left=lambda: _hung_up(question.transport),
             )
         except AskerLeftError:
-            return web.Response(status=499)
+            return said(499, "too late")
         except ValueError as error:
-            return web.Response(status=400, text=f"{error}\n")
+            return said(400, str(error))
         except NotLeadingError:
-            return web.Response(status=503, text="not the leader\n")
-        return web.Response(body=answer, content_type="application/json")
+            return said(503, "not the leader")
+        return Answer(200, answer)

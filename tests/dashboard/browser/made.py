@@ -121,6 +121,7 @@ def group(chance: random.Random, name: str, capacity_class: str, nodes: Json, no
     members = [one for one in nodes.values() if one["group"] == name]
     size = len(members)
     history = []
+    each = 0.192 if capacity_class == "spot" else 0.768
     level = float(max(2, size - 4))
     minutes = 24 * 60
     for back in range(minutes, 0, -1):
@@ -133,6 +134,7 @@ def group(chance: random.Random, name: str, capacity_class: str, nodes: Json, no
                 wanted if back > 1 else size,
                 max(0, wanted - (chance.random() < 0.05)),
                 wanted + (chance.random() < 0.02),
+                round(each * (wanted if back > 1 else size), 6),
             ]
         )
     return {
@@ -142,6 +144,7 @@ def group(chance: random.Random, name: str, capacity_class: str, nodes: Json, no
         "current": size,
         "ready": sum(1 for one in members if one["state"] == "ready"),
         "class": capacity_class,
+        "pricePerHour": round(each * size, 6),
         "offerings": ["c6i.2xlarge", "c6a.2xlarge", "m6i.2xlarge"] if capacity_class == "spot" else ["m6i.4xlarge"],
         "why": "1 node is added: 4 pods wait that would run on it",
         "blockers": [{"code": "StillNeeded", "words": f"{name.split('/')[1]}-a-001 stays: 3 of its pods would run nowhere else"}],

@@ -11,7 +11,7 @@ import contextlib
 import threading
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -32,6 +32,7 @@ class _Made:
     def __init__(self, whole: dict[str, Any]) -> None:
         self.record = whole
         self.changes: list[dict[str, Any]] = []
+        self.clock_ahead = timedelta(0)
 
     @property
     def version(self) -> int:
@@ -40,6 +41,10 @@ class _Made:
     @property
     def stale(self) -> bool:
         return bool(self.changes)
+
+    @property
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self.clock_ahead
 
     async def renew(self) -> bytes:
         change = self.changes.pop(0)
@@ -51,7 +56,7 @@ class _Made:
                 else:
                     self.record[kind][name] = record
         self.record["decisions"].extend(change.get("decisions", []))
-        told = {"version": self.version, "at": datetime.now(UTC), "whole": False, "operator": self.record["operator"]}
+        told = {"version": self.version, "at": self.now, "whole": False, "operator": self.record["operator"]}
         return msgspec.json.encode({**told, **change})
 
     def whole(self) -> bytes:
@@ -107,6 +112,10 @@ class Stage:
     @property
     def picture(self) -> dict[str, Any]:
         return self._made.record
+
+    def set_clock_ahead(self, by: timedelta) -> None:
+        """Of the clock of whoever looks."""
+        self._made.clock_ahead = by
 
     def tell(self, **change: Any) -> int:
         """Tell a change, such as `nodes={"a": None}`; the version that it will be."""

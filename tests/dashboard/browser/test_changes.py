@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from playwright.sync_api import expect
 
@@ -123,3 +123,31 @@ def test_points_lengthen_the_history_of_a_group(show: Show):
     shown.tell(groups={"plimsoll/general": {**group, "current": 77, "point": [at, 77, 76, 78]}})
     expect(card.locator(".figure").first).to_contain_text("77")
     expect(card.locator(".u-legend")).to_contain_text("76")
+
+
+def test_prices_of_a_group_are_told_with_their_unit_from_when_they_are_known(show: Show):
+    picture = made.picture()
+    general = picture["groups"]["plimsoll/general"]
+    unpriced = {**general, "pricePerHour": None, "history": [point[:4] for point in general["history"]]}
+    picture["groups"]["plimsoll/general"] = unpriced
+    shown = show(picture, "groups")
+    card = shown.page.locator(".card", has_text="plimsoll/general")
+    expect(card.locator(".u-legend")).to_contain_text("wanted")
+    expect(card).not_to_contain_text("an hour")
+    at = int(datetime.now(UTC).timestamp())
+    record = {key: value for key, value in general.items() if key != "history"}
+    shown.tell(groups={"plimsoll/general": {**record, "pricePerHour": 1.5, "point": [at, 9, 9, 9, 1.5]}})
+    expect(card.locator(".figures")).to_contain_text("1.50an hour")
+    expect(card.locator(".u-legend")).to_contain_text(re.compile(r"price an hour:?\s*1\.50"))
+
+
+def test_how_long_ago_is_told_by_the_clock_of_the_cluster(show: Show):
+    """A demonstration runs faster than life, and clocks of laptops are wrong."""
+    picture = made.picture()
+    hour_ahead = datetime.now(UTC) + timedelta(hours=1)
+    picture["pending"] = {"shop/late": {**next(iter(picture["pending"].values())), "since": hour_ahead.isoformat()}}
+    shown = show(picture, "pending")
+    expect(shown.page.locator(".records .ago")).to_have_text("in 60 min")
+    shown.stage.set_clock_ahead(timedelta(hours=2))
+    shown.tell(pending={"shop/late": {**picture["pending"]["shop/late"], "why": "still"}})
+    expect(shown.page.locator(".records .ago")).to_have_text("60 min ago")

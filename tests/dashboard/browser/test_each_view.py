@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.dashboard.browser import made
+from tests.dashboard.browser.barriers import barriers
 from tests.dashboard.browser.conftest import NARROW, VIEWS, Show, Theme
 
-AXE = Path(__file__).parent / "axe" / "axe.min.js"
 SOMETHING = {
     "cluster": ".map canvas",
     "workloads": "tr[data-name]",
@@ -29,7 +27,7 @@ def test_shows_its_picture_to_everyone(show: Show, view: str, theme: Theme):
     shown.page.wait_for_selector(f"main {SOMETHING[view]} >> nth=0")
     expect(shown.page.locator("nav [aria-current=page]")).to_have_count(1)
     shown.keep_picture(f"{view}-{theme}")
-    assert serious_violations(shown.page) == []
+    assert barriers(shown.page) == []
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -38,7 +36,7 @@ def test_the_table_of_nodes_and_the_details_do_so_too(show: Show, theme: Theme):
     shown.page.wait_for_selector("tr[data-name] >> nth=0")
     shown.page.wait_for_selector("aside .guards")
     shown.keep_picture(f"details-{theme}")
-    assert serious_violations(shown.page) == []
+    assert barriers(shown.page) == []
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -49,6 +47,23 @@ def test_nothing_is_cut_off_on_a_narrow_screen(show: Show, theme: Theme):
         page.wait_for_selector(f"main {SOMETHING[view]} >> nth=0")
         shown.keep_picture(f"{view}-{theme}-narrow")
         assert page.evaluate("document.scrollingElement.scrollWidth") <= NARROW[0], view
+        assert barriers(page) == [], view
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize(
+    "subject", ["node/burst-spot-a-000", "group/plimsoll/general", "pod/shop/checkout-6f7d9-00001"]
+)
+def test_details_of_every_kind_and_the_list_of_keys_do_so_too(show: Show, theme: Theme, subject: str):
+    shown = show(made.picture(), f"decisions?show={subject}", theme=theme)
+    shown.page.wait_for_selector("aside .guards")
+    shown.page.keyboard.press("?")
+    shown.page.wait_for_selector("dialog[open]")
+    assert barriers(shown.page) == []
+    shown.page.keyboard.press("Escape")
+    expect(shown.page.get_by_role("dialog")).to_be_hidden()
+    shown.keep_picture(f"details-{subject.partition('/')[0]}-{theme}")
+    assert barriers(shown.page) == []
 
 
 def test_the_details_cover_a_narrow_screen_and_can_be_closed(show: Show):
@@ -58,14 +73,3 @@ def test_the_details_cover_a_narrow_screen_and_can_be_closed(show: Show):
     assert box is not None and box["width"] == NARROW[0]
     shown.page.get_by_role("button", name="Close the details").click()
     expect(shown.page.locator("aside")).to_be_hidden()
-
-
-def serious_violations(page: Page) -> list[str]:
-    page.evaluate(AXE.read_text(encoding="utf-8"))
-    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    return [
-        f"{one['id']} ({one['impact']}): {node['html']} {node['failureSummary']}"
-        for one in found["violations"]
-        if one["impact"] in {"serious", "critical"}
-        for node in one["nodes"]
-    ]

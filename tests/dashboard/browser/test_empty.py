@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.dashboard.browser import made
+from tests.dashboard.browser.barriers import barriers
 from tests.dashboard.browser.conftest import Show
 
 
@@ -24,3 +25,4 @@ def test_says_what_to_do(show: Show, view: str, advice: str):
     shown = show(made.empty(controllers=["placement"]), view)
     expect(shown.page.locator(".empty")).to_contain_text(advice)
     shown.keep_picture(f"empty-{view}")
+    assert barriers(shown.page) == []

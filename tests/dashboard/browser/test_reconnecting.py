@@ -5,6 +5,7 @@ from __future__ import annotations
 from playwright.sync_api import expect
 
 from tests.dashboard.browser import made
+from tests.dashboard.browser.barriers import barriers
 from tests.dashboard.browser.conftest import Show
 
 
@@ -21,6 +22,7 @@ def test_says_that_it_is_not_live_and_shows_the_new_picture_when_it_can(show: Sh
     expect(page.locator("footer")).to_contain_text("not live")
     expect(page.locator("tr[data-name]")).to_have_count(9)
     shown.keep_picture("not-live")
+    assert barriers(page) == []
 
     shown.stage.come_back(made.picture(nodes=12))
     page.get_by_role("button", name="Try now").click()

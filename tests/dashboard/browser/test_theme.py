@@ -20,6 +20,8 @@ def test_follows_the_system_until_the_switch_is_pressed_and_remembers_it(show: S
     assert _ground(page) == dark
     page.keyboard.press("t")
     assert _ground(page) == light
+    page.emulate_media(color_scheme="dark")
+    assert _ground(page) == light
 
 
 def test_the_picture_is_painted_in_the_colours_of_the_theme(show: Show):

@@ -29,7 +29,7 @@ export function showBanner(host, connection, picture, retry) {
   fill(
     words,
     h("strong", {}, picture.known ? "Not live. " : "Not connected. "),
-    picture.known && `What you see is from ${clock(picture.at)}. `,
+    picture.known && `What you see is from ${clock(picture.at, new Date())}. `,
     `Reason: ${connection.reason}.`,
   );
   fill(host, h("span", { class: "mark", "aria-hidden": "true" }, "⚠"), h("p", {}, words, " ", pause), h("button", { type: "button", onclick: retry }, "Try now"));

@@ -1,10 +1,14 @@
-// The history of a node group: ready and present nodes as areas, the wanted size as a dashed line above them.
+// The history of a node group: ready and present nodes as areas, the wanted size as a dashed line above them; and, with an axis
+// of its own at the right, what they cost an hour, where the provider tells prices.
 import uPlot from "./vendor/uplot/uPlot.esm.js";
 import { h } from "./dom.js";
 import { colour } from "./theme.js";
-import { count } from "./words.js";
+import { count, price } from "./words.js";
 
 const HEIGHT_PX = 150;
+// A process that has just begun: its first minutes do not fill the whole width, and no tick says the same as the one before.
+const SHORTEST_SECONDS = 600;
+const TICKS_SECONDS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600];
 // One cursor for all charts: what happened elsewhere at that moment?
 const TOGETHER = uPlot.sync("groups");
 
@@ -14,16 +18,22 @@ export class GroupChart {
     this.element = h("div", { class: "chart", role: "img", "aria-label": label });
     /** @type {import("./picture.js").Point[]} */
     this.points = [];
-    this.seconds = 0;
+    this.priced = false;
   }
 
   /** @param {import("./picture.js").Point[]} history @param {number} seconds */
   show(history, seconds) {
     const from = (history.at(-1)?.[0] ?? 0) - seconds;
     this.points = history.filter(([at]) => at >= from);
-    this.seconds = seconds;
+    const priced = this.points.some((point) => typeof point[4] === "number");
+    // A plot has the series that it began with.
+    if (priced !== this.priced) this.leave();
+    this.priced = priced;
     const last = this.points.at(-1);
-    if (last) this.element.setAttribute("aria-description", `at the end ${last[1]} nodes, ${last[2]} ready, ${last[3] ?? "an unknown number"} wanted`);
+    if (last) {
+      const cost = typeof last[4] === "number" ? `, ${price(last[4])} an hour` : "";
+      this.element.setAttribute("aria-description", `at the end ${last[1]} nodes, ${last[2]} ready, ${last[3] ?? "an unknown number"} wanted${cost}`);
+    }
     if (this.plot) {
       this.plot.setData(this.data());
       this.tellLast(this.plot);
@@ -35,10 +45,6 @@ export class GroupChart {
     const data = [column(0), column(1), column(2), column(3)];
     if (this.priced) data.push(column(4));
     return data;
-  }
-
-  get priced() {
-    return this.points.some((point) => typeof point[4] === "number");
   }
 
   make() {
@@ -64,18 +70,18 @@ export class GroupChart {
       padding: [6, 10, 0, 0],
       hooks: { setCursor: [(plot) => this.tellLast(plot)] },
       cursor: { sync: { key: TOGETHER.key }, drag: { x: false, y: false }, points: { size: 5 } },
-      scales: { y: { range: (_, low, high) => [0, Math.max(high * 1.15, 1)] } },
+      scales: { x: { range: (_, low, high) => [Math.min(low, high - SHORTEST_SECONDS), high] }, y: { range: (_, low, high) => [0, Math.max(high * 1.15, 1)] }, price: { range: (_, low, high) => [0, high > 0 ? high * 1.15 : 1] } },
       axes: [
-        { ...axis, space: 60, values: "{HH}:{mm}", size: 26 },
+        { ...axis, space: 60, incrs: TICKS_SECONDS, values: "{HH}:{mm}", size: 26 },
         { ...axis, size: 38, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000], values: (_, ticks) => ticks.map(count) },
-        ...(this.priced ? [{ ...axis, scale: "price", side: 1, size: 48, grid: { show: false } }] : []),
+        ...(this.priced ? [{ ...axis, scale: "price", side: 1, size: 48, grid: { show: false }, values: (_, ticks) => ticks.map(price) }] : []),
       ],
       series: [
         { label: "at", value: "{HH}:{mm}" },
         series("now", colour("--chart-now"), { fill: colour("--chart-now-fill") }),
         series("ready", colour("--chart-ready"), { fill: colour("--chart-ready-fill") }),
         series("wanted", colour("--chart-wanted"), { dash: [5, 4] }),
-        ...(this.priced ? [series("price an hour", colour("--spot-ink"), { scale: "price" })] : []),
+        ...(this.priced ? [series("price an hour", colour("--spot-ink"), { scale: "price", dash: [1, 3], value: (_, value) => (value === null ? "–" : price(value)) })] : []),
       ],
     };
   }

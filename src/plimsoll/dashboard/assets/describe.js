@@ -3,7 +3,7 @@ import { h, nameOf } from "./dom.js";
 import { blockerList, chip, classChip, link, meter } from "./parts.js";
 import { moment } from "./moments.js";
 import { shares } from "./shares.js";
-import { bytes, cores, count, counted, percent } from "./words.js";
+import { bytes, cores, count, counted, percent, price } from "./words.js";
 
 /** @typedef {import("./picture.js").Picture} Picture */
 
@@ -90,6 +90,7 @@ function tellGroup(/** @type {string} */ name, /** @type {Picture} */ picture) {
     group
       ? list([
           ["now", sizes(group)],
+          ["price", typeof group.pricePerHour === "number" && `${price(group.pricePerHour)} an hour, in the provider's currency`],
           ["why", group.why],
           ["offerings", group.offerings?.length ? h("span", { class: "chips" }, group.offerings.map((one) => chip(one))) : "none"],
         ])
@@ -120,7 +121,7 @@ function tellPod(/** @type {string} */ name, /** @type {Picture} */ picture) {
         ["pending since", pending.since ? moment(pending.since) : "unknown"],
         ["why", pending.why],
       ]),
-      pending.tried.length > 0 && [h("h3", {}, "Groups that were tried"), tried(pending.tried)],
+      pending.tried.length > 0 && [h("h3", {}, "What was tried"), tried(pending.tried)],
     ];
     return { title, facts, question };
   }
@@ -152,5 +153,6 @@ function gone(words = "It is not in the picture any more, or never was.") {
 }
 
 function list(entries) {
-  return h("dl", { class: "fields" }, entries.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, value))));
+  const told = entries.filter(([, value]) => value !== false);
+  return h("dl", { class: "fields" }, told.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, value))));
 }

@@ -42,6 +42,7 @@ export class Detail {
       if (this.cameFrom instanceof HTMLElement && this.cameFrom.isConnected) this.cameFrom.focus();
       return;
     }
+    this.question = undefined;
     this.draw();
     this.host.scrollTop = 0;
     this.title.focus({ preventScroll: true });
@@ -59,9 +60,12 @@ export class Detail {
 
   draw() {
     const { title, facts, question } = describe(this.subject, this.picture);
+    const had = this.question;
     this.question = question;
     fill(this.title, title);
     fill(this.facts, facts);
+    // Opened from an address before the picture was there: only now is it known whether there is something to ask.
+    if (had === null && question !== null) this.ask();
   }
 
   async ask() {

@@ -2,7 +2,7 @@
 import { showBanner } from "./banner.js";
 import { Detail } from "./detail.js";
 import { fill, h } from "./dom.js";
-import { keepMomentsFresh } from "./moments.js";
+import { keepMomentsFresh, keepTimeWith } from "./moments.js";
 import { Changes, Picture } from "./picture.js";
 import { addressOf, readRoute, setParameters } from "./route.js";
 import { listenForShortcuts } from "./shortcuts.js";
@@ -43,7 +43,11 @@ function follow() {
     shown = { name: entry.view.name, view: entry.view.enter(main, picture) };
     document.title = `${entry.view.title} · Plimsoll`;
     for (const { link, view } of links.values()) {
-      if (view === entry.view) link.setAttribute("aria-current", "page");
+      if (view === entry.view) {
+        link.setAttribute("aria-current", "page");
+        // On a narrow screen the navigation is wider than the page.
+        link.scrollIntoView({ block: "nearest", inline: "nearest" });
+      }
       else link.removeAttribute("aria-current");
     }
     const everything = new Changes();
@@ -81,7 +85,7 @@ function receive(/** @type {any} */ message) {
   requestAnimationFrame(draw);
 }
 
-const stream = new Stream("api/v1/stream", receive, (connection) => {
+const stream = new Stream("api/v1/stream", receive, keepTimeWith, (connection) => {
   document.body.dataset.connection = connection.state;
   showBanner(document.getElementById("banner"), connection, picture, () => stream.open());
   showOperator(document.getElementById("foot"), picture);

@@ -11,7 +11,8 @@ export function showOperator(host, picture) {
     h("span", { class: `dot ${state}`, "aria-hidden": "true" }),
     h("span", {}, { live: "live", broken: "not live", connecting: "connecting" }[state]),
     picture.known && [
-      moment(picture.at, { hint: state !== "live" }),
+      h("span", { class: "muted" }, "last change "),
+      moment(picture.at),
       h("span", { class: "spacer" }),
       operator.readOnly && h("span", { class: "chip warn", title: "It decides and shows, and changes nothing" }, "read-only"),
       h("span", { class: "chip", title: operator.leader ? "This process acts" : "Another process acts; this one watches" }, operator.leader ? "leader" : "standby"),

@@ -11,7 +11,7 @@
  *   deletionOrder: [pod: string, zone: string, node: string, cost: number | null][] | null, replicas?: number}} Workload
  * @typedef {[epochSeconds: number, current: number, ready: number, desired: number | null, price?: number | null]} Point
  * @typedef {{min: number | null, max: number | null, desired: number | null, current: number, ready: number, class?: string,
- *   offerings: string[], why: string, blockers: Blocker[], history: Point[], point?: Point}} Group
+ *   pricePerHour?: number | null, offerings: string[], why: string, blockers: Blocker[], history: Point[], point?: Point}} Group
  * @typedef {{since: string | null, why: string, tried: {group: string, why: string}[]}} Pending
  * @typedef {{device: string, container: string | null, state?: string}} Drive
  * @typedef {{drives: Drive[], ports: {from: number, to: number, container: string}[], waiting?: string[], problems?: string[]}} Allocation

@@ -14,23 +14,27 @@ export class Stream {
   /**
    * @param {string} address
    * @param {(message: any) => void} onMessage
+   * @param {(now: string) => void} onTime
    * @param {(connection: Connection) => void} onConnection
    */
-  constructor(address, onMessage, onConnection) {
+  constructor(address, onMessage, onTime, onConnection) {
     this.address = address;
     this.onMessage = onMessage;
+    this.onTime = onTime;
     this.onConnection = onConnection;
     this.pause = FIRST_PAUSE_MS;
-    this.beats = false;
     this.brokenSince = /** @type {Date | null} */ (null);
   }
 
   open() {
     clearTimeout(this.retry);
     this.source?.close();
+    // A browser has six connections to a server: questions that nobody answers must not take them all.
+    this.asking?.abort();
     if (this.brokenSince === null) this.tell("connecting", null, "");
     const source = new EventSource(this.address);
     this.source = source;
+    this.alive();
     const receive = (/** @type {MessageEvent} */ event) => {
       this.alive();
       if (this.brokenSince !== null || event.type === "picture") {
@@ -38,20 +42,23 @@ export class Stream {
         this.pause = FIRST_PAUSE_MS;
         this.tell("live", null, "");
       }
-      this.onMessage(JSON.parse(event.data));
+      const message = JSON.parse(event.data);
+      // A whole picture may have been made long before.
+      if (!message.whole) this.onTime(message.at);
+      this.onMessage(message);
     };
     source.addEventListener("picture", receive);
     source.addEventListener("change", receive);
-    source.addEventListener("beat", () => {
-      this.beats = true;
+    source.addEventListener("beat", (event) => {
       this.alive();
+      this.onTime(JSON.parse(event.data).now);
     });
     source.addEventListener("error", () => source === this.source && this.fail("the connection was closed"));
   }
 
   alive() {
     clearTimeout(this.silence);
-    if (this.beats) this.silence = setTimeout(() => this.fail("nothing was heard for 45 seconds"), SILENCE_MS);
+    this.silence = setTimeout(() => this.fail("nothing was heard for 45 seconds"), SILENCE_MS);
   }
 
   /** @param {string} reason */
@@ -70,16 +77,14 @@ export class Stream {
   /** EventSource hides the status of a refusal, and a person needs it. */
   async ask(reason) {
     const stop = new AbortController();
-    try {
-      const reply = await fetch(this.address, { signal: stop.signal, cache: "no-store" });
-      if (!reply.ok && this.brokenSince !== null) {
-        this.tell("broken", this.last?.retryAt ?? null, REFUSALS[reply.status] ?? `the server answers ${reply.status}`);
-      }
-    } catch {
-      if (this.brokenSince !== null) this.tell("broken", this.last?.retryAt ?? null, `${reason}, and the server does not answer`);
-    } finally {
-      stop.abort();
-    }
+    this.asking = stop;
+    const words = await fetch(this.address, { signal: stop.signal, cache: "no-store" }).then(
+      (reply) => (reply.ok ? null : (REFUSALS[reply.status] ?? `the server answers ${reply.status}`)),
+      () => `${reason}, and the server does not answer`,
+    );
+    // Whoever tries again meanwhile learns the answer that way.
+    if (words !== null && !stop.signal.aborted && this.brokenSince !== null) this.tell("broken", this.last?.retryAt ?? null, words);
+    stop.abort();
   }
 
   /** @param {Connection["state"]} state @param {Date | null} retryAt @param {string} reason */

@@ -1,9 +1,11 @@
-// Not a module: it runs before the first paint, so that a remembered theme does not flash in.
+// Not a module: it runs before the first paint, so that no other theme flashes in. What somebody chose, or else the system's.
 (() => {
+  let chosen = null;
   try {
-    const theme = localStorage.getItem("plimsoll.theme");
-    if (theme === "dark" || theme === "light") document.documentElement.dataset.theme = theme;
+    chosen = localStorage.getItem("plimsoll.theme");
   } catch {
     // Storage may be forbidden: then the system's preference holds.
   }
+  const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  document.documentElement.dataset.theme = chosen === "dark" || chosen === "light" ? chosen : system;
 })();

@@ -1,31 +1,38 @@
 // Dark or light: what the system prefers, until someone presses the switch; then what they chose, here and next time.
 
+const KEY = "plimsoll.theme";
 const SYSTEM_DARK = matchMedia("(prefers-color-scheme: dark)");
 
-/** @returns {"dark" | "light"} */
-export function currentTheme() {
-  const chosen = document.documentElement.dataset.theme;
-  if (chosen === "dark" || chosen === "light") return chosen;
-  return SYSTEM_DARK.matches ? "dark" : "light";
-}
+let chosen = stored();
+SYSTEM_DARK.addEventListener("change", () => chosen === null && show(SYSTEM_DARK.matches ? "dark" : "light"));
 
 export function switchTheme() {
-  const theme = currentTheme() === "dark" ? "light" : "dark";
-  document.documentElement.dataset.theme = theme;
+  chosen = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
   try {
-    localStorage.setItem("plimsoll.theme", theme);
+    localStorage.setItem(KEY, chosen);
   } catch {
     // Without storage the choice lasts as long as the page.
   }
-  dispatchEvent(new Event("themechange"));
+  show(chosen);
 }
 
 /** Canvases hold colours of their own and must be painted again. @param {() => void} listener */
 export function onThemeChange(listener) {
-  const stop = new AbortController();
-  addEventListener("themechange", listener, { signal: stop.signal });
-  SYSTEM_DARK.addEventListener("change", listener, { signal: stop.signal });
-  return () => stop.abort();
+  addEventListener("themechange", listener);
+}
+
+function show(/** @type {"dark" | "light"} */ theme) {
+  document.documentElement.dataset.theme = theme;
+  dispatchEvent(new Event("themechange"));
+}
+
+function stored() {
+  try {
+    const theme = localStorage.getItem(KEY);
+    return theme === "dark" || theme === "light" ? theme : null;
+  } catch {
+    return null;
+  }
 }
 
 /** The value of a custom property of the theme, such as `--spot`. @param {string} name */

@@ -39,6 +39,9 @@ export const counted = (amount, one, many = `${one}s`) => `${count(amount)} ${am
 /** @param {number} part @param {number} whole */
 export const percent = (part, whole) => (whole > 0 ? `${Math.round((100 * part) / whole)} %` : "–");
 
+/** Without a currency: providers tell none. @param {number} amount */
+export const price = (amount) => amount.toLocaleString(undefined, { minimumFractionDigits: 2, maximumFractionDigits: amount < 1 ? 3 : 2 });
+
 /** @param {number} millis */
 export function cores(millis) {
   return (millis / 1000).toLocaleString(undefined, { maximumFractionDigits: millis < 10_000 ? 1 : 0 });
@@ -56,8 +59,8 @@ export function bytes(bytes) {
   return `${value.toLocaleString(undefined, { maximumFractionDigits: value < 10 ? 1 : 0 })} ${units[unit]}`;
 }
 
-/** Local time; the day too where it is not today. @param {Date} moment */
-export function clock(moment, now = new Date()) {
+/** Local time; the day too where it is not today. @param {Date} moment @param {Date} now */
+export function clock(moment, now) {
   return moment.toDateString() === now.toDateString() ? CLOCK.format(moment) : DAY_AND_CLOCK.format(moment);
 }
 
@@ -65,7 +68,7 @@ export function clock(moment, now = new Date()) {
 export const fullTime = (moment) => `${DAY_AND_CLOCK.format(moment)} local, ${moment.toISOString()}`;
 
 /** `in 4 min`, `12 s ago`. @param {Date} moment @param {Date} now */
-export function relative(moment, now = new Date()) {
+export function relative(moment, now) {
   const seconds = Math.round((moment.getTime() - now.getTime()) / 1000);
   const words = span(Math.abs(seconds));
   if (Math.abs(seconds) < 2) return "now";

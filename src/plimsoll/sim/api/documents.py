@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
+
 Json = dict[str, Any]
 Path = tuple[str, ...]
 
@@ -44,12 +46,17 @@ def copied(value: Any) -> Any:
 
 def without_nulls(value: Any) -> Any:
     """Without fields that are null, which Kubernetes reads as absent; the very same value where there are none."""
+    # Written and searched by C, a document without any is known as such in a tenth of the time.
+    return _without_nulls(value) if b"null" in msgspec.json.encode(value) else value
+
+
+def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        kept = {field: without_nulls(inner) for field, inner in value.items() if inner is not None}
+        kept = {field: _without_nulls(inner) for field, inner in value.items() if inner is not None}
         same = len(kept) == len(value) and all(kept[field] is inner for field, inner in value.items())
         return value if same else kept
     if isinstance(value, list):
-        entries = [without_nulls(inner) for inner in value]
+        entries = [_without_nulls(inner) for inner in value]
         return value if all(one is other for one, other in zip(entries, value, strict=True)) else entries
     return value
 

@@ -102,7 +102,10 @@ class Objects:
         def wanted(before: Json) -> Json:
             if subresource == "scale":
                 return scaled(kind, before, patched(scale_of(kind, before, strict=False), body))
-            return patched(before, stored_form(kind, body) if kind == kinds.EVENTS else body)  # type: ignore[no-any-return]
+            if kind in (kinds.EVENTS, kinds.CORE_EVENTS):
+                return patched(before, stored_form(kind, body))  # type: ignore[no-any-return]
+            # A null inside of a list is no wish to delete, and yet as good as absent.
+            return without_nulls(patched(before, body))  # type: ignore[no-any-return]
 
         return await self._change(
             kind, namespace, name, wanted, subresource, manager=manager, patched=True, dry_run=dry_run

@@ -90,7 +90,9 @@ class ApiServer:
         ask: Ask | None = None,
         history: int = HISTORY,
         bookmark_seconds: float = 60.0,
+        watch_seconds: float = 0.0,
     ) -> None:
+        """watch_seconds: how long a watch lasts at least. In a long quiet history, opening it anew is most of what happens."""
         self.storage = Storage(history)
         self.objects = Objects(self.storage, agenda.clock, rng, ask)
         self.lists = Lists(self.storage)
@@ -98,6 +100,7 @@ class ApiServer:
         self.observers: list[RequestObserver] = []
         self._agenda = agenda
         self._watches: dict[Watch, None] = {}
+        self._watch_seconds = watch_seconds
         agenda.every(bookmark_seconds, self.send_bookmarks)
 
     async def handle(self, request: Request) -> Answer:
@@ -260,7 +263,7 @@ class ApiServer:
             watch.start_after(int(revision or self.storage.revision))
         self._watches[watch] = None
         seconds = float(params.get("timeoutSeconds") or _WATCH_SECONDS)
-        self._agenda.later(seconds, lambda: self._end(watch))
+        self._agenda.later(max(seconds, self._watch_seconds), lambda: self._end(watch))
         return watch
 
     def _end(self, watch: Watch) -> None:

@@ -15,6 +15,7 @@ from plimsoll.kube.quantity import parse_quantity
 from plimsoll.kube.records import ConfigMap, Lease
 from plimsoll.kube.selectors import selects
 from plimsoll.kube.types import KubeObject
+from plimsoll.kube.volumes import PersistentVolume, PersistentVolumeClaim
 from plimsoll.sim.api import cel, kinds
 from plimsoll.sim.api.documents import Json, at, labels_of, without, without_nulls
 from plimsoll.sim.api.kinds import Kind
@@ -114,6 +115,8 @@ _READ_AS: Mapping[tuple[str, str], type[KubeObject]] = {
     kinds.BUDGETS.storage_key: PodDisruptionBudget,
     kinds.LEASES.storage_key: Lease,
     kinds.CONFIGMAPS.storage_key: ConfigMap,
+    kinds.CLAIMS.storage_key: PersistentVolumeClaim,
+    kinds.VOLUMES.storage_key: PersistentVolume,
 }
 
 

@@ -80,7 +80,7 @@ class Writer:
         if kind.generation or kind.custom:
             metadata["generation"] = 1
         new: Json = {**obj, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
-        return self._in_form(kind, _fresh_status(kind, new))
+        return self.in_form(kind, _fresh_status(kind, new))
 
     def _enter_namespace(self, kind: Kind, namespace: str, metadata: Json) -> None:
         if not kind.namespaced:
@@ -137,7 +137,7 @@ class Writer:
         after = _restricted(kind, before, wanted, subresource)
         metadata = self._kept_metadata(before, after["metadata"])
         after = {**after, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
-        after = self._in_form(kind, after)
+        after = self.in_form(kind, after)
         found = _faults(kind, after, before)
         if found:
             raise invalid(kind, name, found)
@@ -223,7 +223,8 @@ class Writer:
         return begun + timedelta(seconds=grace)
 
     @staticmethod
-    def _in_form(kind: Kind, obj: Json) -> Json:
+    def in_form(kind: Kind, obj: Json) -> Json:
+        """Without what its kind does not know, and with what its author left out."""
         if kind.custom and kind.schema is not None:
             return filled_in(pruned(obj, kind.schema), kind.schema)  # type: ignore[no-any-return]
         return defaulted(kind, obj)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +25,10 @@ log = structlog.get_logger()
 
 Key = tuple[str, str]  # namespace and name
 Reconcile = Callable[[Key], Awaitable[None]]
-_RETRY_SECONDS = 1.0
+# As client-go's work queues have it: a key that fails is looked at again after 5 ms, and after twice as long each time that it fails
+# again, up to 1,000 s. A change of what it is about wakes it at once, however long it would wait.
+_FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS = 0.005, 1000.0
+_MOST_DOUBLINGS = 30
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class Times:
     event_life: float = 3600.0
     heartbeat: float = 0.0  # between two renewals of a node's lease; 0: nodes have none
     bookmark: float = 60.0  # between two bookmarks of a watch
+    watch: float = 0.0  # how long a watch lasts at least, however short a one was asked for
 
 
 class Work:
@@ -48,6 +53,16 @@ class Work:
         self._queue: dict[tuple[Reconcile, Key], None] = {}
         self._task: asyncio.Task[None] | None = None
         self.failures = 0
+        self._setbacks: dict[tuple[Reconcile, Key], int] = {}  # in a row
+        self._set_back: set[tuple[Reconcile, Key]] = set()  # in this very turn
+        self.retries: dict[tuple[Reconcile, Key], float] = {}  # when the next one is due
+
+    def setback(self, reconcile: Reconcile, key: Key) -> float:
+        """It did not get all done in this turn; after how many seconds it is to be looked at again."""
+        entry = (reconcile, key)
+        self._set_back.add(entry)
+        times = self._setbacks[entry] = self._setbacks.get(entry, 0) + 1
+        return min(_LAST_RETRY_SECONDS, _FIRST_RETRY_SECONDS * 2.0 ** min(times - 1, _MOST_DOUBLINGS))
 
     def add(self, reconcile: Reconcile, key: Key) -> None:
         self._queue[reconcile, key] = None
@@ -70,6 +85,9 @@ class Work:
                 # A controller that fails over one key must not take the others with it.
                 self.failures += 1
                 log.exception("a controller of the embedded cluster failed", key=key)
+            if entry not in self._set_back:
+                self._setbacks.pop(entry, None)
+            self._set_back.discard(entry)
             await asyncio.sleep(0)
         self._task = None
 
@@ -102,8 +120,24 @@ class Context:
     def on_change(self, kind: Kind, listener: Callable[[Change], None]) -> None:
         self.storage.collection(kind).listeners.append(listener)
 
-    def again(self, reconcile: Reconcile, key: Key, seconds: float = _RETRY_SECONDS) -> None:
+    def again(self, reconcile: Reconcile, key: Key, seconds: float) -> None:
         self.agenda.later(seconds, lambda: self.work.add(reconcile, key))
+
+    def retry(self, reconcile: Reconcile, key: Key) -> None:
+        """The server refused something: try again, more and more patiently."""
+        entry, retries = (reconcile, key), self.work.retries
+        seconds = self.work.setback(reconcile, key)
+        due = self.agenda.clock.monotonic() + seconds
+        if retries.get(entry, math.inf) <= due:
+            return  # it is looked at before that anyway
+
+        def look() -> None:
+            if retries.get(entry) == due:
+                del retries[entry]
+                self.work.add(reconcile, key)
+
+        retries[entry] = due
+        self.agenda.later(seconds, look)
 
     def put_status(self, kind: Kind, obj: Json, status: Mapping[str, Any]) -> Json:
         """Write a status if it is another; the object may have changed since it was read."""

@@ -64,7 +64,7 @@ class DaemonSetController:
                 pod = from_template(DAEMONSETS, daemon_set, template, generateName=f"{name_of(daemon_set)}-")
                 pod["spec"] = _bound_to(pod["spec"], node)
                 if await context.create(PODS, namespace_of(daemon_set), pod) is None:
-                    context.again(self.reconcile, key)
+                    context.retry(self.reconcile, key)
                     break
         for node, pods in by_node.items():
             for pod in pods if node not in wanted else pods[1:]:

@@ -75,7 +75,7 @@ class DeploymentController:
         if current is None and not paused and not self._must_wait(deployment, owned):
             current = await self._create(deployment, owned)
             if current is None:
-                context.again(self.reconcile, key)
+                context.retry(self.reconcile, key)
                 return
             owned = [*owned, current]
         elif current is not None:

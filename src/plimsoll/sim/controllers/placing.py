@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types import Namespace, Node, Pod
+from plimsoll.kube.types import KubeObject, Namespace, Node, Pod
+from plimsoll.kube.volumes import PersistentVolume, PersistentVolumeClaim
 from plimsoll.scheduling.board import Board
 from plimsoll.scheduling.classes import PodClass, Shape
 from plimsoll.scheduling.grounds import Grounds
@@ -21,7 +22,7 @@ from plimsoll.scheduling.snapshot import Change as Moved
 from plimsoll.scheduling.snapshot import Snapshot
 from plimsoll.scheduling.views import View
 from plimsoll.sim.api.documents import Json, controller_of, name_of, namespace_of, terminating, uid_of
-from plimsoll.sim.api.kinds import NAMESPACES, NODES, PODS
+from plimsoll.sim.api.kinds import CLAIMS, NAMESPACES, NODES, PODS, VOLUMES
 from plimsoll.sim.api.storage import Storage
 from plimsoll.sim.controllers.context import Context
 
@@ -34,11 +35,13 @@ def snapshot_of(storage: Storage) -> Snapshot:
         (convert(node, Node) for node in storage.collection(NODES).all()),
         (convert(pod, Pod) for pod in storage.collection(PODS).all() if pod["spec"].get("nodeName")),
         namespaces=(convert(one, Namespace) for one in storage.collection(NAMESPACES).all()),
+        claims=(convert(one, PersistentVolumeClaim) for one in storage.collection(CLAIMS).all()),
+        volumes=(convert(one, PersistentVolume) for one in storage.collection(VOLUMES).all()),
     )
 
 
-def follow(snapshot: Snapshot, obj: Node | Namespace) -> None:
-    snapshot.apply([Moved(None, obj)])
+def follow(snapshot: Snapshot, obj: KubeObject, *, gone: bool = False) -> None:
+    snapshot.apply([Moved(obj, None) if gone else Moved(None, obj)])
 
 
 def place_all(snapshot: Snapshot, context: Context, waiting: Iterable[Json]) -> Iterator[tuple[Json, str]]:

@@ -42,14 +42,21 @@ class ReplicaSetController:
     async def _create(self, replica_set: Json, count: int, key: Key) -> None:
         context = self._context
         template = at(replica_set, "spec", "template", default={})
-        for _ in range(count):
-            pod = from_template(REPLICASETS, replica_set, template, generateName=f"{name_of(replica_set)}-")
-            if await context.create(PODS, namespace_of(replica_set), pod) is None:
-                context.again(self.reconcile, key)
+        batch = 1
+        while count > 0:
+            refused = 0
+            for _ in range(min(batch, count)):
+                pod = from_template(REPLICASETS, replica_set, template, generateName=f"{name_of(replica_set)}-")
+                refused += await context.create(PODS, namespace_of(replica_set), pod) is None
+                current = context.storage.get(REPLICASETS, *key)
+                if current is None or current.get("spec") is not replica_set.get("spec"):
+                    return  # changed while a webhook was asked: its change has queued the key again
+            if refused:
+                context.retry(self.reconcile, key)
                 return
-            current = context.storage.get(REPLICASETS, *key)
-            if current is None or current.get("spec") is not replica_set.get("spec"):
-                return  # changed while a webhook was asked: its change has queued the key again
+            # One, then two, then four: where the server refuses all, it is not asked five hundred times to say so.
+            count -= batch
+            batch *= 2
 
     def _to_delete(self, replica_set: Json, pods: list[Json], count: int) -> list[Json]:
         if count >= len(pods):

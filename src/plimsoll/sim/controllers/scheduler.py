@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from plimsoll.kube.codec import convert
 from plimsoll.kube.types import Namespace, Node, Pod
+from plimsoll.kube.volumes import PersistentVolume, PersistentVolumeClaim
 from plimsoll.sim.api.documents import Json, at, condition, conditions_with, name_of, terminating, uid_of
-from plimsoll.sim.api.kinds import NAMESPACES, NODES, PODS, PRIORITY_CLASSES
+from plimsoll.sim.api.kinds import CLAIMS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, VOLUMES
 from plimsoll.sim.api.storage import Change
 from plimsoll.sim.controllers.context import Context, Key, key_of
 from plimsoll.sim.controllers.pods import finished
@@ -28,6 +29,8 @@ class Scheduler:
         context.on_change(PODS, self._pod_changed)
         context.on_change(NODES, self._node_changed)
         context.on_change(NAMESPACES, self._namespace_changed)
+        context.on_change(CLAIMS, lambda change: self._storage_changed(change, PersistentVolumeClaim))
+        context.on_change(VOLUMES, lambda change: self._storage_changed(change, PersistentVolume))
 
     # ── following the cluster ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -68,6 +71,12 @@ class Scheduler:
     def _namespace_changed(self, change: Change) -> None:
         if self._snapshot is not None and change.type != "DELETED":
             self._engine.follow(self._snapshot, convert(change.object, Namespace))
+
+    def _storage_changed(self, change: Change, form: type[PersistentVolumeClaim | PersistentVolume]) -> None:
+        if self._snapshot is not None:
+            self._engine.follow(self._snapshot, convert(change.object, form), gone=change.type == "DELETED")
+        if self._waiting:
+            self._pass()
 
     def _pass(self) -> None:
         self._context.work.add(self.reconcile, _PASS)

@@ -86,7 +86,7 @@ class StatefulSetController:
             pod["spec"]["subdomain"] = stateful_set["spec"]["serviceName"]
         await self._give_claims(stateful_set, pod)
         if await context.create(PODS, namespace_of(stateful_set), pod) is None:
-            context.again(self.reconcile, key_of(stateful_set))
+            context.retry(self.reconcile, key_of(stateful_set))
 
     async def _give_claims(self, stateful_set: Json, pod: Json) -> None:
         volumes = list(pod["spec"].get("volumes") or ())

@@ -45,7 +45,9 @@ class Liveness(Rule):
 
     def answered(self, call: Call, status: int) -> None:
         home = self.sight.config.operator.namespace
-        if call.writes and status < 300 and call.namespace != home and call.plural not in ("events", "leases"):
+        # What the server will never take is no rest either, if it is asked again and again.
+        taken = status < 300 or status in (400, 422)
+        if call.writes and taken and call.namespace != home and call.plural not in ("events", "leases"):
             self.last_write = self.now
 
     def changed(self, change: Change, call: Call | None) -> None:

@@ -14,10 +14,13 @@ const PODS = /** @type {const} */ ([
 ]);
 const NODES = ["not-ready", "cordoned", "draining", "leaving", "coming"];
 
+const UNUSED = { cpu: [0, 0], memory: [0, 0] };
+
 export function legend() {
   const entries = [
     ...PODS.map(([words, capacity, state]) => entry(words, { class: words === "misplaced" ? "on-demand" : capacity, state: "bare", pods: [words === "misplaced" ? ["", "", state, capacity] : ["", "", state]] })),
     ...NODES.map((state) => entry(`${state} node`, { class: "on-demand", state, pods: [] })),
+    entry("CPU and memory requested", { class: "on-demand", state: "ready", pods: [], cpu: [3, 4], memory: [2, 4] }),
   ];
   const element = h("ul", { class: "legend", "aria-label": "What the shapes mean" }, entries.map(({ item }) => item));
   const repaint = () => entries.forEach(({ paint }) => paint());
@@ -34,8 +37,9 @@ function entry(words, node) {
     pen.setTransform(2, 0, 0, 2, 0, 0);
     pen.clearRect(0, 0, SIDE_PX, SIDE_PX);
     // A single pod is shown at the size of a whole node without its frame.
-    if (bare) paintNode(pen, { ...palette, tile: "transparent", line: "transparent", states: {  ready: { ...palette.states.ready, colour: "transparent" } } }, "", { ...node, cpu: [0, 0], memory: [0, 0] }, 2, 2, 22, 1, true);
-    else paintNode(pen, palette, "", { ...node, cpu: [0, 0], memory: [0, 0] }, 1, 1, 23, 9, true);
+    if (bare) paintNode(pen, { ...palette, tile: "transparent", line: "transparent", states: { ready: { ...palette.states.ready, colour: "transparent" } } }, "", { ...UNUSED, ...node }, 2, 2, 22, 1, true);
+    // As small as a tile that has bars may be, for those that show them.
+    else paintNode(pen, palette, "", { ...UNUSED, ...node }, 1, 1, node.cpu ? 24 : 23, 9, true);
   };
   return { item: h("li", {}, canvas, words), paint };
 }

@@ -9,6 +9,14 @@ import { count } from "../words.js";
 const held = (/** @type {Allocation} */ one) => one.drives.filter((drive) => drive.container !== null).length;
 const ports = (/** @type {Allocation} */ one) => one.ports.reduce((sum, range) => sum + range.to - range.from + 1, 0);
 
+const STATES = {
+  committed: "Held, and its container may use it",
+  proposed: "Promised to a container, which may not use it yet",
+  leaving: "Held by a container that is on its way out",
+  free: "Nobody's",
+  blocked: "Not to be given to anyone",
+};
+
 /** @type {import("./all.js").ViewEntry} */
 export const allocationsView = {
   name: "allocations",
@@ -46,7 +54,7 @@ function drive(/** @type {import("../picture.js").Drive} */ one) {
   const state = one.container ? (one.state ?? "committed") : (one.state ?? "free");
   return h(
     "li",
-    { class: `drive ${state}`, title: `${one.device}: ${one.container ? `${state}, held by ${one.container}` : state}` },
+    { class: `drive ${state}`, title: `${one.device}${one.container ? `, ${one.container}` : ""}: ${STATES[state] ?? state}` },
     nameOf(one.device),
     h("span", { class: "holder" }, one.container ? nameOf(one.container) : state),
   );
@@ -67,7 +75,7 @@ function trouble(/** @type {Allocation} */ one) {
 }
 
 function legend() {
-  return h("ul", { class: "legend drives", "aria-label": "What the frames mean" }, ["committed", "proposed", "leaving", "free", "blocked"].map((state) => h("li", { class: `drive ${state}` }, state)));
+  return h("ul", { class: "legend drives", "aria-label": "What the frames mean" }, Object.entries(STATES).map(([state, words]) => h("li", { class: `drive ${state}`, title: words }, state)));
 }
 
 function noAllocations(/** @type {import("../picture.js").Picture} */ picture) {

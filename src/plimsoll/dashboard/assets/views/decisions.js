@@ -129,6 +129,12 @@ function histogram(decisions) {
   const rect = (className, index, value) => value > 0 && s("rect", { class: className, x: index * 10 + 2, y: 40 - (value / highest) * 36, width: 6, height: (value / highest) * 36 });
   return [
     s("svg", { viewBox: `0 0 ${BARS * 10} 40`, preserveAspectRatio: "none", role: "img", "aria-label": `${counted(decisions.length, "decision")} over time; at most ${highest} at once` }, bars.map((bar, index) => ["all", "warn", "bad"].map((tone) => rect(tone, index, bar[tone]))).flat()),
-    h("p", { class: "muted" }, moment(new Date(first)), moment(new Date(last))),
+    h(
+      "p",
+      { class: "muted" },
+      moment(new Date(first)),
+      h("span", { class: "key" }, h("span", {}, "done, settled"), h("span", { class: "warn" }, "held up, refused"), h("span", { class: "bad" }, "failed, invalid")),
+      moment(new Date(last)),
+    ),
   ];
 }

@@ -3,9 +3,10 @@ import { arrangeChildren, fill, h } from "../dom.js";
 import { sizes } from "../describe.js";
 import { GroupChart } from "../chart.js";
 import { blockerList, chip, choice, classChip, empty, link, matcher } from "../parts.js";
-import { byName, count } from "../words.js";
+import { byName, count, price } from "../words.js";
 
 const HOUR_SECONDS = 3600;
+const PRICE = "What the nodes of the group cost an hour, at the prices of the provider's offerings and in its currency";
 
 /** @type {import("./all.js").ViewEntry} */
 export const groupsView = {
@@ -80,7 +81,7 @@ function makeCard(/** @type {string} */ name, /** @type {import("../picture.js")
 
 function tell(/** @type {import("../picture.js").Group} */ group) {
   return [
-    h("p", { class: "figures" }, figure(group.current, "now"), figure(group.ready, "ready"), figure(group.desired, "wanted"), span(group)),
+    h("p", { class: "figures" }, figure(group.current, "now"), figure(group.ready, "ready"), figure(group.desired, "wanted"), cost(group), span(group)),
     h("p", { class: "sentence" }, group.why),
     group.blockers.length > 0 && blockerList(group.blockers),
     group.offerings?.length > 0 && h("p", { class: "chips" }, group.offerings.map((one) => chip(one))),
@@ -89,6 +90,12 @@ function tell(/** @type {import("../picture.js").Group} */ group) {
 
 function figure(/** @type {number | null} */ value, /** @type {string} */ words) {
   return h("span", { class: "figure" }, h("strong", {}, value === null ? "–" : count(value)), h("span", { class: "muted" }, words));
+}
+
+/** What its nodes cost now. */
+function cost(/** @type {import("../picture.js").Group} */ group) {
+  if (typeof group.pricePerHour !== "number") return null;
+  return h("span", { class: "figure", title: PRICE }, h("strong", {}, price(group.pricePerHour)), h("span", { class: "muted" }, "an hour"));
 }
 
 /** Where the size lies between the least and the most that are allowed. */

@@ -46,5 +46,5 @@ function title(/** @type {string} */ name) {
 }
 
 function attempts(/** @type {import("../picture.js").Pending} */ one) {
-  return one.tried.length > 0 && h("details", {}, h("summary", {}, `${counted(one.tried.length, "group")} tried`), tried(one.tried));
+  return one.tried.length > 0 && h("details", {}, h("summary", {}, `${counted(one.tried.length, "place")} tried`), tried(one.tried));
 }

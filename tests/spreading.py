@@ -1,0 +1,88 @@
+"""Which process runs what, where the suite is spread over several (`pytest -n`).
+
+Files go as wholes, as `--dist loadfile` has it, but those that take a cluster or processes of their own come first: a long one
+that comes last leaves every other process idle. With `--histories-aside` the last process takes histories alone, one by one, and
+at the lowest priority: tests on a real control plane wait more than they compute, and a history in virtual time has no deadline
+that it could miss. What it does not get done, the others do in the end.
+"""
+
+from __future__ import annotations
+
+import os
+from fnmatch import fnmatch
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadFileScheduling
+
+# Seconds each rather than milliseconds: apart from the unit tests, which people run after every change.
+HISTORIES = ("tests/model/*", "tests/simulation/*", "*_histories.py", "*_in_the_model.py")
+_LEAST_PRIORITY = 19
+
+
+def is_history(nodeid: str) -> bool:
+    return any(fnmatch(_file(nodeid), pattern) for pattern in HISTORIES)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--histories-aside", action="store_true", help="the last process runs histories alone, niced")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    worker: dict[str, Any] = getattr(config, "workerinput", {})
+    if worker and _is_aside(config, worker["workerid"], worker["workercount"]):
+        os.nice(_LEAST_PRIORITY)
+
+
+def _is_aside(config: pytest.Config, worker: str, workers: int) -> bool:
+    return bool(config.getoption("histories_aside")) and workers > 1 and worker == f"gw{workers - 1}"
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if is_history(item.nodeid):
+        item.add_marker("history")
+
+
+# Last, because others mark in the same hook what is real.
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    rank: dict[str, int] = {}  # by file
+    for item in items:
+        own = 0 if item.get_closest_marker("real") else 1 if item.get_closest_marker("process") else 2
+        rank[_file(item.nodeid)] = min(rank.get(_file(item.nodeid), own), own)
+    items.sort(key=lambda item: rank[_file(item.nodeid)])
+
+
+def _file(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    return HistoriesAside(config, log) if config.getoption("histories_aside") else None
+
+
+class HistoriesAside(LoadFileScheduling):  # type: ignore[misc]  # xdist says nothing of its types
+    """In the order of collection, which `--no-loadscope-reorder` keeps."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if is_history(nodeid) else _file(nodeid)
+
+    def _assign_work_unit(self, node: Any) -> None:
+        mine = self._mine(node)
+        if mine is not None:
+            self.workqueue.move_to_end(mine, last=False)
+        super()._assign_work_unit(node)
+
+    def _reschedule(self, node: Any) -> None:
+        if self._stands_aside(node) and self._mine(node) is None and not node.shutting_down:
+            node.shutdown()  # it would start a control plane of its own for what is left
+        else:
+            super()._reschedule(node)
+
+    def _mine(self, node: Any) -> str | None:
+        aside = self._stands_aside(node)
+        return next((scope for scope in self.workqueue if is_history(scope) == aside), None)
+
+    def _stands_aside(self, node: Any) -> bool:
+        return _is_aside(self.config, node.gateway.id, self.numnodes)
