@@ -20,9 +20,11 @@ from plimsoll.scheduling.new_nodes import NewNodes
 from plimsoll.scheduling.placing import Placer
 from plimsoll.scheduling.reasons import refused_by_existing, refused_by_template, refused_everywhere
 from plimsoll.scheduling.snapshot import Snapshot
+from plimsoll.scheduling.topology import Counter as PodCounter
 from plimsoll.scheduling.topology import Counts, Topology
 
 MANY_GROUPS = 200
+_MOVED_ALONE = 16  # pods at most; each costs as much as all placements before it
 
 Pods: TypeAlias = frozenset[tuple[int, int]]  # the id of the group, and the position within it
 
@@ -101,21 +103,28 @@ class Plan:
 
     def _mend(self) -> None:
         """Where late pods broke the spread of earlier ones, look again: let as many move as are too many where they are; then
-        all late ones; then the early ones.
+        all late ones; then the early ones; and if all that is in vain, one after the other.
         """
         nobody: Callable[[], Pods] = frozenset
         for who_moves in (self._too_many, self._too_many, nobody, self._disturbed, self._too_many, self._too_many):
-            disturbed = self._disturbed()
-            if not disturbed:
+            if not self._disturbed():
                 return
-            before = (self.board, self.placer, self.placed, {index: [*left] for index, left in self.left.items()})
-            unplaced = self.unplaced
-            self._replay(who_moves())
-            if self._relied_on_fewer_rows():
-                self._replay()
-            worse = (self.unplaced, len(self._disturbed())) >= (unplaced, len(disturbed))
-            if worse or self._relied_on_fewer_rows():
-                self.board, self.placer, self.placed, self.left = before
+            self._try_moving(who_moves())
+        for pod in self._crowding()[:_MOVED_ALONE]:
+            if not self._disturbed():
+                return
+            self._try_moving(frozenset([pod]))
+
+    def _try_moving(self, pods: Pods) -> None:
+        """Place everything once more but these pods, which find their places afterwards; keep that if it is better."""
+        before = (self.board, self.placer, self.placed, {index: [*left] for index, left in self.left.items()})
+        unplaced, disturbed = self.unplaced, len(self._disturbed())
+        self._replay(pods)
+        if self._relied_on_fewer_rows():
+            self._replay()
+        worse = (self.unplaced, len(self._disturbed())) >= (unplaced, disturbed)
+        if worse or self._relied_on_fewer_rows():
+            self.board, self.placer, self.placed, self.left = before
 
     def _broken_spreads(self) -> Iterator[tuple[KeptSpread, Counts]]:
         """Spreads that pods of the plan rely on and that do not hold in the end, and by domain how many are too many there."""
@@ -140,19 +149,34 @@ class Plan:
     def _too_many(self) -> Pods:
         """As many pods as are too many for a broken spread, those with the fewest rules of their own first."""
         found: set[tuple[int, int]] = set()
-        by_rank = sorted(self.placed, key=lambda placed: -self._ranks[placed[0].pod_class.index])
         for spread, over in self._broken_spreads():
-            counter = spread.counter
-            for group, positions, rows in by_rank:
-                if not any(bumped is counter for bumped in self.board.census.bumps(group.pod_class)):
-                    continue
-                if not counter.topology.of_hosts and not self._could_be_elsewhere(group, counter.topology):
-                    continue
-                for position, domain in zip(positions, counter.topology.domain[rows].tolist(), strict=True):
-                    if domain >= 0 and over[domain] > 0 and (id(group), position) not in found:
-                        found.add((id(group), position))
-                        over[domain] -= 1
+            for pod, domain in self._counted_by(spread.counter):
+                if over[domain] > 0 and pod not in found:
+                    found.add(pod)
+                    over[domain] -= 1
         return frozenset(found)
+
+    def _crowding(self) -> list[tuple[int, int]]:
+        """All pods of which there are too many for a broken spread, those with the fewest rules of their own first."""
+        pods = [
+            pod
+            for spread, over in self._broken_spreads()
+            for pod, domain in self._counted_by(spread.counter)
+            if over[domain] > 0
+        ]
+        return list(dict.fromkeys(pods))
+
+    def _counted_by(self, counter: PodCounter) -> Iterator[tuple[tuple[int, int], int]]:
+        """The pods of the plan that a counter counts and that could be in another domain than theirs, with that domain."""
+        by_rank = sorted(self.placed, key=lambda placed: -self._ranks[placed[0].pod_class.index])
+        for group, positions, rows in by_rank:
+            if not any(bumped is counter for bumped in self.board.census.bumps(group.pod_class)):
+                continue
+            if not counter.topology.of_hosts and not self._could_be_elsewhere(group, counter.topology):
+                continue
+            for position, domain in zip(positions, counter.topology.domain[rows].tolist(), strict=True):
+                if domain >= 0:
+                    yield (id(group), position), domain
 
     def _could_be_elsewhere(self, group: Group, topology: Topology) -> bool:
         return len(self.placer.reached(self.placer.view(group.pod_class), topology)) > 1
