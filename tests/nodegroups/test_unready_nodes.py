@@ -167,3 +167,16 @@ def test_they_go_before_older_and_emptier_ones() -> None:
     world.change_group(desiredNodes=0, minNodes=2)
     world.run(200)
     assert names[-1] not in {node.name for node in world.api.typed(NODES)}
+
+
+def test_a_node_that_has_joined_serves_though_the_provider_does_not_list_its_machine() -> None:
+    """A list that is half an hour old says nothing about a machine of today: its node does."""
+    world = World()
+    world.group(minNodes=0, maxNodes=3, scaleDownPolicy={"enabled": False})
+    world.run(10)
+    world.cloud.stale = timedelta(minutes=30)
+    world.workload("web", 1)
+    world.run(1200)
+    assert [member.phase for member in world.members()] == ["Ready"], "\n".join(said(world))
+    assert len(world.cloud.by_key) == 1, "nothing was given up and made again"
+    assert all(pod.spec.node_name for pod in world.pods())

@@ -27,6 +27,7 @@ from plimsoll.config import Operator as OperatorConfig
 from plimsoll.config.nodegroups import NodeGroups
 from plimsoll.config.providers import Kwok, KwokOffering, Providers
 from plimsoll.exit_codes import ExitCode
+from plimsoll.nodegroups.settings import NodeGroupSettings
 from plimsoll.placement.distribution import Share, target
 from plimsoll.placement.spec import DURATION, SCHEDULE
 from plimsoll.sim.api import kinds
@@ -47,6 +48,8 @@ TIMES = Times(node_ready=20.0, pod_start=20.0, pod_stop=5.0, bookmark=3600.0, wa
 _RESTARTED = (ExitCode.LEADERSHIP_LOST, ExitCode.VIEW_TOO_OLD)
 # At the end nothing more happens for so long; the last part of it must be silent.
 _CALM_SECONDS, _SILENT_SECONDS, _WRONG_SECONDS = 7200.0, 1800.0, 3600.0
+# A group strikes a setback from its status so long after it was over.
+_FORGOTTEN_SECONDS = NodeGroupSettings().backoff_reset.total_seconds()
 # Node groups are there for the last third of a day: they are looked at every half minute, which costs the most of all.
 _GROUPS_FROM_SECONDS = DAY_SECONDS * 2 / 3
 
@@ -118,6 +121,7 @@ class Day:
             await self._calm_down(world)
             # What was stamped by a clock that was an hour ahead is over an hour later.
             calm = _CALM_SECONDS + (_WRONG_SECONDS if self.wrong_clocks else 0.0)
+            calm += _FORGOTTEN_SECONDS if self.groups else 0.0
             await self._pass(world, max(calm, began + DAY_SECONDS - world.clock.monotonic()))
             self._judge(world)
             self.evictions = world.witness.evictions

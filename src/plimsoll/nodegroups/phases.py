@@ -111,11 +111,22 @@ def request_for(node: VPSieNode, group: NodeGroup) -> MachineRequest:
 
 def _provisioning(node: VPSieNode, group: NodeGroup | None, seen: Seen) -> NodeDecision:
     sighting = seen.sighting(node.spec.provider)
-    if sighting is None:
-        return _blind(node, seen)
-    machine = machine_in(sighting, node)
+    machine = seen.machine_of(node)
     if machine is not None and machine.state == "failed":
         return _fail(node, group, "MachineFailed", machine.message or f"machine {machine.id} failed", seen)
+    there = seen.node_of(node)
+    if there is not None:
+        # A provider's list may lag behind, or not come at all: a node that has joined is more than a list can say.
+        fields = {
+            "phase": "Provisioned",
+            "provisionedAt": stamp(seen.now),
+            "nodeName": there.name,
+            "hostname": there.name,
+        }
+        why = Reason("Provisioned", f"node {there.name} has joined")
+        return _decision(node, why, node_status(node, fields, why))
+    if sighting is None:
+        return _blind(node, seen)
     if machine is not None and machine.state == "running":
         name = machine.node_name or machine.name or node.name
         fields = {"phase": "Provisioned", "provisionedAt": stamp(seen.now), "nodeName": name, "hostname": name}

@@ -1,6 +1,6 @@
 """Volumes: a claim whose first pod has found its node gets one there, as a cloud's disks are made in the zone of their first pod.
 
-From then on the claim keeps every later pod in that zone. A node without a zone has disks of its own, which nobody else can mount.
+From then on the claim keeps every later pod in that zone. Where nodes have no zones, a volume can be mounted everywhere.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from plimsoll.sim.api.storage import Change
 from plimsoll.sim.controllers.context import Context, Key
 
 _ZONE = "topology.kubernetes.io/zone"
-_HOST = "kubernetes.io/hostname"
 
 
 class VolumeController:
@@ -39,9 +38,9 @@ class VolumeController:
         storage.put(CLAIMS, {**claim, "spec": spec, "status": {**(claim.get("status") or {}), "phase": "Bound"}})
 
     def _volume(self, name: str, claim: Json, node: Json) -> Json:
-        label = next((key for key in (_ZONE, _HOST) if key in labels_of(node)), "")
-        term = {"matchExpressions": [{"key": label, "operator": "In", "values": [labels_of(node).get(label)]}]}
-        where: Json = {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}} if label else {}
+        zone = labels_of(node).get(_ZONE)
+        term = {"matchExpressions": [{"key": _ZONE, "operator": "In", "values": [zone]}]}
+        where: Json = {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}} if zone else {}
         ref = {"kind": "PersistentVolumeClaim", "namespace": namespace_of(claim), "name": name_of(claim)}
         spec: Json = {
             "capacity": at(claim, "spec", "resources", "requests", default={}),
