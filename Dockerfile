@@ -1,7 +1,7 @@
 # Two stages: the first has what it takes to install, the second what it takes to run.
-# The base is pinned by its tag. A release pins it by its digest, too, which only who pulls it can know:
-#   make image BASE=python:3.13.7-slim-bookworm@sha256:…
-ARG BASE=python:3.13.7-slim-bookworm
+# The tag says what the base is; the digest, of the index of all its platforms, is what is pulled. Both change together:
+#   make image BASE=python:…@sha256:…
+ARG BASE=python:3.13.7-slim-bookworm@sha256:adafcc17694d715c905b4c7bebd96907a1fd5cf183395f0ebc4d3428bd22d92d
 
 FROM ${BASE} AS build
 # As in the Makefile.

@@ -80,10 +80,9 @@ controlplane: $(READY) ## Build etcd, kube-apiserver, controllers, scheduler, ku
 browser: $(READY) ## Find the Chromium that tests of the dashboard drive; install the system's where it has none
 	$(BIN)/python -m tools.browser --if-possible
 
-# With its digest, BASE=python:…@sha256:…, for a release.
 BASE ?= $(shell sed -n 's/^ARG BASE=//p' Dockerfile)
 ENGINE ?= docker
-image: ## Build the container image with $(ENGINE); BASE=…@sha256:… pins its base by digest
+image: ## Build the container image with $(ENGINE); BASE=…@sha256:… takes another base
 	$(ENGINE) build --build-arg BASE=$(BASE) --build-arg UV_VERSION=$(UV_VERSION) --tag plimsoll:$$(sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml) .
 
 sbom: $(READY) ## What the image is made of, as CycloneDX with hashes, from the lock file: artifacts/sbom.cdx.json

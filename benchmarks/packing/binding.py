@@ -6,6 +6,7 @@ each node to the top. A plan that does not bind is cheap for a reason, so the pr
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -50,12 +51,15 @@ def _runs(real: RealScheduler, pods: int, seed: int, order: str) -> Iterator[Bou
     )
     for name, nodes, price in _plans(case):
         progress(f"bind, {pods:,} pods, seed {seed}, {order}: {name}, {len(nodes):,} nodes for {price:,.0f}")
-        real.add_nodes(nodes)
-        real.submit_all(manifests)
-        pending = len(left_pending(real, 0))
-        progress(f"  {pending} pending")
-        yield Bound(pods, seed, order, name, len(nodes), price, pending)
-        real.clear()
+        # A control plane for each: what a scheduler remembers of nodes that are gone would be part of the result.
+        with ControlPlane.start() as cluster:
+            real = RealScheduler(cluster)
+            real.add_nodes(nodes)
+            real.submit_all(manifests)
+            left = left_pending(real, 0)
+        kinds = Counter(str(sorted(pod["metadata"]["labels"].items())) for pod in left)
+        progress(f"  {len(left)} pending: {dict(kinds)}")
+        yield Bound(pods, seed, order, name, len(nodes), price, len(left))
 
 
 def _plans(case: Case) -> Iterator[tuple[str, list[Node], float]]:

@@ -36,7 +36,10 @@ ASKED = (
     (re.compile(r"^(?P<rest>helm (install|upgrade) .*)$"), "{rest} --dry-run=client"),
     (re.compile(r"^(?P<rest>helm uninstall .*)$"), "{rest} --ignore-not-found"),
     # kubectl sends these as protobuf, which the embedded cluster reads of a few kinds only.
-    (re.compile(r"^(?P<rest>kubectl create (clusterrolebinding|clusterrole|secret) .*)$"), "{rest} --dry-run=client"),
+    (
+        re.compile(r"^(?P<rest>kubectl create (clusterrolebinding|clusterrole|secret|namespace) .*)$"),
+        "{rest} --dry-run=client",
+    ),
     # Containers of the embedded cluster only pretend to run: nothing is logged or listened to in them.
     (
         re.compile(r"^kubectl -n (?P<space>\S+) (?P<verb>logs|port-forward) (?P<what>\S+)"),

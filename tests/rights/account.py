@@ -150,4 +150,5 @@ def _stripped(manifest: dict[str, Any], without: Callable[[Grant], bool]) -> dic
         | ({"resourceNames": [one.name]} if one.name else {})
         for one in sorted(kept)
     ]
-    return {**manifest, "rules": rules}
+    # What people are granted who look at the dashboard is no right of ours to take away.
+    return {**manifest, "rules": rules + [one for one in manifest["rules"] if "nonResourceURLs" in one]}

@@ -58,6 +58,9 @@ class Judged:
         self.asked |= {replace(_at_home(one), name=one.name.replace(one.home, _HOME)) for one in new}
         return sorted({str(one) for one in new if not one.allowed and one.home in self.homes})
 
+    def remove(self) -> None:
+        shutil.rmtree(self.directory, ignore_errors=True)
+
     def unused(self) -> list[Grant]:
         return sorted(right for right in self.rights if not any(right.covers(one) for one in self.asked))
 
@@ -175,4 +178,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     )
     for right in unused:
         terminalreporter.write_line(f"  unused: {right}", red=ASKED_FOR == "all")
-    shutil.rmtree(JUDGED.directory, ignore_errors=True)
+    JUDGED.remove()

@@ -46,7 +46,7 @@ TIMES = Times(node_ready=20.0, pod_start=20.0, pod_stop=5.0, bookmark=3600.0, wa
 # Ends that a process may come to when it was cut off; a kubelet then starts it again.
 _RESTARTED = (ExitCode.LEADERSHIP_LOST, ExitCode.VIEW_TOO_OLD)
 # At the end nothing more happens for so long; the last part of it must be silent.
-_CALM_SECONDS, _SILENT_SECONDS = 7200.0, 1800.0
+_CALM_SECONDS, _SILENT_SECONDS, _WRONG_SECONDS = 7200.0, 1800.0, 3600.0
 # Node groups are there for the last third of a day: they are looked at every half minute, which costs the most of all.
 _GROUPS_FROM_SECONDS = DAY_SECONDS * 2 / 3
 
@@ -116,7 +116,9 @@ class Day:
                     await self._make_groups(world)
                 await happen(self, world)
             await self._calm_down(world)
-            await self._pass(world, max(_CALM_SECONDS, began + DAY_SECONDS - world.clock.monotonic()))
+            # What was stamped by a clock that was an hour ahead is over an hour later.
+            calm = _CALM_SECONDS + (_WRONG_SECONDS if self.wrong_clocks else 0.0)
+            await self._pass(world, max(calm, began + DAY_SECONDS - world.clock.monotonic()))
             self._judge(world)
             self.evictions = world.witness.evictions
             return world

@@ -119,7 +119,7 @@ def judge(workload: Deployment | StatefulSet, settings: PlacementSettings) -> Ma
         return _unmanaged("Gone", f"{where} is leaving")
     reading = reading_of(workload, settings)
     if not reading.enabled:
-        return _unmanaged("NotEnabled", f"{where} does not ask to be managed")
+        return _unmanaged("NotEnabled", f"{where} asks for no spot share")
     if reading.faults:
         faults = "; ".join(str(fault) for fault in reading.faults)
         return _unmanaged(INVALID, f"{where}: {faults}. It is not evaluated until this is mended.")

@@ -34,7 +34,7 @@ _ORDERS = 2
 _DRAWS = 8
 _UNLUCKY = 5  # which of the draws, from the luckiest on
 
-_APART = 0.75  # of the pods, which are played on each sample for itself
+_APART = 0.85  # of the pods, which are played on each sample for itself
 
 Turn: TypeAlias = tuple[int, int, int]  # of a pod: how unimportant it is, when it was made, and which it is
 Floats: TypeAlias = NDArray[np.float32]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -57,9 +57,10 @@ def asked(
     """The question as it stands inside the block; afterwards the snapshot is as it was."""
     pods = tuple(pods)
     with snapshot.trial():
-        for pod in pods:
-            if pod.metadata.uid in snapshot.slots:
-                snapshot.remove(pod.metadata.uid)
+        if snapshot.slots:
+            for pod in pods:
+                if pod.metadata.uid in snapshot.slots:
+                    snapshot.remove(pod.metadata.uid)
         templates, coming = tuple(templates), tuple(coming)
         groups = grouped(snapshot.classes, pods)
         for daemons in (*(template.daemons for template in templates), *(node.daemons for node in coming)):
@@ -88,11 +89,13 @@ def _cheaper(question: Question) -> Plan:
         return greedy
     if plan.unplaced != greedy.unplaced:
         return min(plan, greedy, key=lambda p: p.unplaced)
-    if plan.binds < greedy.binds:
+    if plan.binds < greedy.binds:  # for as much money it may bind, too
         plan.add_headroom(at_most=greedy.cost.price)
-    if plan.cost.nodes > greedy.cost.nodes or plan.binds != greedy.binds:
-        return greedy if plan.cost.nodes > greedy.cost.nodes or greedy.binds else plan
-    return plan if plan.cost.price <= greedy.cost.price else greedy
+    if plan.cost.nodes > greedy.cost.nodes:
+        return greedy
+    if plan.binds != greedy.binds:
+        return max(plan, greedy, key=lambda one: one.binds)
+    return min(plan, greedy, key=lambda one: one.cost.price)
 
 
 def _attempt(question: Question, *, first_fit: bool = False) -> Plan:
@@ -105,12 +108,15 @@ def _attempt(question: Question, *, first_fit: bool = False) -> Plan:
 
 def grouped(classes: Classes, pods: Sequence[Pod]) -> list[Group]:
     groups: dict[tuple[int, int], Group] = {}
+    ways_in: dict[tuple[int, int], tuple[Callable[[str], None], Callable[[int], None]]] = {}  # one look-up a pod
     of = classes.of
     for number, pod in enumerate(pods):
         key = of(pod)
-        group = groups.get(key)
-        if group is None:
+        found = ways_in.get(key)
+        if found is None:
             group = groups[key] = Group(classes.classes[key[0]], classes.shapes[key[1]])
-        group.pods.append(pod.metadata.uid)
-        group.arrived.append(number)
+            found = ways_in[key] = (group.pods.append, group.arrived.append)
+        add_uid, add_number = found
+        add_uid(pod.metadata.uid)
+        add_number(number)
     return list(groups.values())

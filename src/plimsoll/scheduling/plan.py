@@ -8,8 +8,6 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from plimsoll.kube.quantity import Quantity
-from plimsoll.kube.types import Resources
 from plimsoll.scheduling.audit import is_sound
 from plimsoll.scheduling.binding import Arrival
 from plimsoll.scheduling.board import Board
@@ -17,15 +15,16 @@ from plimsoll.scheduling.bulk import Bulk, Item
 from plimsoll.scheduling.census import KeptSpread
 from plimsoll.scheduling.classes import LOWEST_PRIORITY_WORTH_A_NODE, PodClass, Shape
 from plimsoll.scheduling.headroom import Headroom
-from plimsoll.scheduling.model import EXISTING, HOSTNAME, ComingNode, NewNode, Packing, Refusal, Rule, Template
-from plimsoll.scheduling.offerings import cheapest, listed
+from plimsoll.scheduling.model import EXISTING, HOSTNAME, ComingNode, Packing, Refusal, Rule, Template
+from plimsoll.scheduling.new_nodes import NewNodes
 from plimsoll.scheduling.placing import Placer
 from plimsoll.scheduling.reasons import refused_by_existing, refused_by_template, refused_everywhere
-from plimsoll.scheduling.requests import CPU, PODS, allocatable
 from plimsoll.scheduling.snapshot import Snapshot
+from plimsoll.scheduling.topology import Counter as PodCounter
 from plimsoll.scheduling.topology import Counts, Topology
 
 MANY_GROUPS = 200
+_MOVED_ALONE = 16  # pods at most; each costs as much as all placements before it
 
 Pods: TypeAlias = frozenset[tuple[int, int]]  # the id of the group, and the position within it
 
@@ -104,21 +103,28 @@ class Plan:
 
     def _mend(self) -> None:
         """Where late pods broke the spread of earlier ones, look again: let as many move as are too many where they are; then
-        all late ones; then the early ones.
+        all late ones; then the early ones; and if all that is in vain, one after the other.
         """
         nobody: Callable[[], Pods] = frozenset
         for who_moves in (self._too_many, self._too_many, nobody, self._disturbed, self._too_many, self._too_many):
-            disturbed = self._disturbed()
-            if not disturbed:
+            if not self._disturbed():
                 return
-            before = (self.board, self.placer, self.placed, {index: [*left] for index, left in self.left.items()})
-            unplaced = self.unplaced
-            self._replay(who_moves())
-            if self._relied_on_fewer_rows():
-                self._replay()
-            worse = (self.unplaced, len(self._disturbed())) >= (unplaced, len(disturbed))
-            if worse or self._relied_on_fewer_rows():
-                self.board, self.placer, self.placed, self.left = before
+            self._try_moving(who_moves())
+        for pod in self._crowding()[:_MOVED_ALONE]:
+            if not self._disturbed():
+                return
+            self._try_moving(frozenset([pod]))
+
+    def _try_moving(self, pods: Pods) -> None:
+        """Place everything once more but these pods, which find their places afterwards; keep that if it is better."""
+        before = (self.board, self.placer, self.placed, {index: [*left] for index, left in self.left.items()})
+        unplaced, disturbed = self.unplaced, len(self._disturbed())
+        self._replay(pods)
+        if self._relied_on_fewer_rows():
+            self._replay()
+        worse = (self.unplaced, len(self._disturbed())) >= (unplaced, disturbed)
+        if worse or self._relied_on_fewer_rows():
+            self.board, self.placer, self.placed, self.left = before
 
     def _broken_spreads(self) -> Iterator[tuple[KeptSpread, Counts]]:
         """Spreads that pods of the plan rely on and that do not hold in the end, and by domain how many are too many there."""
@@ -143,19 +149,34 @@ class Plan:
     def _too_many(self) -> Pods:
         """As many pods as are too many for a broken spread, those with the fewest rules of their own first."""
         found: set[tuple[int, int]] = set()
-        by_rank = sorted(self.placed, key=lambda placed: -self._ranks[placed[0].pod_class.index])
         for spread, over in self._broken_spreads():
-            counter = spread.counter
-            for group, positions, rows in by_rank:
-                if not any(bumped is counter for bumped in self.board.census.bumps(group.pod_class)):
-                    continue
-                if not counter.topology.of_hosts and not self._could_be_elsewhere(group, counter.topology):
-                    continue
-                for position, domain in zip(positions, counter.topology.domain[rows].tolist(), strict=True):
-                    if domain >= 0 and over[domain] > 0 and (id(group), position) not in found:
-                        found.add((id(group), position))
-                        over[domain] -= 1
+            for pod, domain in self._counted_by(spread.counter):
+                if over[domain] > 0 and pod not in found:
+                    found.add(pod)
+                    over[domain] -= 1
         return frozenset(found)
+
+    def _crowding(self) -> list[tuple[int, int]]:
+        """All pods of which there are too many for a broken spread, those with the fewest rules of their own first."""
+        pods = [
+            pod
+            for spread, over in self._broken_spreads()
+            for pod, domain in self._counted_by(spread.counter)
+            if over[domain] > 0
+        ]
+        return list(dict.fromkeys(pods))
+
+    def _counted_by(self, counter: PodCounter) -> Iterator[tuple[tuple[int, int], int]]:
+        """The pods of the plan that a counter counts and that could be in another domain than theirs, with that domain."""
+        by_rank = sorted(self.placed, key=lambda placed: -self._ranks[placed[0].pod_class.index])
+        for group, positions, rows in by_rank:
+            if not any(bumped is counter for bumped in self.board.census.bumps(group.pod_class)):
+                continue
+            if not counter.topology.of_hosts and not self._could_be_elsewhere(group, counter.topology):
+                continue
+            for position, domain in zip(positions, counter.topology.domain[rows].tolist(), strict=True):
+                if domain >= 0:
+                    yield (id(group), position), domain
 
     def _could_be_elsewhere(self, group: Group, topology: Topology) -> bool:
         return len(self.placer.reached(self.placer.view(group.pod_class), topology)) > 1
@@ -271,7 +292,7 @@ class Plan:
         if not rows:
             return
         headroom = Headroom(board, rows, at_most)
-        if not headroom.series:
+        if not headroom.ways:
             return
         arrivals = []
         for group, positions, on in self.placed:
@@ -305,20 +326,20 @@ class Plan:
         notes: dict[str, str] = {}
         names, first_new = board.names, board.first_new
         for group, positions, rows in self.placed:
-            unknown = board.volume_rules[group.pod_class.index].unknown
-            for position, row in zip(positions, rows, strict=True):
-                uid = group.pods[position]
-                placements[uid] = names[row]
+            uids = [group.pods[position] for position in positions]
+            placements.update(zip(uids, [names[row] for row in rows], strict=True))
+            for uid, row in zip(uids, rows, strict=True):
                 if row >= first_new:
                     on_new[row].append(uid)
-                if unknown:
-                    notes[uid] = unknown
+            unknown = board.volume_rules[group.pod_class.index].unknown
+            if unknown:
+                notes.update(dict.fromkeys(uids, unknown))
         unplaced: dict[str, dict[str, Refusal]] = {}
         for index, positions in self.left.items():
             if positions:
                 why = self._why(self.groups[index])
                 unplaced.update((self.groups[index].pods[position], why) for position in positions)
-        nodes = _NewNodes(board, self.sizes)
+        nodes = NewNodes(board, self.sizes)
         rows = [row for row, pods in on_new.items() if pods]
         new = tuple(nodes.make(row, on_new[row], *size) for row, size in zip(rows, board.sizes_of(rows), strict=True))
         return Packing(placements, new, unplaced, notes)
@@ -338,70 +359,3 @@ class Plan:
             else:
                 why[template.name] = refused_by_template(view, group.shape, index)
         return why
-
-
-class _NewNodes:
-    """Rows of the board as nodes to make. Many have the same candidates: they are listed once."""
-
-    def __init__(self, board: Board, sizes: dict[int, int]) -> None:
-        self._board = board
-        self._sizes = sizes
-        self._held: list[list[int]] = board.held[:, : board.size].T.tolist()
-        self._names: dict[tuple[int, int], tuple[str, ...]] = {}
-        self._all_names: dict[int, tuple[str, ...]] = {}  # by lane
-        self._daemons: dict[int, list[int]] = {}
-        self._resources = list(enumerate(board.classes.resources))
-
-    def make(self, row: int, pods: list[str], number: int, members: int) -> NewNode:
-        """Of a lane, by its number, and the members that hold what is on the node."""
-        board, held = self._board, self._held[row]
-        lane, sold = board.offerings.lanes[number], board.offerings.sold
-        names = self._names.get((number, members))
-        if names is None:
-            names = self._names[number, members] = self._candidates(number, members)
-        index = self._sizes.get(row)
-        if index is None:
-            index = int(lane.members[cheapest(members)])
-        offering = sold[index].offering
-        return NewNode(
-            board.names[row],
-            board.offerings.templates[lane.template].name,
-            offering.name,
-            names,
-            tuple(pods),
-            self._requested(held, index),
-            offering.price,
-        )
-
-    def _candidates(self, number: int, members: int) -> tuple[str, ...]:
-        offerings = self._board.offerings
-        lane = offerings.lanes[number]
-        everything = self._all_names.get(number)
-        if everything is None:
-            everything = tuple([offerings.sold[index].offering.name for index in lane.members.tolist()])
-            self._all_names[number] = everything
-        lowest = members & -members
-        if members + lowest == lane.everything + 1:  # all from the lowest on, as it mostly is
-            return everything[lowest.bit_length() - 1 :]
-        return tuple([everything[member] for member in listed(members)])
-
-    def _requested(self, held: list[int], offering: int) -> Resources:
-        """By pods and daemons together."""
-        daemons = self._by_daemons(offering)
-        requested = {}
-        for index, name in self._resources:
-            amount = held[index] + daemons[index]
-            if amount and name != PODS:
-                requested[name] = Quantity(amount if name == CPU else amount * 1000)
-        return requested
-
-    def _by_daemons(self, offering: int) -> list[int]:
-        """What daemons hold: it has been taken off the capacity of the offering."""
-        found = self._daemons.get(offering)
-        if found is None:
-            board = self._board
-            given = allocatable(board.offerings.sold[offering].offering.allocatable)
-            whole = [given.get(name, 0) for name in board.classes.resources]
-            left = board.offerings.caps[:, offering].tolist()
-            found = self._daemons[offering] = [a - b for a, b in zip(whole, left, strict=True)]
-        return found

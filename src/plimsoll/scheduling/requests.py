@@ -23,7 +23,10 @@ def amounts(resources: Resources) -> dict[str, int]:
 
 
 def allocatable(resources: Resources) -> dict[str, int]:
-    return {name: min(amount, LARGEST_REQUEST - 1) for name, amount in amounts(resources).items()}
+    found = amounts(resources)
+    if LARGEST_REQUEST in found.values():
+        return {name: min(amount, LARGEST_REQUEST - 1) for name, amount in found.items()}
+    return found
 
 
 def effective_requests(spec: PodSpec) -> dict[str, int]:

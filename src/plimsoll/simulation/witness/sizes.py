@@ -44,7 +44,8 @@ class Sizes(Rule):
         if need is None or name_of(need) != request.name:
             self.broken("S10", f"{who} orders {request.name} under {request.key}, and no VPSieNode says so")
         others = [one for one in machines(self.sight) if one.group == request.group and one.key != request.key]
-        count = 1 + sum(not one.deleting for one in others)
+        # One whose VPSieNode someone deleted is on its way out, from that moment on.
+        count = 1 + sum(not one.deleting and not self._wanted_gone(one.key) for one in others)
         most = max((most for _, _, most in self._lately(request.group)), default=None)
         if most is not None and count > most:
             self.broken("S7", f"group {request.group} gets machine number {count}, and may have {most}")

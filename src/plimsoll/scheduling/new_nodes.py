@@ -1,0 +1,77 @@
+"""Rows of the board as nodes to make."""
+
+from __future__ import annotations
+
+from plimsoll.kube.quantity import Quantity
+from plimsoll.kube.types import Resources
+from plimsoll.scheduling.board import Board
+from plimsoll.scheduling.model import NewNode
+from plimsoll.scheduling.offerings import cheapest, listed
+from plimsoll.scheduling.requests import CPU, PODS, allocatable
+
+
+class NewNodes:
+    """Many nodes have the same candidates: they are listed once."""
+
+    def __init__(self, board: Board, sizes: dict[int, int]) -> None:
+        self._board = board
+        self._sizes = sizes
+        self._held: list[list[int]] = board.held[:, : board.size].T.tolist()
+        self._names: dict[tuple[int, int], tuple[str, ...]] = {}
+        self._all_names: dict[int, tuple[str, ...]] = {}  # by lane
+        self._daemons: dict[int, list[int]] = {}
+        self._resources = list(enumerate(board.classes.resources))
+
+    def make(self, row: int, pods: list[str], number: int, members: int) -> NewNode:
+        """Of a lane, by its number, and the members that hold what is on the node."""
+        board, held = self._board, self._held[row]
+        lane, sold = board.offerings.lanes[number], board.offerings.sold
+        names = self._names.get((number, members))
+        if names is None:
+            names = self._names[number, members] = self._candidates(number, members)
+        index = self._sizes.get(row)
+        if index is None:
+            index = int(lane.members[cheapest(members)])
+        offering = sold[index].offering
+        return NewNode(
+            board.names[row],
+            board.offerings.templates[lane.template].name,
+            offering.name,
+            names,
+            tuple(pods),
+            self._requested(held, index),
+            offering.price,
+        )
+
+    def _candidates(self, number: int, members: int) -> tuple[str, ...]:
+        offerings = self._board.offerings
+        lane = offerings.lanes[number]
+        everything = self._all_names.get(number)
+        if everything is None:
+            everything = tuple([offerings.sold[index].offering.name for index in lane.members.tolist()])
+            self._all_names[number] = everything
+        lowest = members & -members
+        if members + lowest == lane.everything + 1:  # all from the lowest on, as it mostly is
+            return everything[lowest.bit_length() - 1 :]
+        return tuple([everything[member] for member in listed(members)])
+
+    def _requested(self, held: list[int], offering: int) -> Resources:
+        """By pods and daemons together."""
+        daemons = self._by_daemons(offering)
+        requested = {}
+        for index, name in self._resources:
+            amount = held[index] + daemons[index]
+            if amount and name != PODS:
+                requested[name] = Quantity(amount if name == CPU else amount * 1000)
+        return requested
+
+    def _by_daemons(self, offering: int) -> list[int]:
+        """What daemons hold: it has been taken off the capacity of the offering."""
+        found = self._daemons.get(offering)
+        if found is None:
+            board = self._board
+            given = allocatable(board.offerings.sold[offering].offering.allocatable)
+            whole = [given.get(name, 0) for name in board.classes.resources]
+            left = board.offerings.caps[:, offering].tolist()
+            found = self._daemons[offering] = [a - b for a, b in zip(whole, left, strict=True)]
+        return found
