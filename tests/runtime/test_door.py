@@ -238,6 +238,7 @@ async def test_pods_are_evicted_never_deleted(stage: Stage, kwok_nodes: Callable
     assert codes(await stage.act(Delete(Ref.to(PODS, pods[0]), WHY))) == ["EvictInstead"]
     assert words(await stage.act(eviction(pods[0]))) == ["done"]
     assert not await stage.standing(pods[0])
+    assert stage.own_writes.behind(KEY, stage.view) == Ref.to(PODS, pods[0])
     # Without a budget, one at a time: the view still shows the first one standing.
     assert codes(await stage.act(eviction(pods[1]))) in (["OwnerDisrupted"], ["LastReady"])
     assert await stage.standing(pods[1])
