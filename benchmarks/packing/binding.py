@@ -38,13 +38,10 @@ class Bound:
 
 
 def bound(sizes: Sequence[int], seeds: Sequence[int], orders: Iterable[str]) -> list[Bound]:
-    """On one control plane, one plan after the other."""
-    with ControlPlane.start() as cluster:
-        real = RealScheduler(cluster)
-        return [run for order in orders for pods in sizes for seed in seeds for run in _runs(real, pods, seed, order)]
+    return [run for order in orders for pods in sizes for seed in seeds for run in _runs(pods, seed, order)]
 
 
-def _runs(real: RealScheduler, pods: int, seed: int, order: str) -> Iterator[Bound]:
+def _runs(pods: int, seed: int, order: str) -> Iterator[Bound]:
     manifests = ORDERS[order](k1.manifests(pods, seed), seed)
     case = Case(
         pending=tuple(pod(manifest["metadata"]["name"], manifest) for manifest in manifests), templates=(k1.template(),)

@@ -11,7 +11,7 @@ from plimsoll.scheduling.requests import CPU, PODS, allocatable
 
 
 class NewNodes:
-    """Many nodes have the same candidates: they are listed once."""
+    """Many nodes have the same candidates or hold as much: that is written down once."""
 
     def __init__(self, board: Board, sizes: dict[int, int]) -> None:
         self._board = board
@@ -19,6 +19,7 @@ class NewNodes:
         self._held: list[list[int]] = board.held[:, : board.size].T.tolist()
         self._names: dict[tuple[int, int], tuple[str, ...]] = {}
         self._all_names: dict[int, tuple[str, ...]] = {}  # by lane
+        self._requests: dict[tuple[int, ...], Resources] = {}
         self._daemons: dict[int, list[int]] = {}
         self._resources = list(enumerate(board.classes.resources))
 
@@ -56,7 +57,14 @@ class NewNodes:
         return tuple([everything[member] for member in listed(members)])
 
     def _requested(self, held: list[int], offering: int) -> Resources:
-        """By pods and daemons together."""
+        """By pods and daemons together; nodes that hold as much share the answer."""
+        key = (offering, *held)
+        found = self._requests.get(key)
+        if found is None:
+            found = self._requests[key] = self._sum(held, offering)
+        return found
+
+    def _sum(self, held: list[int], offering: int) -> Resources:
         daemons = self._by_daemons(offering)
         requested = {}
         for index, name in self._resources:
