@@ -28,6 +28,8 @@ def main(url: str) -> None:
             while b"\n\n" in text:
                 event, _, text = text.partition(b"\n\n")
                 kind = event.split(b"\n", 1)[0].decode()
+                if kind == "event: beat":
+                    continue
                 told = {"event": kind, "at": time.monotonic(), "started": started, "bytes": len(event), "wire": wire}
                 print(json.dumps(told), flush=True)
                 wire = 0

@@ -116,19 +116,6 @@ async def test_signs_of_life_tell_the_time(
     assert before < beats[0] < beats[1] < beats[2]
 
 
-async def test_the_picture_is_begun_when_the_page_is_asked_for(
-    web: aiohttp.ClientSession, served: DashboardServer, scene: Scene
-) -> None:
-    async with web.get("/api/v1/picture") as response:
-        before = (await response.json())["version"]
-    scene.put(build.node("n4"))
-    async with web.get("/"):
-        pass
-    # Nobody looks on yet: it is the page alone that had it made.
-    await eventually(lambda: served.showing.version > before, "the picture is renewed")
-    assert not served.showing.clients
-
-
 async def test_what_would_be_decided_is_shown_where_nobody_acts(web: aiohttp.ClientSession) -> None:
     async with web.get("/api/v1/stream") as response:
         stream = events(response)

@@ -102,7 +102,6 @@ class DashboardServer:
     # ── the page ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _index(self, request: web.Request) -> web.StreamResponse:
-        self.showing.expect()
         return _file(request, INDEX)
 
     async def _asset(self, request: web.Request) -> web.StreamResponse:

@@ -79,10 +79,6 @@ class Showing:
         """Who looks on."""
         return frozenset(self._clients)
 
-    @property
-    def version(self) -> int:
-        return self._picture.version
-
     async def whole(self) -> Message:
         """Everything as it is now."""
         return (await self._undisturbed(self._renewed())).reply
@@ -103,8 +99,8 @@ class Showing:
         if len(self._clients) >= MOST_CLIENTS:
             raise TooManyClients
         if not client.gone:
+            client.tell(self.beat())  # first: the picture tells how long ago things were
             client.tell(whole.event)
-            client.tell(self.beat())
             self._clients.add(client)
             self._watched.set()
 
@@ -116,10 +112,6 @@ class Showing:
                 return await work
 
         return await asyncio.shield(asyncio.ensure_future(locked()))
-
-    def expect(self) -> None:
-        """Someone opens the page, and looks on in a moment: his picture is made while his browser loads the rest."""
-        self._watched.set()
 
     def leave(self, client: Client) -> None:
         client.gone = True
@@ -137,8 +129,6 @@ class Showing:
             await self._watched.wait()
             async with self._renewing:
                 await self._tell_changes()
-            if not self._clients:
-                self._watched.clear()
             await asyncio.sleep(CHANGE_SECONDS)
 
     async def _sample(self) -> None:

@@ -6,7 +6,6 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.dashboard.browser import made
-from tests.dashboard.browser.barriers import barriers
 from tests.dashboard.browser.conftest import NARROW, VIEWS, WIDE, Show
 
 
@@ -22,7 +21,6 @@ def test_names_are_text_in_every_view(show: Show, size: tuple[int, int]):
         )
         assert page.title() != "owned"
         assert page.evaluate("document.scrollingElement.scrollWidth") <= size[0], view
-        assert barriers(page) == [], view
     page = shown.go("workloads")
     expect(page.get_by_role("link", name=made.MARKUP)).to_be_visible()
     expect(page.get_by_role("link", name="shop-🛟🏳️‍🌈-שלום")).to_be_visible()

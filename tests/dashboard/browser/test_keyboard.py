@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.dashboard.browser import made
-from tests.dashboard.browser.conftest import Show, Shown
+from tests.dashboard.browser.conftest import VIEWS, Show, Shown
+
+NUMBER_THEM = """() => {
+  const found = [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']")];
+  const seen = found.filter((one) => one.checkVisibility());
+  seen.forEach((one, number) => { one.dataset.number = number; });
+  return seen.length;
+}"""
 
 
 def test_arrows_go_from_node_to_node_and_tell_each(show: Show):
@@ -57,6 +65,19 @@ def test_letters_choose_views_and_a_list_tells_them(show: Show):
     expect(page.get_by_role("dialog")).to_be_hidden()
 
 
+def test_signs_bring_the_picture_closer_and_back(show: Show):
+    page = show(made.picture(nodes=600)).page
+    page.locator(".map").focus()
+    page.keyboard.press("+")
+    page.wait_for_selector(".map.close")
+    page.keyboard.press("-")
+    page.wait_for_selector(".map:not(.close)")
+    page.keyboard.press("+")
+    page.keyboard.press("+")
+    page.keyboard.press("0")
+    page.wait_for_selector(".map:not(.close)")
+
+
 def test_letters_in_the_filter_are_letters(show: Show):
     page = show(made.picture()).page
     page.keyboard.press("/")
@@ -72,3 +93,22 @@ def _pods(shown: Shown, name: str) -> int:
 def _percent(shown: Shown, name: str, resource: str) -> int:
     part, whole = shown.stage.picture["nodes"][name][resource]
     return round(100 * int(part) / int(whole))
+
+
+@pytest.mark.parametrize("where", [*VIEWS, "cluster?as=table&show=node/general-a-000"])
+def test_tab_reaches_everything_that_can_be_pressed(show: Show, where: str):
+    page = show(made.picture(nodes=9), where).page
+    page.wait_for_selector("main h1")
+    page.wait_for_function("() => document.querySelectorAll('main a, main button, main [tabindex]').length > 1")
+    if "show=" in where:
+        page.wait_for_selector("aside .guards")
+    count = page.evaluate(NUMBER_THEM)
+    page.evaluate("document.activeElement.blur()")
+    missed = {str(number) for number in range(count)}
+    # Boxes that scroll take the focus as well, and past the last element it begins anew.
+    for _ in range(2 * count + 10):
+        page.keyboard.press("Tab")
+        missed.discard(page.evaluate("document.activeElement.dataset.number"))
+        if not missed:
+            break
+    assert missed == set()

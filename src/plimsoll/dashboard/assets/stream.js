@@ -32,28 +32,34 @@ export class Stream {
     // A browser has six connections to a server: questions that nobody answers must not take them all.
     this.asking?.abort();
     if (this.brokenSince === null) this.tell("connecting", null, "");
-    const source = new EventSource(this.address);
+    const first = takeFirst();
+    const source = first?.source ?? new EventSource(this.address);
     this.source = source;
     this.alive();
-    const receive = (/** @type {MessageEvent} */ event) => {
-      this.alive();
-      if (this.brokenSince !== null || event.type === "picture") {
-        this.brokenSince = null;
-        this.pause = FIRST_PAUSE_MS;
-        this.tell("live", null, "");
-      }
-      const message = JSON.parse(event.data);
-      // A whole picture may have been made long before.
-      if (!message.whole) this.onTime(message.at);
-      this.onMessage(message);
-    };
-    source.addEventListener("picture", receive);
-    source.addEventListener("change", receive);
-    source.addEventListener("beat", (event) => {
-      this.alive();
-      this.onTime(JSON.parse(event.data).now);
-    });
-    source.addEventListener("error", () => source === this.source && this.fail("the connection was closed"));
+    const hear = (/** @type {MessageEvent} */ event) => source === this.source && this.hear(event);
+    for (const kind of ["picture", "change", "beat", "error"]) source.addEventListener(kind, hear);
+    first?.heard.forEach(hear);
+  }
+
+  hear(/** @type {MessageEvent} */ event) {
+    if (event.type === "error") {
+      this.fail("the connection was closed");
+      return;
+    }
+    this.alive();
+    const message = JSON.parse(event.data);
+    if (event.type === "beat") {
+      this.onTime(message.now);
+      return;
+    }
+    if (this.brokenSince !== null || event.type === "picture") {
+      this.brokenSince = null;
+      this.pause = FIRST_PAUSE_MS;
+      this.tell("live", null, "");
+    }
+    // A whole picture may have been made long before.
+    if (!message.whole) this.onTime(message.at);
+    this.onMessage(message);
   }
 
   alive() {
@@ -92,6 +98,14 @@ export class Stream {
     this.last = { state, since: this.brokenSince ?? new Date(), retryAt, reason };
     this.onConnection(this.last);
   }
+}
+
+/** The connection that stream-first.js has opened, the first time. */
+function takeFirst() {
+  const first = globalThis.plimsollFirst;
+  globalThis.plimsollFirst = undefined;
+  first?.handOver.abort();
+  return first;
 }
 
 /** @type {Record<number, string>} */
