@@ -12,6 +12,7 @@ def test_follows_the_system_until_the_switch_is_pressed_and_remembers_it(show: S
     page = show(made.picture(), theme="dark").page
     dark = _ground(page)
     page.emulate_media(color_scheme="light")
+    page.wait_for_selector("html[data-theme=light]")
     light = _ground(page)
     assert light != dark
     page.get_by_role("button", name="Switch between dark and light").click()
@@ -21,6 +22,8 @@ def test_follows_the_system_until_the_switch_is_pressed_and_remembers_it(show: S
     page.keyboard.press("t")
     assert _ground(page) == light
     page.emulate_media(color_scheme="dark")
+    # Two frames: by then the page has been told.
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert _ground(page) == light
 
 
