@@ -274,7 +274,7 @@ POOL = "infra/pool"
 @pytest.mark.parametrize(
     ("verdict", "reason", "told"),
     [
-        (Verdict(POOL, 1, 1), Reason("Settled", "7 groups have the nodes that they need"), "it has the nodes that it needs"),
+        (Verdict(POOL, 1, 1), Reason("Settled", "each group has the nodes that it needs"), "it has the nodes that it needs"),
         (Verdict(POOL, 1, 2, 1, reason="PendingPods"), Reason("ScalingUp", ""), "1 node is added: pods wait that would run there"),
         (Verdict(POOL, 1, 3, 2, reason="BelowDesired"), Reason("ScalingUp", ""), "2 nodes are added: it has fewer than are wanted"),
         (Verdict(POOL, 2, 1, removing=1), Reason("ScalingDown", "n1 is empty"), "n1 is empty"),

@@ -175,8 +175,9 @@ async def test_a_write_under_way_when_the_process_stops_is_in_the_audit_trail(
 
 async def test_a_pod_that_never_ran_leaves_whatever_the_limits_say(stage: Stage):
     """Nobody loses anything: no budget is asked, and nothing is written down."""
-    body = {"metadata": {"name": "pending"}, "spec": {"containers": [{"name": "main", "image": "web"}]}}
-    await stage.client.create(PODS, stage.namespace, body)
+    # Of a scheduler that is not there: the one that is would say that the pod does not fit, between our look and our act.
+    spec = {"containers": [{"name": "main", "image": "web"}], "schedulerName": "nobody"}
+    await stage.client.create(PODS, stage.namespace, {"metadata": {"name": "pending"}, "spec": spec})
     await stage.look()
     (pod,) = stage.view[PODS]
     workload = Key("ReplicaSet", pod.namespace, "web")

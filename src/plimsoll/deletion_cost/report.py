@@ -30,7 +30,7 @@ def _lasting(resource: Resource[Any], obj: KubeObject) -> Ref:
 def reason(seen: Seen, writes: Writes) -> Reason:
     if writes.now:
         limited = sum(1 for write in writes.now if write.limited)
-        return Reason("Writing", f"{len(writes.now) - limited} values are new and {limited} are rewritten")
+        return Reason("Writing", f"new values: {len(writes.now) - limited}, rewritten: {limited}")
     if writes.blockers:
         return Reason("Waiting", "; ".join(blocker.message for blocker in writes.blockers))
     return Reason("InOrder", f'the values are what the algorithm "{seen.settings.type}" asks for')

@@ -319,7 +319,7 @@ def _orphaned_taints(seen: Seen) -> list[Action]:
 def _reason(verdicts: dict[str, Verdict], growth: Growth, shrinking: ScaleDown) -> Reason:
     adding = {key: verdict.adding for key, verdict in verdicts.items() if verdict.adding}
     if adding:
-        return Reason("ScalingUp", ", ".join(f"{count} nodes more for {key}" for key, count in adding.items()))
+        return Reason("ScalingUp", ", ".join(f"{count} more for group {key}" for key, count in adding.items()))
     if shrinking.going:
         return Reason("ScalingDown", ", ".join(candidate.why for candidate in shrinking.going))
     if shrinking.halted is not None:
@@ -328,7 +328,7 @@ def _reason(verdicts: dict[str, Verdict], growth: Growth, shrinking: ScaleDown) 
         pod, why = next(iter(growth.plan.unplaced.items()))
         text = f"{len(growth.plan.unplaced)} pods wait and no group helps them; {pod}: {why}"
         return Reason("NoGroupHelps", "; ".join((text, *(blocker.message for blocker in growth.blockers))))
-    return Reason("Settled", f"{len(verdicts)} groups have the nodes that they need")
+    return Reason("Settled", "each group has the nodes that it needs")
 
 
 def _look_again(
