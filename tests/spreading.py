@@ -16,7 +16,17 @@ import pytest
 from xdist.scheduler import LoadFileScheduling
 
 # Seconds each rather than milliseconds: apart from the unit tests, which people run after every change.
-HISTORIES = ("tests/model/*", "tests/simulation/*", "*_histories.py", "*_in_the_model.py")
+HISTORIES = (
+    "tests/model/*",
+    "tests/simulation/*",
+    "*_histories.py",
+    "*_in_the_model.py",
+    "*_state_machine.py",
+    "tests/benchmarks/test_packing_*.py",
+    "tests/deletion_cost/test_fewest_rewrites.py",
+    "tests/deletion_cost/test_promise.py",
+    "tests/scheduling/test_odd_catalogues.py",
+)
 _LEAST_PRIORITY = 19
 
 

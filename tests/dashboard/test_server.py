@@ -143,6 +143,7 @@ async def test_as_many_as_one_process_serves(web: aiohttp.ClientSession, monkeyp
     second.close()
 
 
+@pytest.mark.history  # megabytes, until the kernel takes no more
 async def test_who_takes_nothing_is_let_go(web: aiohttp.ClientSession, served: DashboardServer, scene: Scene) -> None:
     """A client that stops reading while large changes come: its connection ends, and the others' do not."""
     with socket.socket() as idle:
