@@ -31,7 +31,7 @@ from plimsoll.nodegroups.settings import NodeGroupSettings
 from plimsoll.placement.distribution import Share, target
 from plimsoll.placement.spec import DURATION, SCHEDULE
 from plimsoll.sim.api import kinds
-from plimsoll.sim.api.documents import Json
+from plimsoll.sim.api.documents import Json, at, name_of
 from plimsoll.sim.api.storage import Change
 from plimsoll.sim.clocks import VirtualClock
 from plimsoll.sim.controllers.context import Times
@@ -40,6 +40,7 @@ from plimsoll.simulation.line import CALM
 from plimsoll.simulation.populating import create, populate
 from plimsoll.simulation.world import World
 from tests.sim.happenings import DAY_SECONDS, POOL, Workload, daemon, happen, storage_nodes
+from tests.sim.scene import patch
 
 NODES = tuple(f"1 zone={zone} class={kind} cpu=16" for zone in "abc" for kind in ("spot", "on-demand"))
 # A container that starts slowly is missing for longer: more can go wrong meanwhile.
@@ -175,6 +176,12 @@ class Day:
             process.clock.ahead = timedelta(0)
         for workload in self.workloads:
             await workload.annotate(world, {SCHEDULE: None, DURATION: None})
+        for budget in world.cluster.all(kinds.BUDGETS):
+            wanted = next(one.replicas for one in self.workloads if one.name == name_of(budget))
+            if wanted and at(budget, "status", "desiredHealthy", default=0) >= wanted:  # nobody may ever leave
+                await patch(
+                    world.cluster, kinds.BUDGETS, name_of(budget), {"spec": {"minAvailable": None, "maxUnavailable": 1}}
+                )
 
     def _judge(self, world: World) -> None:
         world.witness.liveness.must_be_at_rest(_SILENT_SECONDS)

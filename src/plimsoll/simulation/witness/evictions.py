@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -34,9 +35,8 @@ class Evictions(Rule):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._raised: dict[str, tuple[datetime, int]] = {}  # by UID: when, and what the minimum was before
-        self._left: deque[tuple[datetime, str]] = deque(
-            maxlen=1000
-        )  # when, and whose: ready pods that others sent away
+        # When, and whose: ready pods that others sent away.
+        self._left: deque[tuple[datetime, str]] = deque(maxlen=1000)
 
     def changed(self, change: Change, call: Call | None) -> None:
         if change.collection == kinds.PODS.storage_key:
@@ -66,8 +66,7 @@ class Evictions(Rule):
         others = [one for one in self.sight.ready_pods_of(workload) if uid_of(one) != uid_of(pod)]
         budgets = self.sight.budgets_of(pod)
         where, wanted = title(workload), replicas_of(workload)
-        unseen = sum(whose == uid_of(workload) and self.now - when < _UNSEEN for when, whose in self._left)
-        there = len(others) + unseen
+        there = len(others) + self._unseen(workload)
         if not there and wanted and annotations_of(pod).get(_SAFE) != "true":
             self.broken("S4", f"the last ready pod of {where} was evicted: {call}")
         if not budgets and there < wanted - 1:
@@ -84,12 +83,16 @@ class Evictions(Rule):
             if selects(selector, labels_of(one))
         ]
         healthy = sum(holds(one, "Ready") and not terminating(one) and uid_of(one) != uid_of(pod) for one in pods)
-        desired = self._desired(budget, pods)
-        if healthy < desired:
+        owners = {uid_of(one): one for pod in pods if (one := self.sight.workload_of(pod)) is not None}
+        desired = self._desired(budget, owners)
+        if healthy + sum(map(self._unseen, owners.values())) < desired:
             self.broken("S4", f"{title(budget)} wants {desired} healthy pods, and {healthy} are left")
 
-    def _desired(self, budget: Json, pods: list[Json]) -> int:
-        owners = {uid_of(one): one for pod in pods if (one := self.sight.workload_of(pod)) is not None}
+    def _unseen(self, workload: Json) -> int:
+        """Ready pods that others sent away in this very moment: not even the controller of budgets has counted them out."""
+        return sum(whose == uid_of(workload) and self.now - when < _UNSEEN for when, whose in self._left)
+
+    def _desired(self, budget: Json, owners: Mapping[str, Json]) -> int:
         expected = sum(replicas_of(owner) for owner in owners.values())
         least, most = at(budget, "spec", "minAvailable"), at(budget, "spec", "maxUnavailable")
         if least is not None:
