@@ -9,32 +9,37 @@ from typing import Any
 from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import ControlPlane
 
-_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 @contextmanager
 def served(control_plane: ControlPlane, definitions: Sequence[dict[str, Any]]) -> Iterator[None]:
     """Gone altogether afterwards: the next package brings its own, and a name that is still leaving is taken."""
-    paths = [f"{_DEFINITIONS}/{one['metadata']['name']}" for one in definitions]
+    paths = [f"{DEFINITIONS}/{one['metadata']['name']}" for one in definitions]
     # One that a package before us has removed may be on its way out still.
-    control_plane.wait_for(lambda: not any(_answers(control_plane, path) for path in paths), "the names to be free")
-    for one in definitions:
-        control_plane.request("POST", _DEFINITIONS, one)
-    collections = [
-        f"/apis/{one['spec']['group']}/{version['name']}/{one['spec']['names']['plural']}"
-        for one in definitions
-        for version in one["spec"]["versions"]
-    ]
-    control_plane.wait_for(lambda: all(_answers(control_plane, path) for path in collections), "the kinds to be served")
+    control_plane.wait_for(lambda: not any(answers(control_plane, path) for path in paths), "the names to be free")
+    install(control_plane, definitions)
     try:
         yield
     finally:
         for path in paths:
             control_plane.request("DELETE", path)
-        control_plane.wait_for(lambda: not any(_answers(control_plane, path) for path in paths), "the kinds to be gone")
+        control_plane.wait_for(lambda: not any(answers(control_plane, path) for path in paths), "the kinds to be gone")
 
 
-def _answers(control_plane: ControlPlane, path: str) -> bool:
+def install(control_plane: ControlPlane, definitions: Sequence[dict[str, Any]]) -> None:
+    """Make the kinds known, and wait until they are served."""
+    for one in definitions:
+        control_plane.request("POST", DEFINITIONS, one)
+    collections = [
+        f"/apis/{one['spec']['group']}/{version['name']}/{one['spec']['names']['plural']}"
+        for one in definitions
+        for version in one["spec"]["versions"]
+    ]
+    control_plane.wait_for(lambda: all(answers(control_plane, path) for path in collections), "the kinds to be served")
+
+
+def answers(control_plane: ControlPlane, path: str) -> bool:
     try:
         control_plane.request("GET", path)
     except ApiError:

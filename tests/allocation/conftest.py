@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from plimsoll.allocation.controller import AllocationController
 from plimsoll.allocation.crd import crd
-from plimsoll.allocation.places import WEKA_CONTAINERS
 from tests.allocation.stage import Stage, config, settings
 from tests.faults.history import History
 from tests.faults.proxy import Proxy
 from tests.faults.record import Record
 from tests.faults.rules import FaultSource, Rules
 from tests.faults.upstream import Direct, Upstream
+from tests.kinds import DEFINITIONS, install
 from tests.rights.everywhere import kubeconfig_of_the_operator
-from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import ControlPlane
 
 NewStage = Callable[..., AbstractAsyncContextManager[Stage]]
@@ -29,25 +26,9 @@ NewStage = Callable[..., AbstractAsyncContextManager[Stage]]
 @pytest.fixture(scope="package")
 def weka_crd(control_plane: ControlPlane) -> Iterator[None]:
     """The kind is served for as long as the tests of this package run."""
-    install(control_plane, crd())
+    install(control_plane, [crd()])
     yield
-    control_plane.request(
-        "DELETE", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd()['metadata']['name']}"
-    )
-
-
-def install(control_plane: ControlPlane, definition: dict[str, Any]) -> None:
-    control_plane.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            control_plane.request("GET", WEKA_CONTAINERS.path())
-        except ApiError:
-            # Not known yet, or its storage is not ready.
-            assert time.monotonic() < deadline, "the kind is never served"
-            time.sleep(0.1)
-        else:
-            return
+    control_plane.request("DELETE", f"{DEFINITIONS}/{crd()['metadata']['name']}")
 
 
 @pytest.fixture

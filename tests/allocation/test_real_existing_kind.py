@@ -10,7 +10,6 @@ from typing import Any
 
 from plimsoll.allocation.crd import crd
 from plimsoll.allocation.marks import LONGEST_MESSAGE
-from tests.allocation.conftest import install
 from tests.allocation.stage import Allocator, Stage
 from tests.clocks import PushedClock
 from tests.eventually import eventually
@@ -19,6 +18,7 @@ from tests.faults.proxy import Proxy
 from tests.faults.record import Record
 from tests.faults.rules import Rules, on
 from tests.faults.upstream import Direct, Upstream
+from tests.kinds import install
 from tests.realcluster import StartControlPlane
 
 CONDITION = {
@@ -66,7 +66,7 @@ async def test_it_is_waited_for_and_used_as_it_is(new_control_plane: StartContro
         async with stage.operator(clock=clock) as operator:
             await eventually(lambda: operator.operator.not_ready() is None, "it is ready without the kind")
             assert {one.answered for one in stage.record.of(on("list", "wekacontainers"))} == {404}
-            await asyncio.to_thread(install, cluster, their_crd())
+            await asyncio.to_thread(install, cluster, [their_crd()])
             async with stage.history:
                 clock.push(30)  # that long, at most, until it is looked for again
                 await _use(stage, operator)

@@ -10,12 +10,11 @@ import pytest
 
 from tests.chart.installed import helm_on, installation
 from tests.chart.test_chart_equals_manifests import CHART
-from tools.controlplane.api import ApiError
+from tests.kinds import DEFINITIONS, answers
 from tools.controlplane.cluster import ControlPlane
 
 pytestmark = pytest.mark.process
 
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GROUPS = f"{DEFINITIONS}/nodegroups.autoscaler.vpsie.com"
 OURS = tuple(
     f"{DEFINITIONS}/{name}"
@@ -23,23 +22,15 @@ OURS = tuple(
 )
 
 
-def there(control_plane: ControlPlane, path: str) -> bool:
-    try:
-        control_plane.request("GET", path)
-    except ApiError:
-        return False
-    return True
-
-
 @pytest.fixture
 def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """Without these kinds before, and after."""
-    control_plane.wait_for(lambda: not any(there(control_plane, path) for path in OURS), "the names to be free")
+    control_plane.wait_for(lambda: not any(answers(control_plane, path) for path in OURS), "the names to be free")
     yield control_plane
     for path in OURS:
-        if there(control_plane, path):
+        if answers(control_plane, path):
             control_plane.request("DELETE", path)
-    control_plane.wait_for(lambda: not any(there(control_plane, path) for path in OURS), "the kinds to be gone")
+    control_plane.wait_for(lambda: not any(answers(control_plane, path) for path in OURS), "the kinds to be gone")
 
 
 def test_upgraded_and_kept(helm: Path, cluster: ControlPlane, namespace: str):
@@ -59,4 +50,4 @@ def test_upgraded_and_kept(helm: Path, cluster: ControlPlane, namespace: str):
             helm, cluster, "upgrade", "plimsoll", str(CHART), "--namespace", namespace, "--force-conflicts", *chosen
         )
         assert columns() == as_made
-    assert all(there(cluster, path) for path in OURS), "kept, with every object of theirs"
+    assert all(answers(cluster, path) for path in OURS), "kept, with every object of theirs"

@@ -5,7 +5,6 @@ One cluster, one operator, a group with one node for each check: all of them are
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,12 +25,11 @@ from plimsoll.kube.types import Node
 from plimsoll.nodegroups.types import VPSIE_NODES
 from plimsoll.nodegroups.writes import LEAVING
 from tests.eventually import eventually
+from tests.kinds import DEFINITIONS, install
 from tests.nodegroups.live import Running, Stage, config, operating
-from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import ControlPlane
 
 QUICK = {"underutilizationDuration": "1s", "cooldownSeconds": 1}
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SAFE = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 SAFE_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 DISABLED = "autoscaler.vpsie.com/scale-down"
@@ -238,15 +236,7 @@ CASES = (
 
 @pytest.fixture
 def storage_kind(control_plane: ControlPlane) -> Iterator[None]:
-    control_plane.request("POST", DEFINITIONS, crd())
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            control_plane.request("GET", WEKA_CONTAINERS.path())
-            break
-        except ApiError:
-            assert time.monotonic() < deadline, "the kind is never served"
-            time.sleep(0.1)
+    install(control_plane, [crd()])
     yield
     control_plane.request("DELETE", f"{DEFINITIONS}/{crd()['metadata']['name']}")
 

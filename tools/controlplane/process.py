@@ -143,8 +143,7 @@ def wait_until_gone(pid: int, started: str, timeout: float) -> bool:
 def started_at(pid: int) -> str | None:
     """When a process started, as an opaque word: with the id it names the process for good. None: no such process."""
     try:
-        # The command's name, in parentheses, may hold spaces; the fields behind it are counted from its end.
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = _fields(Path(f"/proc/{pid}/stat"))
     except OSError:
         if Path("/proc/self/stat").exists():
             return None
@@ -156,9 +155,14 @@ def started_at(pid: int) -> str | None:
 def _state(stat: Path) -> str:
     """The state of a thread by its file in /proc; one that has ended since counts as dead."""
     try:
-        return stat.read_text().rpartition(")")[2].split()[0]
+        return _fields(stat)[0]
     except OSError:
         return "X"
+
+
+def _fields(stat: Path) -> list[str]:
+    # The command's name, in parentheses, may hold spaces; the fields behind it are counted from its end.
+    return stat.read_text().rpartition(")")[2].split()
 
 
 # --- starting a child that dies with us ------------------------------------------------------------------------------

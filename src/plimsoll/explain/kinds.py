@@ -76,13 +76,10 @@ class Explainer:
         return None
 
     def _told_by_its_controller(self, key: Key, view: View, now: datetime) -> Answer:
+        obj = self._object(key, view)
         for controller in self._controllers:
             resource = next((one for one in controller.watches if one.kind == key.kind), None)
-            if resource is None:
-                continue
-            # As this controller sees it: another may read other fields of the same kind.
-            obj = view[resource].get(key.namespace if resource.namespaced else "", key.name)
-            keys = tuple(controller.keys(resource, obj, view)) if obj is not None else ()
+            keys = tuple(controller.keys(resource, obj, view)) if resource is not None else ()
             if not keys:
                 continue
             # A container is decided about together with all others of its node.
@@ -120,12 +117,11 @@ def key_of(text: str, namespace: str, view: View) -> Key:
         return Key(kind, "", name)
     if namespace:
         return Key(kind, namespace, name)
-    # Two controllers may each have a store of their own of one kind.
-    found = sorted(
-        {obj.namespace for store in view.stores() if store.resource.kind == kind for obj in store if obj.name == name}
-    )
+    found = [
+        obj.namespace for store in view.stores() if store.resource.kind == kind for obj in store if obj.name == name
+    ]
     if len(found) > 1 and DEFAULT_NAMESPACE not in found:
         raise ValueError(
-            f"there is a {kind} {name} in several namespaces ({', '.join(found)}); say which: -n NAMESPACE"
+            f"there is a {kind} {name} in several namespaces ({', '.join(sorted(found))}); say which: -n NAMESPACE"
         )
     return Key(kind, found[0] if len(found) == 1 else DEFAULT_NAMESPACE, name)

@@ -46,23 +46,23 @@ def from_documents(documents: Iterable[Document], resources: Iterable[Resource[A
     Kinds that no controller looks at are passed over: files for `kubectl apply` hold Services and much else.
     """
     kinds = tuple(dict.fromkeys(resources))
-    # Two controllers may each look at fields of their own of one kind.
-    by_name: dict[tuple[str, str], list[Resource[Any]]] = {}
-    for resource in kinds:
-        by_name.setdefault((resource.api_version, resource.kind), []).append(resource)
+    by_name = {(resource.api_version, resource.kind): resource for resource in kinds}
     objects: dict[Resource[Any], list[KubeObject]] = {resource: [] for resource in kinds}
     seen: dict[tuple[str, str, str], Document] = {}
     for document in documents:
         if document.kind == SNAPSHOT:
             now = _taken_at(document)
             continue
-        for resource in by_name.get((document.api_version, document.kind), ()):
-            obj = typed(document, resource)
-            identity = (resource.plural, obj.namespace, obj.name)
-            if seen.setdefault(identity, document) is not document:
-                raise BadFileError(f"{document.place()}: {document.title} is also at {seen[identity].place()}")
-            if not resource.watched_in or obj.namespace == resource.watched_in:
-                objects[resource].append(obj)
+        resource = by_name.get((document.api_version, document.kind))
+        if resource is None:
+            continue
+        obj = typed(document, resource)
+        identity = (resource.plural, obj.namespace, obj.name)
+        if identity in seen:
+            raise BadFileError(f"{document.place()}: {document.title} is also at {seen[identity].place()}")
+        seen[identity] = document
+        if not resource.watched_in or obj.namespace == resource.watched_in:
+            objects[resource].append(obj)
     return Still(View.of(objects), now)
 
 
