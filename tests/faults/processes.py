@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -66,4 +67,6 @@ class OperatorProcess:
 
     def _send(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.returncode is None:
-            os.kill(self._process.pid, number)
+            # Between its end and the loop's learning of it there is nobody to send to.
+            with suppress(ProcessLookupError):
+                os.kill(self._process.pid, number)
