@@ -6,7 +6,7 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.rights.everywhere", "tests.realcluster", "tests.helm", "tests.spreading"]
+pytest_plugins = ["tests.rights.everywhere", "tests.realcluster", "tests.helm", "tests.spreading", "tests.second_try"]
 
 settings.register_profile(
     "plimsoll",

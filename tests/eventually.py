@@ -11,8 +11,12 @@ from typing import Any
 PATIENCE_SECONDS = 120.0
 
 
+class NeverCameError(AssertionError):
+    """What was waited for."""
+
+
 async def eventually(condition: Callable[[], Any], what: str = "", *, seconds: float = PATIENCE_SECONDS) -> Any:
-    """The first true value of `condition`, a function or a coroutine function; an AssertionError if it never comes."""
+    """The first true value of `condition`, a function or a coroutine function; an error if it never comes."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     value: Any = None
@@ -22,4 +26,4 @@ async def eventually(condition: Callable[[], Any], what: str = "", *, seconds: f
         if value:
             return value
         await asyncio.sleep(0.02)
-    raise AssertionError(f"never came: {what or inspect.getsource(condition).strip()} (last seen: {value!r})")
+    raise NeverCameError(f"never came: {what or inspect.getsource(condition).strip()} (last seen: {value!r})")

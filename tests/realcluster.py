@@ -116,6 +116,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             run.unavailable = str(error)
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[_FAILED] = False  # also at a second try
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
@@ -186,7 +190,7 @@ def _leaves_no_webhook_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     ]
     for path in left:
         cluster.request("DELETE", path)
-    if left and not request.node.stash.get(_FAILED, False):
+    if left and not request.node.stash[_FAILED]:
         pytest.fail(
             f"the test left behind {', '.join(left)}, and the pods of all later ones would wait for it", pytrace=False
         )
@@ -218,7 +222,7 @@ def kwok_nodes(control_plane: ControlPlane) -> Iterator[Callable[[str], list[str
 def new_control_plane(request: pytest.FixtureRequest) -> Iterator[StartControlPlane]:
     """Starts clusters of the test's own, with the arguments of `ControlPlane.start`, and stops them after the test."""
     run = request.config.stash[_RUN]
-    clusters = request.node.stash.setdefault(_OWN_CLUSTERS, [])
+    clusters = request.node.stash[_OWN_CLUSTERS] = list[ControlPlane]()
 
     def start(**arguments: Any) -> ControlPlane:
         cluster = run.start(**arguments)
@@ -227,7 +231,7 @@ def new_control_plane(request: pytest.FixtureRequest) -> Iterator[StartControlPl
 
     yield start
     for cluster in clusters:
-        run.stop(cluster, failed=request.node.stash.get(_FAILED, False))
+        run.stop(cluster, failed=request.node.stash[_FAILED])
 
 
 def _uses_real_cluster(item: pytest.Item) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tests.eventually import PATIENCE_SECONDS
+from tests.eventually import PATIENCE_SECONDS, NeverCameError
 from tests.faults.calls import Call
 
 
@@ -101,4 +101,4 @@ class Record:
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:
-            raise AssertionError(f"not within {seconds} s; the requests were:\n{self}") from None
+            raise NeverCameError(f"not within {seconds} s; the requests were:\n{self}") from None
