@@ -26,7 +26,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/pytest --dist loadfile --numprocesses
 SPREAD := $(shell expr $(WORKERS) + 1) --histories-aside --no-loadscope-reorder
 
-.PHONY: help setup demo demo-real test check unit browser test-e2e rights soak manifests controlplane image sbom audit bench bench-peers docs format clean
+.PHONY: help setup demo demo-real test suite check check-aside unit browser test-e2e rights soak manifests controlplane image sbom audit bench bench-peers docs format clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,8 +58,15 @@ check: $(READY) ## ruff, mypy --strict, import-linter
 unit: $(READY) ## The tests that need no cluster, no process of their own and no long history (under a minute)
 	$(PYTEST) $(WORKERS) -q -m "not real and not process and not history and not soak"
 
-test: check controlplane browser ## Checks, unit tests, and the suite on the real control plane
+test: controlplane browser ## Checks, unit tests, and the suite on the real control plane
+	@$(MAKE) -j 2 check-aside suite
+
+suite: $(READY)
 	$(PYTEST) $(SPREAD) -m "not soak"
+
+# In the time that the suite waits for its clusters.
+check-aside:
+	@nice -n 19 $(MAKE) check
 
 test-e2e: $(READY) controlplane ## The suite on the real control plane alone; KUBERNETES=1.33 picks a version, RIGHTS=1 the rights of an installation
 	$(PYTEST) $(WORKERS) --no-loadscope-reorder -m "real and not soak"

@@ -100,7 +100,7 @@ async def test_after_a_crash_nothing_of_the_operator_reaches_the_server(
         with pytest.raises(aiohttp.ClientError):
             await client.post(link.url + MAPS, data=b"{}")  # over the connection that is still open
         with pytest.raises(aiohttp.ClientError):
-            await asyncio.wait_for(watch.content.read(), 10)
+            await asyncio.wait_for(watch.content.read(), 60)
         watch.close()
     with pytest.raises(aiohttp.ClientError):
         await ask(link, "POST", MAPS, b"{}")  # over a new one

@@ -82,7 +82,7 @@ async def test_each_event_passes_before_the_next_exists(scripted: ScriptedServer
             line = event("ADDED", f"web-{version}", version)
             feed.put_nowait(line)
             # The next event is only sent once this one has arrived: a proxy that waits for more would wait for ever.
-            assert await asyncio.wait_for(response.content.readuntil(b"\n"), 10) == line
+            assert await asyncio.wait_for(response.content.readuntil(b"\n"), 60) == line
 
 
 async def test_half_a_line_passes_as_half_a_line(scripted: ScriptedServer, to_scripted: Proxy) -> None:
@@ -91,10 +91,10 @@ async def test_half_a_line_passes_as_half_a_line(scripted: ScriptedServer, to_sc
     line = event("ADDED", "web-1", 5)
     async with aiohttp.ClientSession() as client, client.get(link.url + PODS + "?watch=1") as response:
         feed.put_nowait(line[:17])
-        assert await asyncio.wait_for(response.content.readexactly(17), 10) == line[:17]
+        assert await asyncio.wait_for(response.content.readexactly(17), 60) == line[:17]
         feed.put_nowait(line[17:])
         feed.put_nowait(None)
-        assert await asyncio.wait_for(response.content.read(), 10) == line[17:]
+        assert await asyncio.wait_for(response.content.read(), 60) == line[17:]
 
 
 async def test_a_watch_that_nobody_reads_any_more_is_ended(
@@ -107,7 +107,7 @@ async def test_a_watch_that_nobody_reads_any_more_is_ended(
         await response.content.readuntil(b"\n")
         assert not scripted.watch_ended.is_set()
         response.close()
-        await asyncio.wait_for(scripted.watch_ended.wait(), 10)
+        await asyncio.wait_for(scripted.watch_ended.wait(), 60)
     await record.until(lambda record: next(iter(record)).ended is not None)
 
 
