@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.inner_pytest import run_pytest
+
 pytestmark = pytest.mark.process
-ROOT = Path(__file__).parents[1]
 HEAD = """
 import asyncio, pathlib, pytest, subprocess
 from tests.eventually import eventually
@@ -45,11 +43,7 @@ WRONG = {
 def _run(directory: Path, tests: str, *options: str) -> str:
     (directory / "test_it.py").write_text(HEAD + tests)
     (directory / "pytest.ini").write_text("[pytest]\nmarkers =\n  real\n  soak\n")
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-v", "-p", "tests.second_try", "-p", "no:cacheprovider", *options],
-        cwd=directory, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False, timeout=200,
-    )  # fmt: skip
-    return ran.stdout
+    return run_pytest(directory, "-v", *options, plugins=("pytest_rerunfailures", "tests.second_try")).stdout
 
 
 def test_waits_that_ran_out_are_tried_again_and_nothing_else_is(tmp_path: Path) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.inner_pytest import run_pytest
+
 pytestmark = pytest.mark.process
-ROOT = Path(__file__).parents[1]
 WRITES = """
 import os, pytest
 @pytest.mark.parametrize("number", range({count}))
@@ -27,10 +26,9 @@ def _run(directory: Path, histories: int, others: int) -> list[tuple[str, str, i
         name = "history" if file.startswith("model") else "other"
         (directory / "tests" / file).write_text(WRITES.format(count=count, told=str(told), name=name))
     (directory / "pytest.ini").write_text("[pytest]\nmarkers =\n  history\n  real\n  process\n")
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "tests.spreading", "-p", "no:cacheprovider", "-n", "3",
-         "--dist", "loadfile", "--histories-aside", "--no-loadscope-reorder", "--import-mode=importlib"],
-        cwd=directory, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False, timeout=200,
+    ran = run_pytest(
+        directory, "-n", "3", "--dist", "loadfile", "--histories-aside", "--no-loadscope-reorder", "--import-mode=importlib",
+        plugins=("xdist.plugin", "tests.spreading"),
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
     return [

@@ -2,53 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from tests.inner_pytest import run_pytest
 from tools.controlplane.cluster import ControlPlane
 
 pytestmark = pytest.mark.process
 
-REPOSITORY = Path(__file__).parents[2]
 
-
-def run_pytest(
+def run_on(
     directory: Path, source: str, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     (directory / "test_it.py").write_text(source)
     (directory / "pytest.ini").write_text("[pytest]\n")
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "tests.realcluster",
-            "-p",
-            "no:cacheprovider",
-            "-rs",
-            str(directory),
-            *arguments,
-        ],
-        cwd=directory,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(REPOSITORY),
-            "CI": "",
-            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-            **(environment or {}),
-        },
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=280,
+    return run_pytest(
+        directory, "-rs", *arguments, plugins=("tests.realcluster",), environment={"CI": "", **(environment or {})}
     )
 
 
@@ -71,17 +45,17 @@ def test_not_real(): pass
 
 
 def test_users_of_the_fixtures_are_marked_real(tmp_path: Path, nothing_here: dict[str, str]) -> None:
-    done = run_pytest(tmp_path, ONE_REAL_ONE_NOT, "-m", "real", "--collect-only", "-q", environment=nothing_here)
+    done = run_on(tmp_path, ONE_REAL_ONE_NOT, "-m", "real", "--collect-only", "-q", environment=nothing_here)
     assert "test_it.py::test_real" in done.stdout
     assert "test_not_real" not in done.stdout
-    unmarked = run_pytest(tmp_path, ONE_REAL_ONE_NOT, "-m", "not real", environment=nothing_here)
+    unmarked = run_on(tmp_path, ONE_REAL_ONE_NOT, "-m", "not real", environment=nothing_here)
     assert "1 passed, 1 deselected" in unmarked.stdout
     # Nothing was looked for, so nothing is said.
     assert "real control plane" not in unmarked.stdout
 
 
 def test_without_a_control_plane_they_are_skipped_with_the_reason(tmp_path: Path, nothing_here: dict[str, str]) -> None:
-    done = run_pytest(tmp_path, ONE_REAL_ONE_NOT, environment=nothing_here)
+    done = run_on(tmp_path, ONE_REAL_ONE_NOT, environment=nothing_here)
     assert done.returncode == 0
     assert "1 passed, 1 skipped" in done.stdout
     assert "real control plane: NONE" in done.stdout
@@ -90,7 +64,7 @@ def test_without_a_control_plane_they_are_skipped_with_the_reason(tmp_path: Path
 
 
 def test_in_ci_a_missing_control_plane_is_a_failure(tmp_path: Path, nothing_here: dict[str, str]) -> None:
-    done = run_pytest(tmp_path, ONE_REAL_ONE_NOT, environment={**nothing_here, "CI": "true"})
+    done = run_on(tmp_path, ONE_REAL_ONE_NOT, environment={**nothing_here, "CI": "true"})
     assert done.returncode == 1
     assert re.search(r"1 passed, 1 error", done.stdout)
     assert "there is no `go` on the PATH to build it" in done.stdout
@@ -99,7 +73,7 @@ def test_in_ci_a_missing_control_plane_is_a_failure(tmp_path: Path, nothing_here
 def test_clusters_are_shared_logs_kept_for_failures_and_versions_told(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:
-    done = run_pytest(
+    done = run_on(
         tmp_path,
         """
 servers = []
@@ -137,7 +111,7 @@ def test_own_that_fails(new_control_plane):
 def test_a_webhook_left_behind_fails_its_own_test_and_logs_are_kept(
     control_plane: ControlPlane, tmp_path: Path
 ) -> None:
-    done = run_pytest(
+    done = run_on(
         tmp_path,
         """
 KIND = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
