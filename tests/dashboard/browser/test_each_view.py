@@ -59,6 +59,7 @@ def test_details_of_every_kind_do_so_too(show: Show, subject: str):
     shown = show(made.picture(), f"decisions?show={subject}")
     shown.page.wait_for_selector("aside .guards")
     shown.keep_picture(f"details-{subject.partition('/')[0]}-light")
+    expect(shown.page.locator(".timeline a", has_text="NodeGroup/plimsoll/general").first).to_be_visible()
     assert barriers(shown.page) == []
 
 
