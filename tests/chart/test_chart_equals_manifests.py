@@ -177,6 +177,7 @@ def test_nothing_is_granted_that_would_surprise(arguments: list[str]):
         (["--set", "config.placement.rounding=sideways"], "rounding"),
         (["--set", "replicas=0"], "replicas"),
         (["--set", "config.dashboard.host=*"], "dashboard.access"),
+        (["--set", "config.webhook.mode=url"], "config.webhook.mode: url is for an operator outside of the cluster"),
         (["--set", "image.digest=abc"], "digest"),
         (["--set", "config.controllers.enabled={sorting}"], "/config/controllers/enabled/0"),
     ],

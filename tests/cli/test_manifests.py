@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pytest
 import yaml
 
 from plimsoll.assembly import controllers
-from plimsoll.config import Allocation, Config, Controllers, LeaderElection, Operator, Web
+from plimsoll.config import Allocation, Config, Controllers, LeaderElection, Operator, Web, Webhook
 from plimsoll.config.providers import Providers, Vpsie
 from plimsoll.decision import Controller, Decision, Permission, Reason
 from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, Key, Resource
@@ -18,6 +18,7 @@ from plimsoll.kube.store import View
 from plimsoll.kube.types import KubeObject
 from plimsoll.manifests.objects import Manifest, as_yaml
 from plimsoll.manifests.whole import manifests
+from plimsoll.placement.webhook_configuration import url_configuration
 
 
 class Sorting:
@@ -57,6 +58,11 @@ def the(kind: str, found: list[Manifest]) -> Manifest:
     return only
 
 
+def everywhere(found: list[Manifest]) -> Manifest:
+    """What the controllers see and do."""
+    return the("ClusterRole", [one for one in found if one["metadata"]["name"] == "plimsoll.plimsoll-system"])
+
+
 def granted(role: Manifest) -> set[tuple[str, str, str]]:
     return {
         (group, kind, verb)
@@ -73,7 +79,7 @@ EVENTS = {("events.k8s.io", "events", "create"), ("events.k8s.io", "events", "pa
 
 
 def test_rights_are_exactly_what_is_watched_and_written() -> None:
-    assert granted(the("ClusterRole", render())) == {(*kind, verb) for kind in SEEN for verb in SEE} | EVENTS | {
+    assert granted(everywhere(render())) == {(*kind, verb) for kind in SEEN for verb in SEE} | EVENTS | {
         ("", "pods", "patch"),
         ("", "pods/eviction", "create"),
         ("", "nodes", "patch"),
@@ -81,7 +87,7 @@ def test_rights_are_exactly_what_is_watched_and_written() -> None:
 
 
 def test_a_controller_that_is_off_takes_its_rights_along() -> None:
-    rights = granted(the("ClusterRole", render(controllers=(Sorting(),))))
+    rights = granted(everywhere(render(controllers=(Sorting(),))))
     assert ("", "pods/eviction", "create") not in rights
     assert not {right for right in rights if right[1] == "deployments"}
 
@@ -120,6 +126,17 @@ def test_makers_of_machines_have_rights_only_where_they_are_in_use() -> None:
     assert {kind for _, kind, _ in granted(kwok["Role", "kwok"])} == {"configmaps"}
 
 
+@pytest.mark.parametrize("mode", ["off", "service"])
+def test_a_registration_that_a_crash_left_behind_may_be_taken_away_in_every_mode(
+    mode: Literal["off", "service"],
+) -> None:
+    rules = [rule for role in render(Config(webhook=Webhook(mode=mode))) for rule in role.get("rules", ())]
+    (only,) = [rule for rule in rules if rule.get("resourceNames") == [url_configuration("plimsoll-system")]]
+    assert (only["resources"], only["verbs"]) == (["mutatingwebhookconfigurations"], ["delete", "get"])
+    without_placement = render(Config(webhook=Webhook(mode=mode)), (Sorting(),))
+    assert not [one for one in without_placement if "webhook" in one["metadata"]["name"]]
+
+
 def test_read_only_means_no_right_to_write() -> None:
     found = render(Config(operator=Operator(read_only_mode=True)))
     roles = [manifest for manifest in found if "rules" in manifest]
@@ -128,8 +145,7 @@ def test_read_only_means_no_right_to_write() -> None:
 
 def test_watched_namespaces_turn_cluster_wide_rights_into_local_ones() -> None:
     found = render(Config(operator=Operator(watch_namespaces=("shop", "bank"))))
-    everywhere = granted(the("ClusterRole", found))
-    assert everywhere == {("", "nodes", verb) for verb in (*SEE, "patch")}
+    assert granted(everywhere(found)) == {("", "nodes", verb) for verb in (*SEE, "patch")}
     local = {m["metadata"]["namespace"]: granted(m) for m in found if m["kind"] == "Role"}
     assert set(local) == {"shop", "bank", "plimsoll-system", "default"}
     assert local["default"] == EVENTS, "where events about namespaces are kept"

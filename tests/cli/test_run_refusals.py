@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from plimsoll.clock import RealClock
 from plimsoll.exit_codes import ExitCode
+from plimsoll.sim.cluster import Cluster
+from plimsoll.sim.http import HttpServer
 from tests.cli.command import start
 from tests.cli.running import running
 
@@ -73,3 +76,19 @@ async def test_a_start_that_waits_for_an_answer_can_be_stopped(tmp_path: Path) -
                 operator.process.send_signal(signal.SIGTERM)
                 assert await operator.exit_code() == ExitCode.STOPPED
     assert operator.record("signal received, stopping")
+
+
+async def test_a_webhook_without_a_namespace_for_its_certificate_names_the_setting_and_the_remedy(
+    tmp_path: Path,
+) -> None:
+    async with Cluster(RealClock()) as cluster, HttpServer(cluster.api) as server:
+        server.write_kubeconfig(tmp_path / "kubeconfig")
+        settings = ("--set", "webhook.mode=url", "--set", "webhook.port=0", "--set", "operator.namespace=nowhere")
+        async with running(tmp_path, "--kubeconfig", str(tmp_path / "kubeconfig"), *settings) as operator:
+            assert await operator.exit_code() == ExitCode.BAD_CONFIGURATION
+    refusal = operator.record("the configuration cannot be followed")
+    assert refusal is not None
+    assert refusal["problem"] == (
+        'operator.namespace: "nowhere" does not exist in the cluster, and the webhook keeps its certificate there (Secret '
+        "plimsoll-webhook-tls): kubectl create namespace nowhere, or set one that exists"
+    )

@@ -268,6 +268,33 @@ async def test_what_groups_said_to_a_pod_that_waits_and_what_holds_them_up() -> 
     assert change["pending"]["default/waits"]["tried"] == []
 
 
+async def test_a_pod_that_waits_is_told_how_far_its_node_has_come() -> None:
+    scene = Scene(*ALL)
+    scene.put(build.pod("waits", node="", phase="Pending"))
+
+    def member(phase: str) -> VPSieNode:
+        ordered = {"phase": phase, "createdAt": "2026-01-31T12:00:00Z"}
+        spec = {"nodeGroupName": "pool"}
+        return convert({"metadata": build.metadata("pool-1", "infra"), "spec": spec, "status": ordered}, VPSieNode)
+
+    scene.put(member("Provisioning"))
+    picture = scene.picture()
+    plan = ScaleUp(places={"default/waits": "pool-1"})
+    picture.acted("nodegroups", CLUSTER, GroupsDecision(reason=Reason("Settled", ""), scale_up=plan), Outcome())
+    await picture.renew()
+    assert read(picture.whole())["pending"]["default/waits"]["awaits"] == {
+        "group": "infra/pool", "node": "pool-1", "phase": "Provisioning", "orderedAt": "2026-01-31T12:00:00Z",
+    }  # fmt: skip
+    scene.put(member("Joining"))
+    change = read(await picture.renew() or b"")
+    assert change["pending"]["default/waits"]["awaits"]["phase"] == "Joining", (
+        "told by the node, before anything is decided anew"
+    )
+    scene.put(member("Ready"))
+    change = read(await picture.renew() or b"")
+    assert change["pending"]["default/waits"]["awaits"] is None
+
+
 POOL = "infra/pool"
 
 

@@ -14,13 +14,14 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from plimsoll.allocation.crd import crd
+from plimsoll.allocation.leases import lease_name
 from plimsoll.allocation.marks import Proposal
 from plimsoll.allocation.places import WEKA_CONTAINERS
 from plimsoll.clock import RealClock
 from plimsoll.config import Allocation, Controllers
 from plimsoll.explain.answers import DecisionAnswer
 from plimsoll.explain.kinds import Explainer
-from plimsoll.kube.resources import BUDGETS, DEPLOYMENTS, NODES, PODS
+from plimsoll.kube.resources import BUDGETS, DEPLOYMENTS, LEASES, NODES, PODS
 from plimsoll.kube.types import Node
 from plimsoll.nodegroups.types import VPSIE_NODES
 from plimsoll.nodegroups.writes import LEAVING
@@ -162,7 +163,11 @@ async def _a_container_there(story: Story, case: Case) -> None:
 
 
 async def _a_proposal_there(story: Story, case: Case) -> None:
+    """Of another allocator, which holds the node's lease: ours may not clear it."""
     (node,) = await story.nodes(case)
+    lease = {"holderIdentity": "another", "leaseDurationSeconds": 3600}
+    body = {"metadata": {"name": lease_name(node.name)}, "spec": lease}
+    await story.stage.client.create(LEASES, story.stage.namespace, body)
     await story.stage.client.create(
         WEKA_CONTAINERS, story.stage.namespace, {"metadata": {"name": case.name}, "spec": {}}
     )
@@ -260,8 +265,7 @@ async def test_each_check_holds_and_holds_no_more(
     settings = replace(
         config(stage.namespace, max_parallel_drains=len(CASES)),
         controllers=Controllers(enabled=("nodegroups", "placement", "allocation")),
-        # Without a place for its leases the allocator cannot clear the proposal, which stands for one of another allocator.
-        allocation=Allocation(namespace=f"{stage.namespace}-absent"),
+        allocation=Allocation(namespace=stage.namespace),
     )
     with capture_logs() as logs:
         async with operating(control_plane, settings) as running:

@@ -79,7 +79,7 @@ async def cloud(control_plane: ControlPlane, stage: Stage) -> AsyncIterator[Clou
 def settings_in(namespace: str, **section: Any) -> Config:
     # A hundred requests a minute are all that VPSie answers: asked every other second, there is room for orders.
     quick = {"poll_interval": timedelta(seconds=2), **section}
-    providers = Providers(vpsie=Vpsie(secret_namespace=namespace))
+    providers = Providers(enabled=("kwok", "vpsie"), vpsie=Vpsie(secret_namespace=namespace))
     return replace(config(namespace, **quick), providers=providers)
 
 

@@ -55,7 +55,7 @@ class Judged:
     def denied(self) -> list[str]:
         """What was refused since the last time. Accounts that a test made by itself are that test's to judge."""
         new = set(self.logs.new())
-        self.asked |= {replace(_at_home(one), name=one.name.replace(one.home, _HOME)) for one in new}
+        self.asked |= {replace(_at_home(one), name=one.name.replace(one.home, _HOME)) for one in new if one.allowed}
         return sorted({str(one) for one in new if not one.allowed and one.home in self.homes})
 
     def remove(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +79,11 @@ def test_a_right_is_used_wherever_somebody_used_it(judged: Judged):
     )
     assert judged.denied() == []
     assert judged.unused() == [Grant("", "pods", "get")]
+
+
+def test_what_was_refused_in_one_namespace_uses_no_right_in_another(judged: Judged):
+    right = Grant("", "pods", "patch", "shop")
+    judged.grant("h1", {right})
+    write(judged, line("patch", "pods", namespace="office", name="web", allowed=False))
+    assert judged.denied() == ["patch pods office/web"]
+    assert judged.unused() == [replace(right, namespace="")]

@@ -9,11 +9,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from plimsoll.kube.client import Client
 from plimsoll.kube.errors import NotFound, Unreachable
 from plimsoll.kube.lease import LeaderElection, LeaseTimes
-from plimsoll.kube.resources import LEASES
+from plimsoll.kube.resources import LEASES, NAMESPACES
 from tests.clocks import PushedClock, StandingClock
 from tests.eventually import eventually
 
@@ -329,3 +330,21 @@ async def test_a_leader_that_cannot_renew_loses_in_time(client: Client, namespac
         assert one.election.epoch() is None
         await eventually(lambda: one.lost)
         client.patch = patch  # type: ignore[method-assign]
+
+
+async def test_without_its_namespace_it_says_once_what_is_missing_and_leads_as_soon_as_it_is_there(
+    client: Client, namespace: str
+):
+    home = f"{namespace}-late"
+    alone = Candidate(client, home, "one")
+    with capture_logs() as logs:
+        for _ in range(2):
+            await alone.election._once()
+        (told,) = [line for line in logs if line["log_level"] == "error"]
+        assert told["namespace"] == home
+        assert f"kubectl create namespace {home}, or set operator.namespace" in told["remedy"]
+    await client.create(NAMESPACES, "", {"metadata": {"name": home}})
+    await alone.election._once()
+    assert alone.leading
+    made = await client.get(NAMESPACES, "", home)
+    await client.delete(NAMESPACES, "", home, uid=made.uid)

@@ -23,11 +23,21 @@ app.kubernetes.io/name: plimsoll
 {{- dict "names" (empty $enabled | ternary $rights.default $enabled) | toJson -}}
 {{- end }}
 
+{{/* Whether replicas are placed, and not only looked at: "true" or nothing. */}}
+{{- define "plimsoll.places" -}}
+{{- $names := (include "plimsoll.controllers" . | fromJson).names -}}
+{{- if and (has "placement" $names) (not (include "plimsoll.config" . | fromJson).operator.readOnlyMode) -}}
+true
+{{- end -}}
+{{- end }}
+
 {{/* Whether the API server asks about new pods through a Service: "true" or nothing. */}}
 {{- define "plimsoll.webhook" -}}
-{{- $config := include "plimsoll.config" . | fromJson -}}
-{{- $names := (include "plimsoll.controllers" . | fromJson).names -}}
-{{- if and (has "placement" $names) (eq (default "" (default dict $config.webhook).mode) "service") (not $config.operator.readOnlyMode) -}}
+{{- $mode := default "" (default dict (include "plimsoll.config" . | fromJson).webhook).mode -}}
+{{- if eq $mode "url" -}}
+{{- fail "config.webhook.mode: url is for an operator outside of the cluster; expected service or off" -}}
+{{- end -}}
+{{- if and (include "plimsoll.places" .) (eq $mode "service") -}}
 true
 {{- end -}}
 {{- end }}

@@ -111,6 +111,7 @@ def _pod(answer: PodAnswer) -> Iterator[str]:
     if answer.workload:
         yield from _field("workload", f"{answer.workload}, class {answer.capacity_class}")
     yield from _reason("now", answer.reason)
+    yield from _list("on their way", [one.sentence(answer.as_of) for one in answer.coming])
     yield from _list("fits on", answer.fits)
     yield from _list(
         "refused by",

@@ -1,23 +1,28 @@
-"""A pod that has no node yet, and why: in the scheduler's words, and in those of the groups that might have helped."""
+"""A pod that has no node yet, and why: in the scheduler's words, and in those of the groups that help, or might have."""
 
 from __future__ import annotations
 
 from plimsoll.dashboard.records import PendingRecord, Refusal
+from plimsoll.kube.store import View
 from plimsoll.kube.types import Pod
+from plimsoll.nodegroups.awaited import awaited_by
 from plimsoll.nodegroups.scale_up import ScaleUp
+from plimsoll.nodegroups.types import VPSIE_NODES
 
 
 def is_pending(pod: Pod) -> bool:
     return not pod.spec.node_name and not pod.finished and not pod.terminating
 
 
-def pending_record(pod: Pod, plan: ScaleUp) -> PendingRecord:
+def pending_record(pod: Pod, plan: ScaleUp, view: View) -> PendingRecord:
     scheduled = next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
-    tried = plan.tried.get(f"{pod.namespace}/{pod.name}", {})
+    name = f"{pod.namespace}/{pod.name}"
+    tried = plan.tried.get(name, {})
     since = scheduled.last_transition_time if scheduled is not None else None
     return PendingRecord(
         since=since or pod.metadata.creation_timestamp,
         why=_why(pod, scheduled.message if scheduled is not None and scheduled.status == "False" else ""),
+        awaits=awaited_by(name, plan, view) if VPSIE_NODES in view else None,
         tried=[Refusal(where, message) for where, message in tried.items()],
     )
 

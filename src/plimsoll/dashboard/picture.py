@@ -85,6 +85,7 @@ class Picture:
         self._new_points: dict[str, Point] = {}
         self._decided: dict[tuple[str, Key], Decided] = {}
         self._keys: dict[str, Key] = {}
+        self._counted_on: dict[str, list[str]] = {}  # by node: the pods that wait and were packed there
         self._operator = self._who()
         self.nodes = Section(self._node)
         self.workloads = Section(self._workload)
@@ -115,6 +116,7 @@ class Picture:
                 case VPSieNode():
                     self.nodes.touch(state.node_name)
                     self.groups.touch(state.group)
+                    self.pending.touch(*self._counted_on.get(state.node_name, ()))
                 case NodeGroup():
                     self.groups.touch(f"{state.namespace}/{state.name}", state.name)
                 case WekaContainer():
@@ -138,6 +140,7 @@ class Picture:
         elif key == CLUSTER:
             self.groups.touch_all()
             self.pending.touch_all()
+            self._count_on(decision)
 
     def recorded(self, record: AuditRecord) -> None:
         self._timeline.recorded(record)
@@ -237,7 +240,7 @@ class Picture:
         namespace, _, pod_name = name.partition("/")
         pod, decision = self._view[PODS].get(namespace, pod_name), self._about_groups
         return (
-            pending_record(pod, decision.scale_up if decision is not None else ScaleUp())
+            pending_record(pod, decision.scale_up if decision is not None else ScaleUp(), self._view)
             if pod is not None and is_pending(pod)
             else None
         )
@@ -251,6 +254,12 @@ class Picture:
     def _about_groups(self) -> GroupsDecision | None:
         decided = self._decided.get((NodeGroupController.name, CLUSTER))
         return decided.decision if decided is not None and isinstance(decided.decision, GroupsDecision) else None
+
+    def _count_on(self, decision: Decision) -> None:
+        self._counted_on = {}
+        if isinstance(decision, GroupsDecision):
+            for pod, node in decision.scale_up.places.items():
+                self._counted_on.setdefault(node, []).append(pod)
 
     def _group(self, name: str) -> GroupRecord | None:
         record = group_record(name, self._view, self._rules, self._tally, self._about_groups)

@@ -11,6 +11,8 @@ from typing import Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
+from plimsoll.nodegroups.awaited import Awaited
+
 NodeState = Literal["ready", "not-ready", "cordoned", "draining", "leaving", "coming"]
 PodState = Literal["r", "s", "t", "f"]  # ready, starting, terminating, failed or finished
 # Its name, the key of its workload, its state; and the class it was meant for where its node has the other one.
@@ -77,6 +79,7 @@ class Refusal(Struct, frozen=True, rename="camel"):
 class PendingRecord(Struct, frozen=True, rename="camel"):
     since: datetime | None
     why: str
+    awaits: Awaited | None  # the node that is ordered for it, or about to be
     tried: list[Refusal]
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from plimsoll.decision import Action, Blocker, Converse, Create, Decision, Delete, Evict, Patch, Reason
+from plimsoll.nodegroups.awaited import Awaited
 
 
 class Answer(Struct, frozen=True, rename="camel", kw_only=True):
@@ -113,6 +114,8 @@ class PodAnswer(Answer, frozen=True, rename="camel", kw_only=True):
     workload: str = ""
     capacity_class: str = ""
     reason: Reason
+    awaits: Awaited | None = None  # the node that is ordered for it, or about to be
+    coming: tuple[Awaited, ...] = ()  # other nodes that are on their way, whether or not they would take it
     fits: tuple[str, ...] = ()  # nodes that would take it now
     refusals: tuple[NodesSaying, ...] = ()
 

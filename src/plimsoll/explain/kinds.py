@@ -58,7 +58,8 @@ class Explainer:
         if key.kind == "Node":
             return explain_node(key, view, now, self._settings.rules)
         if key.kind == "Pod":
-            return explain_pod(key, view, now, self._settings.rules)
+            groups = self._groups if self._groups in self._controllers else None
+            return explain_pod(key, view, now, self._settings.rules, groups)
         if self._object(key, view) is None:
             raise LookupError(f"there is no {key.kind} {key.namespace}/{key.name}")
         if key.kind in ("Deployment", "StatefulSet"):

@@ -9,6 +9,9 @@ from plimsoll.explain.answers import NodesSaying, PodAnswer
 from plimsoll.kube.resources import NODES, PODS, Key
 from plimsoll.kube.store import View
 from plimsoll.kube.types import Pod
+from plimsoll.nodegroups.awaited import Awaited, awaited_by, nodes_on_their_way
+from plimsoll.nodegroups.controller import CLUSTER, GroupsDecision, NodeGroupController
+from plimsoll.nodegroups.scale_up import ScaleUp
 from plimsoll.placement.classes import ClassRules
 from plimsoll.placement.counting import class_of
 from plimsoll.placement.workload import key_of, workload_of
@@ -19,14 +22,17 @@ from plimsoll.scheduling.picture import Picture
 MOST_NODES_NAMED = 500  # of those that would take it; the reason counts all
 
 
-def explain_pod(key: Key, view: View, now: datetime, rules: ClassRules) -> PodAnswer:
-    """Raises LookupError if there is no such pod."""
+def explain_pod(
+    key: Key, view: View, now: datetime, rules: ClassRules, groups: NodeGroupController | None = None
+) -> PodAnswer:
+    """Raises LookupError if there is no such pod. groups: who makes nodes, where anyone does."""
     pod = view[PODS].get(key.namespace, key.name)
     if pod is None:
         raise LookupError(f"there is no pod {key.namespace}/{key.name}")
     workload = workload_of(pod, view)
     waiting = not pod.spec.node_name and not pod.finished
     open_nodes, refused = _asked(pod, view) if waiting else ((), ())
+    awaits, coming = _awaited(pod, view, now, groups) if waiting and groups is not None else (None, ())
     return PodAnswer(
         kind="Pod",
         namespace=pod.namespace,
@@ -36,22 +42,40 @@ def explain_pod(key: Key, view: View, now: datetime, rules: ClassRules) -> PodAn
         node=pod.spec.node_name,
         workload=str(key_of(workload)) if workload is not None else "",
         capacity_class=class_of(pod, view, rules).value,
-        reason=_reason(pod, waiting=waiting, fits_on=len(open_nodes), nodes=len(view[NODES])),
+        reason=_reason(pod, now, waiting=waiting, fits_on=len(open_nodes), nodes=len(view[NODES]), awaits=awaits),
+        awaits=awaits,
+        coming=coming[:MOST_NODES_NAMED],
         fits=open_nodes[:MOST_NODES_NAMED],
         refusals=refused,
     )
 
 
-def _reason(pod: Pod, *, waiting: bool, fits_on: int, nodes: int) -> Reason:
+def _reason(pod: Pod, now: datetime, *, waiting: bool, fits_on: int, nodes: int, awaits: Awaited | None) -> Reason:
     if pod.terminating:
         return Reason("Leaving", "it is being deleted")
     if not waiting:
         return Reason("Bound", f"it has a place on node {pod.spec.node_name}")
     if fits_on:
         return Reason("Schedulable", f"{fits_on} nodes would take it: kube-scheduler should bind it soon")
+    if awaits is not None:
+        return Reason("AwaitsNode", f"it waits for {awaits.sentence(now)}")
     if not nodes:
         return Reason("NoNodes", "there are no nodes")
     return Reason("Unschedulable", f"none of {nodes} nodes takes it")
+
+
+def _awaited(
+    pod: Pod, view: View, now: datetime, groups: NodeGroupController
+) -> tuple[Awaited | None, tuple[Awaited, ...]]:
+    """The node that it is counted on, and the others that are on their way: whether those have room is not always known, since what
+    a provider sells is known to a running operator alone."""
+    coming = nodes_on_their_way(view)
+    if not coming:
+        return None, ()
+    decision = groups.decide(CLUSTER, view, now)
+    plan = decision.scale_up if isinstance(decision, GroupsDecision) else ScaleUp()
+    awaits = awaited_by(f"{pod.namespace}/{pod.name}", plan, view)
+    return awaits, tuple(one for one in coming if one != awaits)
 
 
 def _asked(pod: Pod, view: View) -> tuple[tuple[str, ...], tuple[NodesSaying, ...]]:

@@ -99,6 +99,7 @@ class LeaderElection:
         self._epoch: str | None = None
         self._acquiring = False  # a write that takes the lease was sent, and is not known to have failed
         self._valid_until = 0.0
+        self._homeless = False
 
     def epoch(self) -> str | None:
         # Asked right before each write: a process that was stopped finds its time run out before it acts, not after.
@@ -196,11 +197,22 @@ class LeaderElection:
                     LEASES, self._namespace, self._name, {"metadata": {"annotations": dict(self.annotations)}, "spec": spec},
                     uid=lease.metadata.uid, resource_version=lease.metadata.resource_version, urgent=True,
                 )  # fmt: skip
-        except (AlreadyExists, Conflict, NotFound):
+        except (AlreadyExists, Conflict, NotFound) as error:
             self._acquiring = False
+            if lease is None and isinstance(error, NotFound):
+                self._tell_that_there_is_no_namespace()
             return  # another was faster; the next round sees who
         if taken.spec.holder_identity == self._identity:
             self._win(taken, asked_at)
+
+    def _tell_that_there_is_no_namespace(self) -> None:
+        """Once: it is looked for every few seconds."""
+        if not self._homeless:
+            log.error(
+                "nobody can lead: the namespace of the lease does not exist", lease=self._name, namespace=self._namespace,
+                remedy=f"kubectl create namespace {self._namespace}, or set operator.namespace to one that exists",
+            )  # fmt: skip
+        self._homeless = True
 
     async def _renew(self, lease: Lease) -> None:
         asked_at = self._clock.monotonic()
@@ -216,7 +228,7 @@ class LeaderElection:
             self._on_resumed()
 
     def _win(self, lease: Lease, asked_at: float) -> None:
-        self._acquiring = False
+        self._acquiring = self._homeless = False
         self._sighting = _Sighting(lease, self._clock.monotonic())
         self._epoch = lease.metadata.resource_version
         self._extend(asked_at)

@@ -18,11 +18,28 @@ from plimsoll.placement.webhook_configuration import (
     webhooks,
 )
 
+_GROUP, _KIND = "admissionregistration.k8s.io", "mutatingwebhookconfigurations"
+
 
 def serves_webhook(config: Config, controllers: Sequence[Controller]) -> bool:
     """Whether pods are asked about through a Service of the cluster."""
-    placing = any(controller.name == "placement" for controller in controllers)
-    return placing and config.webhook.mode == "service" and not config.operator.read_only_mode
+    return _places(config, controllers) and config.webhook.mode == "service"
+
+
+def _places(config: Config, controllers: Sequence[Controller]) -> bool:
+    return not config.operator.read_only_mode and any(controller.name == "placement" for controller in controllers)
+
+
+def rights_to_registrations(config: Config, controllers: Sequence[Controller]) -> list[Manifest]:
+    """To its own two configurations, by name: the one that is installed, and what an operator outside of the cluster has left
+    behind when it crashed, which goes also where nobody is asked any more."""
+    if not _places(config, controllers):
+        return []
+    home = config.operator.namespace
+    rules = [{**rule(_GROUP, [_KIND], ["delete", "get"]), "resourceNames": [url_configuration(home)]}]
+    if serves_webhook(config, controllers):
+        rules += [{**rule(_GROUP, [_KIND], ["get", "patch"]), "resourceNames": [service_configuration(home)]}]
+    return role_and_binding("ClusterRole", f"{NAME}-webhook", "", rules, home)
 
 
 def webhook_manifests(config: Config) -> list[Manifest]:
@@ -35,13 +52,7 @@ def webhook_manifests(config: Config) -> list[Manifest]:
         watch_namespaces=config.operator.watch_namespaces,
         namespace_labels=namespace_labels(config.placement.namespace_selector),
     )
-    group, kind = "admissionregistration.k8s.io", "mutatingwebhookconfigurations"
-    rules = [
-        {**rule(group, [kind], ["get", "patch"]), "resourceNames": [service_configuration(home)]},
-        # What an operator outside of the cluster has left behind when it crashed.
-        {**rule(group, [kind], ["delete", "get"]), "resourceNames": [url_configuration(home)]},
-    ]
-    found = role_and_binding("ClusterRole", f"{NAME}-webhook", "", rules, home)
+    found: list[Manifest] = []
     if not config.webhook.certificate_file:
         own = [
             rule("", ["secrets"], ["create"]),  # a creation cannot be limited to a name
@@ -52,5 +63,5 @@ def webhook_manifests(config: Config) -> list[Manifest]:
     return [
         *found,
         described("v1", "Service", home, SERVICE, spec={"selector": LABELS, "ports": ports}),
-        described(f"{group}/v1", "MutatingWebhookConfiguration", "", service_configuration(home), webhooks=hooks),
+        described(f"{_GROUP}/v1", "MutatingWebhookConfiguration", "", service_configuration(home), webhooks=hooks),
     ]

@@ -20,7 +20,7 @@ from plimsoll.manifests.rights import (
     rights_in_chosen_namespaces,
     rights_of_providers,
 )
-from plimsoll.manifests.webhook import serves_webhook, webhook_manifests
+from plimsoll.manifests.webhook import rights_to_registrations, serves_webhook, webhook_manifests
 
 
 def manifests(
@@ -52,6 +52,7 @@ def manifests(
         *rights_in_chosen_namespaces(config, controllers),
         *rights_at_home(config, controllers, seen),
         *rights_of_providers(config, controllers),
+        *rights_to_registrations(config, controllers),
         *dashboard_manifests(config),
         described("v1", "ConfigMap", namespace, data={CONFIG_FILE: as_yaml(settings)}),
         metrics_service(config),

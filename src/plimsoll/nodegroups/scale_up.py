@@ -30,7 +30,13 @@ class ScaleUp(Struct, frozen=True):
     helped: int = 0  # pods that would run on new nodes
     unplaced: Mapping[str, str] = field(default_factory=dict)  # pod (namespace/name) → why no group helps it
     tried: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # the same, by what was asked
-    expected: Mapping[str, str] = field(default_factory=dict)  # node → a pod that would run there
+    places: Mapping[str, str] = field(default_factory=dict)  # pod → the node, there or coming, that it is counted on
+    growing: Mapping[str, str] = field(default_factory=dict)  # pod → the group whose new node it is counted on
+
+    @property
+    def expected(self) -> dict[str, str]:
+        """By node, a pod that is counted on there."""
+        return {node: pod for pod, node in self.places.items()}
 
     def nodes_for(self, group: str) -> tuple[str, ...]:
         return self.new.get(group, ())
@@ -165,9 +171,9 @@ def told(packing: Packing, pods: Sequence[Pod]) -> ScaleUp:
     new: dict[str, list[str]] = {}
     for node in packing.new_nodes:
         new.setdefault(node.template, []).append(node.offering)
-    helped = {uid for node in packing.new_nodes for uid in node.pods}
+    helped = {uid: node.template for node in packing.new_nodes for uid in node.pods}
     elsewhere = {uid: place for uid, place in packing.placements.items() if uid not in helped}
-    named = elsewhere.keys() | packing.unplaced.keys()
+    named = elsewhere.keys() | helped.keys() | packing.unplaced.keys()
     names = {pod.metadata.uid: f"{pod.namespace}/{pod.name}" for pod in pods if pod.metadata.uid in named}
     tried = {
         names[uid]: {where: refusal.message for where, refusal in refusals.items()}
@@ -182,7 +188,8 @@ def told(packing: Packing, pods: Sequence[Pod]) -> ScaleUp:
         len(helped),
         unplaced,
         tried,
-        {node: names[uid] for uid, node in elsewhere.items()},
+        {names[uid]: node for uid, node in elsewhere.items()},
+        {names[uid]: group for uid, group in helped.items()},
     )
 
 

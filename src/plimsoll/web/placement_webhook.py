@@ -20,10 +20,11 @@ from plimsoll.config.sources import ConfigurationError, Problem
 from plimsoll.decision import Controller, Count
 from plimsoll.kube.addresses import is_loopback
 from plimsoll.kube.client import Client
+from plimsoll.kube.errors import NotFound
 from plimsoll.operator import Operator
 from plimsoll.placement.admission import Admission
 from plimsoll.placement.controller import PlacementController
-from plimsoll.placement.webhook_configuration import PATH, namespace_labels, service_names, webhooks
+from plimsoll.placement.webhook_configuration import PATH, SECRET, namespace_labels, service_names, webhooks
 from plimsoll.web.admissions import FORWARDING_SHARE, LOOKING_SHARE, Admissions
 from plimsoll.web.certificate_sources import CertificateInFiles, CertificateInSecret, CertificateSource
 from plimsoll.web.forwarding import ADDRESS, ForwardingToLeader
@@ -60,7 +61,7 @@ async def placement_webhook(
             operator.advertise({ADDRESS: None})
         else:
             certificate = certificate_for(config, client, clock)
-            await certificate.refresh(leading=False, trusted=False)
+            await _first_certificate(certificate, config.operator.namespace)
             admissions = await _admissions(
                 config, client, operator, certificate=certificate, clock=clock, identity=identity, stack=stack
             )
@@ -134,6 +135,16 @@ def certificate_for(config: Config, client: Client, clock: Clock) -> Certificate
     if section.mode == "url":
         hosts.append(urlsplit(url_for(config, client.server, section.port)).hostname or "")
     return CertificateInSecret(client, clock, namespace=config.operator.namespace, hosts=hosts)
+
+
+async def _first_certificate(certificate: CertificateSource, namespace: str) -> None:
+    try:
+        await certificate.refresh(leading=False, trusted=False)
+    except NotFound as error:  # the one thing that a new Secret cannot do without
+        raise _misconfigured(
+            "operator.namespace", f'"{namespace}" does not exist in the cluster, and the webhook keeps its certificate there (Secret '
+            f"{SECRET}): kubectl create namespace {namespace}, or set one that exists"
+        ) from error  # fmt: skip
 
 
 def _registration(config: Config, client: Client, port: int, identity: str) -> Registration:

@@ -52,7 +52,7 @@ def picture(nodes: int = 42, pods_each: int = 14, seed: int = 7, now: datetime |
         made["nodes"][name] = record
     made["workloads"] = {key: workload(chance, key, now) for key in workloads}
     made["groups"] = {name: group(chance, name, cls, made["nodes"], now) for name, cls in GROUPS}
-    made["pending"] = {f"shop/checkout-6f7d9-{index:05x}": _pending(chance, now) for index in range(4)}
+    made["pending"] = {f"shop/checkout-6f7d9-{index:05x}": _pending(chance, now, index) for index in range(4)}
     made["allocations"] = {name: _allocation(chance) for name in list(made["nodes"])[:9]}
     made["decisions"] = [decision(chance, workloads, now - timedelta(seconds=47 * back)) for back in range(80, 0, -1)]
     return made
@@ -152,14 +152,22 @@ def group(chance: random.Random, name: str, capacity_class: str, nodes: Json, no
     }  # fmt: skip
 
 
-def _pending(chance: random.Random, now: datetime) -> Json:
+def _pending(chance: random.Random, now: datetime, index: int) -> Json:
+    """The first has a node that comes, the second one that is not ordered yet; nobody helps the others."""
+    coming = {"node": "general-a-9c1f0-7", "phase": "Provisioning", "orderedAt": _text(now - timedelta(seconds=40))}
+    awaits = [
+        {"group": "plimsoll/general", **coming},
+        {"group": "plimsoll/general", "node": "", "phase": "", "orderedAt": None},
+    ]
+    refusals = [
+        {"group": "plimsoll/general", "why": "it asks for 64 cores, and the largest node would have 16"},
+        {"group": "plimsoll/burst-spot", "why": "it does not tolerate the taint class=spot:NoSchedule"},
+    ]
     return {
         "since": _text(now - timedelta(seconds=chance.randint(20, 4000))),
         "why": "0/42 nodes are available: 28 Insufficient cpu, 14 node(s) had untolerated taint {class: spot}",
-        "tried": [
-            {"group": "plimsoll/general", "why": "a new node would take it, and one is on its way"},
-            {"group": "plimsoll/burst-spot", "why": "it does not tolerate the taint class=spot:NoSchedule"},
-        ],
+        "awaits": awaits[index] if index < len(awaits) else None,
+        "tried": refusals if index >= len(awaits) else [],
     }
 
 
@@ -215,7 +223,10 @@ def hostile() -> Json:
         }
         made["workloads"][key]["deletionOrder"] = [[name, name, name, 1]]
         made["groups"][name] = {**next(iter(made["groups"].values())), "why": name, "offerings": [name], "history": []}
-        made["pending"][f"{name}/{name}"] = {"since": made["at"], "why": name, "tried": [{"group": name, "why": name}]}
+        awaits = {"group": name, "node": name, "phase": name, "orderedAt": made["at"]}
+        made["pending"][f"{name}/{name}"] = {
+            "since": made["at"], "why": name, "awaits": awaits, "tried": [{"group": name, "why": name}],
+        }  # fmt: skip
         made["allocations"][name] = {
             "drives": [{"device": name, "container": name, "state": "committed"}],
             "ports": [{"from": 1, "to": 9, "container": name}],

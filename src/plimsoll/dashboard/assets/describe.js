@@ -120,6 +120,7 @@ function tellPod(/** @type {string} */ name, /** @type {Picture} */ picture) {
       list([
         ["pending since", pending.since ? moment(pending.since) : "unknown"],
         ["why", pending.why],
+        ["waits for", pending.awaits ? awaited(pending.awaits) : false],
       ]),
       pending.tried.length > 0 && [h("h3", {}, "What was tried"), tried(pending.tried)],
     ];
@@ -141,6 +142,14 @@ function tellPod(/** @type {string} */ name, /** @type {Picture} */ picture) {
     return { title, facts, question };
   }
   return { title, facts: [gone()], question };
+}
+
+/** The node that is coming for a pod, or about to be ordered. @param {import("./picture.js").Awaited} one */
+export function awaited(one) {
+  const group = link(`group/${one.group}`);
+  if (!one.node) return h("span", {}, "a new node of group ", group, ", which is not ordered yet");
+  const ordered = one.orderedAt && [", ordered ", moment(one.orderedAt, { clock: false })];
+  return h("span", {}, "node ", link(`node/${one.node}`), " of group ", group, ordered, ", phase ", nameOf(one.phase));
 }
 
 /** @param {{group: string, why: string}[]} groups */

@@ -12,7 +12,8 @@
  * @typedef {[epochSeconds: number, current: number, ready: number, desired: number | null, price?: number | null]} Point
  * @typedef {{min: number | null, max: number | null, desired: number | null, current: number, ready: number, class?: string,
  *   pricePerHour?: number | null, offerings: string[], why: string, blockers: Blocker[], history: Point[], point?: Point}} Group
- * @typedef {{since: string | null, why: string, tried: {group: string, why: string}[]}} Pending
+ * @typedef {{group: string, node: string, phase: string, orderedAt: string | null}} Awaited
+ * @typedef {{since: string | null, why: string, awaits?: Awaited | null, tried: {group: string, why: string}[]}} Pending
  * @typedef {{device: string, container: string | null, state?: string}} Drive
  * @typedef {{drives: Drive[], ports: {from: number, to: number, container: string}[], waiting?: string[], problems?: string[]}} Allocation
  * @typedef {{at: string, controller: string, object: string, action: string, why: string, result: string}} Decision

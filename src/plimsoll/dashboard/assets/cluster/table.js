@@ -15,7 +15,7 @@ export function nodeTable(keep) {
     sortBy: "name",
     columns: [
       { key: "name", title: "Node", class: "wide", sort: (name) => name, cell: (name) => link(`node/${name}`) },
-      { key: "zone", title: "Zone", sort: (_, node) => node.zone, cell: (_, node) => nameOf(node.zone || "–") },
+      { key: "zone", title: "Zone", class: "short", sort: (_, node) => node.zone, cell: (_, node) => nameOf(node.zone || "–") },
       { key: "group", title: "Group", sort: (_, node) => node.group, cell: (_, node) => (node.group ? link(`group/${node.group}`) : "–") },
       { key: "class", title: "Class", sort: (_, node) => node.class, cell: (_, node) => classChip(node.class) },
       { key: "state", title: "State", sort: (_, node) => node.state, cell: (_, node) => chip(node.state, node.state === "ready" ? "good" : node.state === "not-ready" ? "bad" : "warn") },

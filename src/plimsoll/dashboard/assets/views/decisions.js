@@ -108,6 +108,7 @@ function subject(object) {
   const name = rest.join("/");
   if (kind === "Node") return link(`node/${name.replace(/^\//, "")}`, nameOf(object));
   if (kind === "Pod") return link(`pod/${name}`, nameOf(object));
+  if (kind === "NodeGroup") return link(`group/${name}`, nameOf(object));
   if (["Deployment", "StatefulSet", "ReplicaSet"].includes(kind)) return link(`workload/${object}`, nameOf(object));
   return nameOf(object);
 }

@@ -1,6 +1,6 @@
-// Pods that wait, since when, why, and what every node group said to them.
+// Pods that wait, since when, why, which node is coming for them, and what every node group said to them.
 import { h, nameOf } from "../dom.js";
-import { tried } from "../describe.js";
+import { awaited, tried } from "../describe.js";
 import { moment } from "../moments.js";
 import { empty, link, matcher } from "../parts.js";
 import { Records } from "../records.js";
@@ -20,9 +20,9 @@ export const pendingView = {
       columns: [
         { key: "name", title: "Pod", class: "wide", sort: (name) => name, cell: (name) => title(name) },
         { key: "since", title: "Waits since", sort: (_, one) => new Date(one.since ?? 0).getTime(), cell: (_, one) => (one.since ? moment(one.since) : "unknown") },
-        { key: "why", title: "Why", class: "wide", sort: (_, one) => one.why, cell: (_, one) => h("div", { class: "reasons" }, h("span", {}, one.why), attempts(one)) },
+        { key: "why", title: "Why", class: "wide", sort: (_, one) => one.why, cell: (_, one) => h("div", { class: "reasons" }, one.awaits && h("span", { class: "awaits" }, "waits for ", awaited(one.awaits)), h("span", {}, one.why), attempts(one)) },
       ],
-      keep: (name, one) => matches(name, one.why, ...one.tried.map((each) => `${each.group} ${each.why}`)),
+      keep: (name, one) => matches(name, one.why, one.awaits?.node, one.awaits?.group, ...one.tried.map((each) => `${each.group} ${each.why}`)),
       nothing: (filtered) =>
         filtered
           ? empty("No pending pod matches", "Clear the filter (Esc).")
