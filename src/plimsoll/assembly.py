@@ -161,6 +161,7 @@ def node_groups(config: Config) -> NodeGroupController:
         max_parallel_drains=section.max_parallel_drains,
         max_empty_removals=section.max_empty_removals,
         max_sighting_age=max(timedelta(minutes=1), 3 * section.poll_interval),
+        namespace=config.operator.namespace,
         holders=Holders(WEKA_CONTAINERS, BY_AFFINITY) if AllocationController.name in names(config) else None,
     )
     measured = Measured() if section.utilization_source == "metrics" else None

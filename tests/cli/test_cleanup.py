@@ -10,7 +10,7 @@ from plimsoll.kube.codec import convert
 from plimsoll.kube.records import Lease
 from plimsoll.kube.types import Node, Pod
 from plimsoll.nodegroups.types import FINALIZER, VPSieNode
-from plimsoll.placement.marks import CLASS
+from plimsoll.placement.marks import CLASS, PLACED_BY
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -28,9 +28,9 @@ def test_values_with_our_mark_go_and_those_of_others_stay():
 
 
 def test_the_annotations_of_a_class_go():
-    (found,) = on_pods([pod(**{CLASS: "spot", "team": "shop"})])
-    assert found.patch == {"metadata": {"annotations": {CLASS: None}}}
-    assert str(found) == f"Pod/n/p: annotations {CLASS}"
+    (found,) = on_pods([pod(**{CLASS: "spot", PLACED_BY: "plimsoll-system", "team": "shop"})])
+    assert found.patch == {"metadata": {"annotations": {CLASS: None, PLACED_BY: None}}}
+    assert str(found) == f"Pod/n/p: annotations {CLASS}, {PLACED_BY}"
 
 
 def test_our_taint_goes_and_people_s_stay():

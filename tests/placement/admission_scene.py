@@ -95,6 +95,7 @@ def annotations_of(assigned: Assigned) -> dict[str, str]:
     return {
         "plimsoll.dev/placement-class": marks.capacity_class.value,
         "plimsoll.dev/placement-reason": marks.why.value,
+        "plimsoll.dev/placed-by": marks.placed_by,
         "plimsoll.dev/placement-token": marks.token,
     }
 

@@ -142,6 +142,7 @@ def test_the_pod_carries_class_reason_and_token(own):
     assert pod["metadata"]["annotations"] == own | {
         "plimsoll.dev/placement-class": "spot",
         "plimsoll.dev/placement-reason": "share",
+        "plimsoll.dev/placed-by": "plimsoll-system",
         "plimsoll.dev/placement-token": answer.marks.token,
     }
 

@@ -21,7 +21,7 @@ from plimsoll.kube.resources import CONFIGMAPS, LEASES, NODES, PODS, SECRETS, Re
 from plimsoll.kube.types import KubeObject, Node, Pod
 from plimsoll.nodegroups.types import FINALIZER, VPSIE_NODES, VPSieNode
 from plimsoll.nodegroups.writes import LEAVING
-from plimsoll.placement.marks import CLASS, REASON, TOKEN
+from plimsoll.placement.marks import CLASS, PLACED_BY, REASON, TOKEN
 from plimsoll.placement.webhook_configuration import SECRET, url_configuration
 from plimsoll.remembered import LABEL
 from plimsoll.web.registration import REGISTERED_BY, WEBHOOK_CONFIGURATIONS
@@ -117,7 +117,7 @@ def on_pods(pods: Iterable[Pod]) -> list[Leftover]:
     found = []
     for pod in pods:
         cost = removed(pod)
-        classes = [key for key in (CLASS, REASON, TOKEN) if key in pod.annotations]
+        classes = [key for key in (CLASS, REASON, PLACED_BY, TOKEN) if key in pod.annotations]
         gone = {**(cost["metadata"]["annotations"] if cost else {}), **dict.fromkeys(classes)}
         if gone:
             found.append(Leftover(PODS, pod, f"annotations {', '.join(gone)}", {"metadata": {"annotations": gone}}))

@@ -33,7 +33,7 @@ from plimsoll.kube.resources import (
 )
 from plimsoll.kube.store import View
 from plimsoll.kube.types import Condition, DaemonSet, KubeObject, Node, Pod
-from plimsoll.nodegroups import report
+from plimsoll.nodegroups import others, report
 from plimsoll.nodegroups.blueprint import Sizes
 from plimsoll.nodegroups.candidates import candidates, low_nodes, next_due
 from plimsoll.nodegroups.drain import CHOSEN, leave
@@ -264,10 +264,13 @@ class NodeGroupController:
             actions=tuple(actions),
             blockers=tuple(blockers),
             look_again=_look_again(groups, blockers, moments, seen),
-            problems=tuple(
-                Problem(Ref.to(NODE_GROUPS, one.group), "InvalidSpec", f"NodeGroup {one.key}: {wrong[one.key]}")
-                for one in groups
-                if one.key in wrong
+            problems=(
+                *(
+                    Problem(Ref.to(NODE_GROUPS, one.group), "InvalidSpec", f"NodeGroup {one.key}: {wrong[one.key]}")
+                    for one in groups
+                    if one.key in wrong
+                ),
+                *(problem for one in groups if (problem := others.told(one, seen)) is not None),
             ),
             notes=(*report.blocked(shrinking.staying), *growth.notes),
             measures=tuple(report.measures(groups, verdicts)),
@@ -279,7 +282,7 @@ class NodeGroupController:
 
 def _writes(one: GroupSeen, verdict: Verdict, growth: Growth, going: Sequence[Candidate], seen: Seen) -> list[Action]:
     """The group's status first: that it was scaled is known before anything is made or removed, also after a crash."""
-    creations = growth.creations(one)
+    creations = growth.creations(one, seen.settings.namespace)
     actions: list[Action] = []
     created = growth.last_number(one)
     changed = report.status_of(one, verdict, seen, created=created, scaled_up=bool(creations), scaled_down=bool(going))

@@ -29,6 +29,7 @@ from plimsoll.nodegroups.types import (
     NODE_GROUP,
     NODE_GROUPS,
     OFFERING,
+    ORDERED_BY,
     VPSIE_NODES,
     NodeGroup,
 )
@@ -73,12 +74,15 @@ class Growth(Struct, frozen=True):
         adding, made = self.adding(one.key), one.group.status.created_nodes
         return max(made, one.its.last_number) + adding if adding or not made else made
 
-    def creations(self, one: GroupSeen) -> list[Create]:
+    def creations(self, one: GroupSeen, installation: str) -> list[Create]:
         share = self.shares.get(one.key)
         if share is None or not share.offerings:
             return []
         first = max(one.group.status.created_nodes, one.its.last_number) + 1
-        return [_creation(one, first + offset, offering, share.why) for offset, offering in enumerate(share.offerings)]
+        return [
+            _creation(one, first + offset, offering, share.why, installation)
+            for offset, offering in enumerate(share.offerings)
+        ]
 
 
 def grow(
@@ -171,7 +175,7 @@ def node_name(group: NodeGroup, number: int) -> str:
     return group.name[: LONGEST_NAME - len(suffix)].rstrip("-.").replace(".", "-") + suffix
 
 
-def _creation(one: GroupSeen, number: int, offering: str, why: str) -> Create:
+def _creation(one: GroupSeen, number: int, offering: str, why: str, installation: str) -> Create:
     group, spec = one.group, one.group.spec
     name = node_name(group, number)
     owner = {
@@ -180,7 +184,10 @@ def _creation(one: GroupSeen, number: int, offering: str, why: str) -> Create:
     }  # fmt: skip
     labels = {MANAGED: "true", NODE_GROUP: group.name, DATACENTER: spec.datacenter_id, OFFERING: offering}
     body = {
-        "metadata": {"labels": labels, "ownerReferences": [owner], "finalizers": [FINALIZER]},
+        "metadata": {
+            "labels": labels, "annotations": {ORDERED_BY: installation}, "ownerReferences": [owner],
+            "finalizers": [FINALIZER],
+        },
         "spec": {
             "nodeGroupName": group.name, "provider": spec.provider, "datacenterID": spec.datacenter_id,
             "instanceType": offering, "kubernetesVersion": spec.kubernetes_version, "project": spec.project,

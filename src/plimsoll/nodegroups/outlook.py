@@ -12,6 +12,7 @@ from msgspec import Struct
 from plimsoll.decision import Blocker
 from plimsoll.kube.types import Pod
 from plimsoll.nodegroups.blueprint import Sizes, lasting_taints, own_labels, setback_of, usable_offerings
+from plimsoll.nodegroups.others import left_to_another
 from plimsoll.nodegroups.scale_up import coming_nodes
 from plimsoll.nodegroups.seen import GroupSeen, Seen
 from plimsoll.nodegroups.spec import floor_of
@@ -51,6 +52,8 @@ def _below_floor(one: GroupSeen, seen: Seen) -> int:
 
 def _cannot_grow(one: GroupSeen, seen: Seen) -> Blocker | None:
     spec = one.group.spec
+    if (elsewhere := left_to_another(one, seen)) is not None:
+        return elsewhere
     setback = setback_of(one.setbacks, seen.now)
     if setback is not None:
         message = f"group {one.key} rests after {setback.failures} failures: {setback.message}"

@@ -64,7 +64,7 @@ def scaling_down(group: GroupSeen, node: str, reason: str, why: str) -> Note:
 
 
 # What keeps every node of a group alike is told once for the group, not once a node.
-_OF_THE_GROUP = frozenset({"NodeGroupMinSizeReached", "CooldownActive"})
+_OF_THE_GROUP = frozenset({"AnotherInstallation", "NodeGroupMinSizeReached", "CooldownActive"})
 # How many go at a time is nothing that anyone could mend.
 _UNTOLD = frozenset({"AnotherDraining", "AnotherRemoved"})
 

@@ -12,7 +12,7 @@ from operator import is_
 
 from msgspec import Struct, field
 
-from plimsoll.nodegroups.types import VPSieNode
+from plimsoll.nodegroups.types import ORDERED_BY, VPSieNode
 
 
 class Members(Struct, frozen=True):
@@ -24,6 +24,7 @@ class Members(Struct, frozen=True):
     names: tuple[str, ...] = ()  # of those that stay
     last_number: int = 0  # the highest at the end of any name
     places: tuple[tuple[str, str], ...] = ()  # of all: the name, and that of the Node
+    ordered_by: Mapping[str, datetime] = field(default_factory=dict)  # by installation, when it ordered its newest
 
 
 class Roll:
@@ -51,6 +52,11 @@ def _members(listed: tuple[VPSieNode, ...]) -> Members:
         names=tuple(member.name for member in staying),
         last_number=max((_number(member.name) for member in ordered), default=0),
         places=tuple((member.name, member.node_name) for member in ordered),
+        ordered_by={
+            by: made
+            for member in ordered
+            if (by := member.annotations.get(ORDERED_BY)) and (made := member.metadata.creation_timestamp) is not None
+        },
     )
 
 

@@ -30,4 +30,5 @@ class NodeGroupSettings(Struct, frozen=True):
     unready_nodes: int = 3
     max_sighting_age: timedelta = timedelta(minutes=1)
     retry_interval: timedelta = timedelta(seconds=10)
+    namespace: str = "plimsoll-system"  # the operator's own, by which installations are told apart
     holders: Holders | None = None  # what another controller knows to hold something on nodes

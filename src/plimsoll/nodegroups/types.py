@@ -20,6 +20,7 @@ NODE_GROUP = f"{GROUP}/nodegroup"
 VPSIE_NODE = f"{GROUP}/vpsienode"
 DATACENTER = f"{GROUP}/datacenter"
 OFFERING = f"{GROUP}/offering"
+ORDERED_BY = "plimsoll.dev/ordered-by"  # the installation: the namespace of its operator
 FINALIZER = f"{GROUP}/vpsienode"  # a VPSieNode stays until its machine is gone
 
 Phase: TypeAlias = Literal[

@@ -10,7 +10,7 @@ from plimsoll.kube.codec import builtins
 from plimsoll.kube.types import Labels, Metadata, NodeAffinity, NodeSelectorTerm, Part, Requirement, Toleration
 from plimsoll.placement.classes import ClassRules, with_class
 from plimsoll.placement.distribution import CapacityClass
-from plimsoll.placement.marks import CLASS, REASON, TOKEN, Why
+from plimsoll.placement.marks import CLASS, PLACED_BY, REASON, TOKEN, Why
 
 Operation: TypeAlias = dict[str, Any]
 _AFFINITY = "/spec/affinity"
@@ -51,6 +51,7 @@ class Marks(Struct, frozen=True):
     capacity_class: CapacityClass
     why: Why
     token: str
+    placed_by: str
 
 
 def patch_for(pod: AdmittedPod, marks: Marks, *, rules: ClassRules, in_use: ClassRules) -> list[Operation]:
@@ -92,7 +93,12 @@ def _tolerations(pod: AdmittedPod, wanted: tuple[Toleration, ...]) -> list[Opera
 
 
 def _annotations(held: Labels, marks: Marks) -> list[Operation]:
-    wanted = {CLASS: marks.capacity_class.value, REASON: marks.why.value, TOKEN: marks.token}
+    wanted = {
+        CLASS: marks.capacity_class.value,
+        REASON: marks.why.value,
+        PLACED_BY: marks.placed_by,
+        TOKEN: marks.token,
+    }
     if not held:
         return [_add("/metadata/annotations", wanted)]
     return [

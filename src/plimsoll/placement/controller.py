@@ -127,7 +127,7 @@ class PlacementController:
             in_order=False,
             blockers=held_up,
             look_again=_look_again(seen, held_up, relief.look_at, busy=bool(actions)),
-            problems=tuple(report.namespace_problems(seen)),
+            problems=(*report.namespace_problems(seen), *report.other_installations(seen)),
             measures=tuple(report.measures(seen)),
             counts=tuple(report.counts(seen, action, acted=bool(actions), blockers=held_up, move=rebalancing.first)),
             target=seen.managed.target,

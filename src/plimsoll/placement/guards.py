@@ -13,10 +13,11 @@ from msgspec import Struct
 from plimsoll.decision import Blocker
 from plimsoll.durations import format_duration
 from plimsoll.kube.resources import NAMESPACES
+from plimsoll.kube.types import Pod
 from plimsoll.placement.counting import Replica
 from plimsoll.placement.distribution import CapacityClass
 from plimsoll.placement.holdback import held_back, one_at_a_time
-from plimsoll.placement.marks import marked_class
+from plimsoll.placement.marks import PLACED_BY, marked_class
 from plimsoll.placement.seen import Seen
 from plimsoll.placement.spec import Fault, read_window
 from plimsoll.placement.window import DisruptionWindow
@@ -30,7 +31,8 @@ class Move(Struct, frozen=True):
     to: CapacityClass
 
 
-# How soon after a move whose replacement did not go where it was sent another one may show whether they do now.
+# How soon after a move whose replacement did not go where it was sent, or that someone else placed, another one may show
+# whether that is still so.
 RETRY_AFTER = timedelta(minutes=10)
 
 Guard = Callable[[Seen, Move], Blocker | None]
@@ -41,6 +43,31 @@ def webhook_is_there(seen: Seen, _: Move) -> Blocker | None:
         return None
     message = "new pods are given no class, so a move would be one to anywhere; set webhook.mode to service or url"
     return Blocker("NoWebhook", message)
+
+
+def nobody_else_places(seen: Seen, _: Move) -> Blocker | None:
+    """Whoever admits a workload's pods decides where they go: moving them by other settings would be churn without end."""
+    other = placed_by_another(seen)
+    if other is None:
+        return None
+    made = other.metadata.creation_timestamp or seen.now
+    message = (
+        f"pod {other.name} was given its class by another installation, in namespace {other.annotations[PLACED_BY]}"
+    )
+    return Blocker("AnotherInstallation", message, made + RETRY_AFTER)
+
+
+def placed_by_another(seen: Seen) -> Pod | None:
+    """The newest replica that another installation gave its class lately. What one left that is gone is soon no longer new."""
+    since = seen.now - RETRY_AFTER
+    lately = [
+        (made, replica.pod)
+        for replica in seen.replicas
+        if replica.pod.annotations.get(PLACED_BY, seen.settings.namespace) != seen.settings.namespace
+        and (made := replica.pod.metadata.creation_timestamp) is not None
+        and made > since
+    ]
+    return max(lately, key=lambda one: (one[0], one[1].name))[1] if lately else None
 
 
 def rollout_complete(seen: Seen, _: Move) -> Blocker | None:
@@ -151,6 +178,7 @@ def not_too_many_lately(seen: Seen, _: Move) -> Blocker | None:
 # else stands in the way: it is the one question that costs something.
 GUARDS: tuple[Guard, ...] = (
     webhook_is_there,
+    nobody_else_places,
     rollout_complete,
     every_replica_ready,
     someone_stays_ready,

@@ -1,4 +1,4 @@
-"""What admission writes on a pod: its class, why it got that class, and a token by which it is recognised."""
+"""What admission writes on a pod: its class, why and from whom it got that class, and a token by which it is recognised."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from plimsoll.placement.distribution import CapacityClass
 
 CLASS = "plimsoll.dev/placement-class"
 REASON = "plimsoll.dev/placement-reason"
+PLACED_BY = "plimsoll.dev/placed-by"  # the installation: the namespace of its operator
 TOKEN = "plimsoll.dev/placement-token"  # noqa: S105 - it recognises an answer, and opens nothing
 
 

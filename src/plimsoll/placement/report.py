@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from plimsoll.decision import Blocker, Count, Measure, Problem, Reason, Ref
 from plimsoll.kube.resources import NAMESPACES, Key
-from plimsoll.placement.guards import Move, window_of
+from plimsoll.placement.guards import Move, placed_by_another, window_of
+from plimsoll.placement.marks import PLACED_BY
 from plimsoll.placement.next_action import NextAction
 from plimsoll.placement.seen import Seen
 from plimsoll.placement.workload import INVALID
@@ -46,6 +47,18 @@ def unmanageable(about: Ref, reason: Reason) -> Problem:
     """What the author of a workload wrote cannot be followed."""
     error = Count(ERRORS, {**labels(about.key), "error_type": reason.code})
     return Problem(about, reason.code, reason.message, counts=(error,))
+
+
+def other_installations(seen: Seen) -> Iterator[Problem]:
+    """Told whether or not anything should move: sooner or later the two differ."""
+    other = placed_by_another(seen)
+    if other is not None:
+        message = (
+            f"{seen.key}: the installation in namespace {other.annotations[PLACED_BY]} gives its new pods their class, and the one in "
+            f"{seen.settings.namespace} manages it, too. Nothing is moved from here meanwhile. Give each installation its own "
+            "operator.watchNamespaces or placement.namespaceSelector, or remove one."
+        )
+        yield Problem(seen.ref, "AnotherInstallation", message)
 
 
 def namespace_problems(seen: Seen) -> Iterator[Problem]:

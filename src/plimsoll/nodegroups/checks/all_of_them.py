@@ -10,6 +10,7 @@ from plimsoll.nodegroups.checks.expected import pods_expected
 from plimsoll.nodegroups.checks.local_storage import local_storage
 from plimsoll.nodegroups.checks.minimum import minimum
 from plimsoll.nodegroups.checks.opt_outs import opt_outs
+from plimsoll.nodegroups.checks.other_installation import other_installation
 from plimsoll.nodegroups.checks.placeable import placeable
 from plimsoll.nodegroups.checks.recently_blocked import recently_blocked
 from plimsoll.nodegroups.checks.replicas import replicas
@@ -22,7 +23,7 @@ ABOUT_PODS: tuple[Check, ...] = (opt_outs, system_pods, replicas, local_storage,
 # What is asked only until the first pod is evicted: after that, a budget that is used up is the drain's own doing.
 BEFORE_EVICTING: tuple[Check, ...] = (*ABOUT_PODS, budgets)
 # What is the same for all nodes of a group that are in one zone.
-OF_THE_GROUP: tuple[Check, ...] = (minimum, cooldown, zone_balance)
+OF_THE_GROUP: tuple[Check, ...] = (other_installation, minimum, cooldown, zone_balance)
 BEFORE_CHOOSING: tuple[Check, ...] = (*OF_THE_GROUP, recently_blocked, pods_expected, *BEFORE_EVICTING)
 LAST: Check = placeable
 
