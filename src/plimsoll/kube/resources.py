@@ -44,6 +44,10 @@ class Resource(Generic[T_co]):
     watched_in: str = ""  # the only namespace that is looked at; empty: all of them
     may_be_absent: bool = False  # a cluster without this kind is a cluster without such objects, and no trouble
 
+    def __hash__(self) -> int:
+        # Every look at a view passes here. A string remembers its own hash; one over all fields is computed each time.
+        return hash(self.plural)
+
     @property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
