@@ -262,7 +262,7 @@ async def test_of_a_kind_without_a_body_no_more_than_its_metadata_is_asked_for(
         "metadata": configmap(version="8")["metadata"],
     }
     stub.on("PATCH", ONE, ok(brief), ok(configmap()))
-    guards = {"uid": "u1", "resource_version": "7"}
+    guards: Any = {"uid": "u1", "resource_version": "7"}
     changed = await client.patch(metadata_of(CONFIGMAPS), "ns", "a", {"data": {"x": "1"}}, form="strategic", **guards)
     await client.patch(CONFIGMAPS, "ns", "a", {"data": {"x": "1"}}, **guards)
     assert (type(changed), changed.metadata.resource_version) == (KubeObject, "8")
