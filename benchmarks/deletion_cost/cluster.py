@@ -139,7 +139,9 @@ async def write_bare(client: Client, stamp: str) -> float:
     async def write(pod: Pod) -> None:
         async with free:
             version = pod.metadata.resource_version
-            await client.patch(brief, NAMESPACE, pod.name, body, form="strategic", uid=pod.uid, resource_version=version)
+            await client.patch(
+                brief, NAMESPACE, pod.name, body, form="strategic", uid=pod.uid, resource_version=version
+            )
 
     started = time.monotonic()
     await asyncio.gather(*map(write, pods))
