@@ -36,7 +36,7 @@ from plimsoll.kube.client import Client
 from plimsoll.kube.errors import AlreadyExists, Ambiguous, Conflict, KubeError, NotFound, TooManyRequests
 from plimsoll.kube.events import EventRecorder, Happening
 from plimsoll.kube.lease import Leadership
-from plimsoll.kube.resources import Key
+from plimsoll.kube.resources import Key, metadata_of
 from plimsoll.kube.store import View
 from plimsoll.kube.types import Pod
 from plimsoll.machines import ask_provider
@@ -233,12 +233,13 @@ class Door:
 
     async def _patch(self, key: Key, action: Patch) -> Result:
         target = action.target
+        resource = metadata_of(target.resource) if action.brief else target.resource
         changed = await self._client.patch(
-            target.resource, target.namespace, target.name, action.body, form=action.form, uid=target.uid,
+            resource, target.namespace, target.name, action.body, form=action.form, uid=target.uid,
             resource_version=target.resource_version if action.if_unchanged else "", subresource=action.subresource,
         )  # fmt: skip
         self._own_writes.wrote(key, target, changed.metadata.resource_version)
-        return Result(action, "done", written=changed)
+        return Result(action, "done", written=None if action.brief else changed)
 
     async def _create(self, key: Key, action: Create) -> Result:
         body = {

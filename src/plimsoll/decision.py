@@ -89,7 +89,8 @@ class Patch(Struct, frozen=True):
 
     A merge patch without lists of a kind that is built in may be `strategic`, which costs the API server less.
     The patch carries the target's UID, so that it never lands on a namesake. With `if_unchanged` it carries the
-    resourceVersion too and is refused if anyone has written since the view saw the object.
+    resourceVersion too and is refused if anyone has written since the view saw the object. `brief`: nobody looks at what
+    the object became, so that the API server need not send it.
     """
 
     target: Ref
@@ -99,6 +100,7 @@ class Patch(Struct, frozen=True):
     if_unchanged: bool = True
     subresource: str = ""
     note: Note | None = None
+    brief: bool = False
 
 
 class Create(Struct, frozen=True):

@@ -59,6 +59,7 @@ class Metrics:
         )
         self._measured: dict[str, Gauge] = {}
         self._counted: dict[str, Counter] = {}
+        self._counters: dict[tuple[str, frozenset[tuple[str, str]]], Counter] = {}  # the same, with their labels
         self._timed: dict[str, Histogram] = {}
         self._series: dict[tuple[str, Key], dict[tuple[str, tuple[str, ...]], Gauge]] = {}
         self._relisted: dict[str, int] = {}
@@ -93,11 +94,19 @@ class Metrics:
             if isinstance(one, Timing):
                 self._time(one)
                 continue
-            counter = self._counted.get(one.name)
+            series = (one.name, frozenset(one.labels.items()))
+            # Asking for a labelled series locks and compares every label, hundreds of times a second in the webhook.
+            counter = self._counters.get(series)
             if counter is None:
-                counter = Counter(one.name, text_of(one.name), tuple(one.labels), registry=self.registry)
-                self._counted[one.name] = counter
-            (counter.labels(**one.labels) if one.labels else counter).inc()
+                counter = self._counters[series] = self._counter_of(one)
+            counter.inc()
+
+    def _counter_of(self, one: Count) -> Counter:
+        counter = self._counted.get(one.name)
+        if counter is None:
+            counter = Counter(one.name, text_of(one.name), tuple(one.labels), registry=self.registry)
+            self._counted[one.name] = counter
+        return counter.labels(**one.labels) if one.labels else counter
 
     def led_by_us(self, controllers: Iterable[str], *, leading: bool) -> None:
         self.leading.set(leading)

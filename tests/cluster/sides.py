@@ -28,6 +28,7 @@ Json = dict[str, Any]
 POOL = "plimsoll.test/pool"
 _RECORDS = Path(__file__).with_name("recorded")
 MERGE, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
+BRIEF = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 STRATEGIC, APPLY = "application/strategic-merge-patch+json", "application/apply-patch+yaml"
 
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -81,10 +82,11 @@ class Side:
         body: Any = None,
         *,
         form: str = "application/json",
+        accept: str = "application/json",
         params: Mapping[str, str] | None = None,
     ) -> tuple[int, Json]:
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": form, "Accept": "application/json"}
+        headers = {"Content-Type": form, "Accept": accept}
         async with self._session.request(
             method, self.upstream.url + path, data=data, headers=headers, params=params
         ) as response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.cluster.build import APPS, config_map, deployment, pod
-from tests.cluster.sides import JSON_PATCH, MERGE, STRATEGIC, Side, same
+from tests.cluster.sides import BRIEF, JSON_PATCH, MERGE, STRATEGIC, Side, same
 
 _OTHER_UID = "00000000-0000-4000-8000-000000000000"
 
@@ -38,6 +38,29 @@ async def locks(side: Side) -> None:
     dry = {"data": {"b": "9"}}
     await side.tell("tried out", "PATCH", path, dry, form=MERGE, params={"dryRun": "All"}, show=("data",))
     await side.tell("which leaves nothing", "GET", path, show=("data",))
+
+
+async def test_brief_answers(both: tuple[Side, Side]) -> None:
+    await same(brief_answers, both)
+
+
+async def brief_answers(side: Side) -> None:
+    maps, path = side.path("configmaps"), side.path("configmaps", "one")
+
+    async def tell(what: str, method: str, path: str, body: object = None, form: str = "application/json") -> None:
+        code, answer = await side.ask(method, path, body, form=form, accept=BRIEF)
+        metadata = answer["metadata"]
+        side.note(what, [code, answer["kind"], answer["apiVersion"], sorted(answer), metadata.get("annotations")])
+
+    await tell("created", "POST", maps, config_map())
+    changed = {"metadata": {"annotations": {"a": "1"}}, "data": {"a": "2"}}
+    await tell("changed", "PATCH", path, changed, STRATEGIC)
+    await tell("changed otherwise", "PATCH", path, {"metadata": {"annotations": {"a": "2"}}}, MERGE)
+    await tell("read", "GET", path)
+    other = {"metadata": {"uid": _OTHER_UID, "annotations": {"a": "3"}}}
+    await side.tell("refused as ever", "PATCH", path, other, form=STRATEGIC, accept=BRIEF)
+    await side.tell("missing", "PATCH", side.path("configmaps", "nobody"), {}, form=STRATEGIC, accept=BRIEF)
+    await side.tell("the data is changed all the same", "GET", path, show=("kind", "data"))
 
 
 async def test_json_patches(both: tuple[Side, Side]) -> None:

@@ -15,7 +15,7 @@ import pytest
 from tests.cluster.sides import Scenario, compared, embedded_side, record_of, recorded
 from tests.cluster.test_allocating import allocating
 from tests.cluster.test_applying import applying
-from tests.cluster.test_changing import endpoints, generations, json_patches, locks, strategic_patches
+from tests.cluster.test_changing import brief_answers, endpoints, generations, json_patches, locks, strategic_patches
 from tests.cluster.test_creating import creating
 from tests.cluster.test_custom_kinds import custom_kinds
 from tests.cluster.test_deleting import deleting, grace, owners
@@ -28,9 +28,9 @@ from tests.cluster.test_watching import watching
 from tests.cluster.test_workloads import deployments, nodes, stateful_sets_and_daemons
 
 SCENARIOS: tuple[Scenario, ...] = (
-    allocating, applying, creating, custom_kinds, deleting, deployments, endpoints, events_and_leases, evicting, generations,
-    grace, json_patches, locks, node_groups, nodes, owners, priorities, reading, removing_nodes, scaling,
-    stateful_sets_and_daemons, strategic_patches, unready, watching,
+    allocating, applying, brief_answers, creating, custom_kinds, deleting, deployments, endpoints, events_and_leases,
+    evicting, generations, grace, json_patches, locks, node_groups, nodes, owners, priorities, reading,
+    removing_nodes, scaling, stateful_sets_and_daemons, strategic_patches, unready, watching,
 )  # fmt: skip
 
 

@@ -20,7 +20,8 @@ from plimsoll.kube.errors import (
     ServerError,
     Unreachable,
 )
-from plimsoll.kube.resources import CONFIGMAPS
+from plimsoll.kube.resources import CONFIGMAPS, metadata_of
+from plimsoll.kube.types import KubeObject
 from tests.kube.stub_server import (
     LOST,
     SILENT,
@@ -250,6 +251,34 @@ async def test_a_status_is_compared_with_the_object_that_holds_it(stub: StubServ
         CONFIGMAPS, "ns", "a", {"status": {"phase": "Ready"}}, resource_version="7", subresource="status"
     )
     assert stub.calls("GET") == [f"GET {ONE}"]
+
+
+async def test_of_a_kind_without_a_body_no_more_than_its_metadata_is_asked_for(
+    stub: StubServer, client: Client
+) -> None:
+    brief = {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": configmap(version="8")["metadata"],
+    }
+    stub.on("PATCH", ONE, ok(brief), ok(configmap()))
+    guards: Any = {"uid": "u1", "resource_version": "7"}
+    changed = await client.patch(metadata_of(CONFIGMAPS), "ns", "a", {"data": {"x": "1"}}, form="strategic", **guards)
+    await client.patch(CONFIGMAPS, "ns", "a", {"data": {"x": "1"}}, **guards)
+    assert (type(changed), changed.metadata.resource_version) == (KubeObject, "8")
+    first, second = (seen.headers["Accept"] for seen in stub.seen)
+    assert first.startswith("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,")
+    assert second == "application/json"
+
+
+async def test_where_a_brief_reply_is_lost_the_whole_object_is_compared(stub: StubServer, client: Client) -> None:
+    stub.on("PATCH", ONE, LOST, refusal(409, "Conflict"))
+    stub.on("GET", ONE, ok(configmap(version="8", data={"x": "1"})))
+    changed = await client.patch(
+        metadata_of(CONFIGMAPS), "ns", "a", {"data": {"x": "1"}}, form="strategic", uid="u1", resource_version="7"
+    )
+    assert changed.metadata.resource_version == "8"
+    assert [seen.headers["Accept"] for seen in stub.seen if seen.method == "GET"] == ["application/json"]
 
 
 async def test_an_apply_patch_names_its_object_and_manager(stub: StubServer, client: Client) -> None:

@@ -27,7 +27,7 @@ from plimsoll.kube.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from plimsoll.kube.resources import BUDGETS, CONFIGMAPS, NAMESPACES, PODS, Resource
+from plimsoll.kube.resources import BUDGETS, CONFIGMAPS, NAMESPACES, PODS, Resource, metadata_of
 from plimsoll.kube.types import KubeObject
 from tests.realcluster import StartControlPlane
 from tools.controlplane.cluster import ControlPlane
@@ -125,6 +125,19 @@ async def test_every_form_of_patch_changes_only_what_was_meant(
     assert (await client.get(CONFIGMAPS, namespace, "a")).metadata.resource_version == made.metadata.resource_version
     changed = await client.patch(CONFIGMAPS, namespace, "a", body, form=form, force=True, **right)
     assert changed.data == {"x": "2"} and changed.uid == made.uid
+
+
+async def test_a_patch_whose_reply_is_brief_is_guarded_as_any_other(client: Client, namespace: str) -> None:
+    made = await client.create(CONFIGMAPS, namespace, configmap("a", x="1"))
+    version = made.metadata.resource_version
+    brief, body = metadata_of(CONFIGMAPS), {"data": {"x": "2"}}
+    for uid, seen in (("00000000-0000-0000-0000-000000000000", version), (made.uid, "1")):
+        with pytest.raises(Conflict):
+            await client.patch(brief, namespace, "a", body, form="strategic", uid=uid, resource_version=seen)
+    changed = await client.patch(brief, namespace, "a", body, form="strategic", uid=made.uid, resource_version=version)
+    there = await client.get(CONFIGMAPS, namespace, "a")
+    assert there.data == {"x": "2"}
+    assert changed.metadata.resource_version == there.metadata.resource_version != version
 
 
 async def test_a_json_patch_that_is_wrong_in_itself_is_invalid_and_no_conflict(client: Client, namespace: str) -> None:

@@ -182,10 +182,12 @@ async def test_a_json_patch_can_test_before_it_writes(stage: Stage):
     assert await stage.data("kept") == {"a": "1", "b": "2"}
 
 
-async def test_what_was_written_is_awaited_in_the_view(stage: Stage):
+@pytest.mark.parametrize("brief", [False, True])
+async def test_what_was_written_is_awaited_in_the_view(stage: Stage, brief: bool):
     ref = await stage.config_map("kept")
     await stage.look()
-    await stage.act(Patch(ref, {"data": {"a": "2"}}, WHY))
+    assert words(await stage.act(Patch(ref, {"data": {"a": "2"}}, WHY, brief=brief))) == ["done"]
+    assert await stage.data("kept") == {"a": "2"}
     assert stage.own_writes.behind(KEY, stage.view) is not None
     await stage.look()
     assert stage.own_writes.behind(KEY, stage.view) is None

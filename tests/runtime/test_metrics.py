@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import generate_latest
 
-from plimsoll.decision import Measure
+from plimsoll.decision import Count, Measure
 from plimsoll.kube.resources import Key
 from plimsoll.metrics import Metrics
 
@@ -51,3 +51,14 @@ def test_no_created_series_double_the_scrape():
     metrics.events.labels("created").inc()
     assert b"plimsoll_events_created{" not in generate_latest(metrics.registry)
     assert b"_created " not in generate_latest(metrics.registry).replace(b'result="created"', b"")
+
+
+def test_a_counter_is_found_again_by_its_labels_in_any_order():
+    metrics = Metrics()
+    name = "spotalis_webhook_requests_total"
+    one = {"operation": "CREATE", "resource_kind": "Pod", "result": "assigned"}
+    other = {"operation": "Pod", "resource_kind": "CREATE", "result": "assigned"}
+    for labels in (one, dict(reversed(one.items())), other):
+        metrics.count([Count(name, labels)])
+    assert metrics.registry.get_sample_value(name, one) == 2
+    assert metrics.registry.get_sample_value(name, other) == 1

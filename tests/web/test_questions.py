@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
 from plimsoll.web import questions
 from plimsoll.web.certificates import serving_context
-from plimsoll.web.questions import Answer, Handle, Question, answering
+from plimsoll.web.questions import Answer, Handle, Later, Question, answering
 from tests.eventually import eventually
 from tests.web.test_webhook_answers import AUTHORITY, CERTIFICATE, KEY
 
@@ -49,11 +50,23 @@ class Line:
 
 
 async def echo(question: Question) -> Answer:
+    return echo_at_once(question)
+
+
+def echo_at_once(question: Question) -> Answer:
     return Answer(200, f"{question.method} {question.path} ".encode() + question.body)
 
 
+Waiting = Callable[[Question], Awaitable[Answer]]
+
+
+def waited_for(handle: Waiting) -> Handle:
+    return lambda question: partial(handle, question)
+
+
 @asynccontextmanager
-async def lines(handle: Handle = echo, count: int = 1) -> AsyncIterator[list[Line]]:
+async def lines(waiting: Waiting = echo, count: int = 1, *, at_once: Handle | None = None) -> AsyncIterator[list[Line]]:
+    handle = at_once or waited_for(waiting)
     tls = ssl.create_default_context(cadata=AUTHORITY.decode())
     made: list[Line] = []
     try:
@@ -225,3 +238,44 @@ async def test_a_line_on_which_nothing_is_said_is_closed_in_the_end(monkeypatch:
     monkeypatch.setattr(questions, "_SWEEP_SECONDS", 0.01)
     async with lines() as [line]:
         assert await line.closed()
+
+
+async def test_what_needs_no_waiting_is_answered_at_once_and_in_order():
+    async with lines(at_once=echo_at_once) as [line]:
+        line.say(post(b"first") + post(b"second"))
+        assert [await line.body() for _ in range(2)] == [b"POST /x first", b"POST /x second"]
+        line.say(post(b"last", "Connection: close") + post(b"too much"))
+        _, headers, body = await line.hear()
+        assert (headers["connection"], body) == ("close", b"POST /x last")
+        assert await line.closed()
+
+
+async def test_who_needs_no_waiting_waits_for_those_who_do():
+    more = asyncio.Event()
+
+    async def slow(question: Question) -> Answer:
+        await more.wait()
+        return await echo(question)
+
+    def mixed(question: Question) -> Answer | Later:
+        return partial(slow, question) if question.body == b"slow" else echo_at_once(question)
+
+    async with lines(at_once=mixed) as [line]:
+        line.say(post(b"quick") + post(b"slow") + post(b"behind it") + post(b"slow"))
+        assert await line.body() == b"POST /x quick"
+        more.set()
+        assert [await line.body() for _ in range(3)] == [b"POST /x slow", b"POST /x behind it", b"POST /x slow"]
+        line.say(post(b"later"))
+        assert await line.body() == b"POST /x later"
+
+
+async def test_what_fails_at_once_harms_no_other():
+    def fails(question: Question) -> Answer:
+        if question.body == b"bad":
+            raise RuntimeError("no")
+        return echo_at_once(question)
+
+    async with lines(at_once=fails) as [line]:
+        line.say(post(b"bad") + post(b"good"))
+        assert (await line.hear())[0] == 500
+        assert await line.body() == b"POST /x good"

@@ -141,7 +141,7 @@ def _orders(seen: Seen, writes: Writes) -> tuple[DeletionOrder, ...]:
 def _clean_up(deployment: Deployment, view: View) -> DeletionCostDecision:
     why = Reason("SwitchedOff", f"{ENABLED} is not true on Deployment {deployment.namespace}/{deployment.name}")
     patches = tuple(
-        Patch(Ref.to(PODS, pod), body, why, form="strategic")
+        Patch(Ref.to(PODS, pod), body, why, form="strategic", brief=True)
         for _, pods in pods_of(deployment, view)
         for pod in pods
         if (body := removed(pod)) is not None

@@ -96,7 +96,7 @@ def patch(write: Write, seen: Seen) -> Patch:
         "rewritten": Reason("HoleClosed", f"pod {name} gets {cost} instead of {write.before}"),
     }[write.kind]
     body = written(cost, seen.settings, rewritten=seen.now if write.limited else None)
-    return Patch(Ref.to(PODS, write.pod), body, why, form="strategic")
+    return Patch(Ref.to(PODS, write.pod), body, why, form="strategic", brief=True)
 
 
 def _kind(value: Value) -> Kind:

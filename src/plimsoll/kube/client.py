@@ -55,6 +55,9 @@ _CONTENT_TYPES: Mapping[PatchForm, str] = {
     "json": "application/json-patch+json",
     "apply": "application/apply-patch+yaml",  # JSON is YAML
 }
+# For a kind that is decoded as no more than its metadata: the server then encodes no more of what was written. One that does
+# not know this form sends everything.
+_METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
 _FIELD_MANAGER = "plimsoll"
 _PAGE_SIZE = 500
@@ -241,7 +244,8 @@ class Client:
             params["fieldValidation"] = "Ignore"
         elif force:
             params["force"] = "true"
-        call = replace(call, params=params, body=encode(whole), content_type=_CONTENT_TYPES[form])
+        accept = _METADATA_ONLY if resource.type is KubeObject else call.accept
+        call = replace(call, params=params, body=encode(whole), content_type=_CONTENT_TYPES[form], accept=accept)
         # Our changes to the status are in the object, too, and reading the object is a right that we surely have.
         compared_at = "" if subresource == "status" else subresource
 

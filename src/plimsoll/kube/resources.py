@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from plimsoll.kube import budgets, records, types, volumes
@@ -43,6 +44,10 @@ class Resource(Generic[T_co]):
     indexes: tuple[Index, ...] = field(default=(), compare=False)
     watched_in: str = ""  # the only namespace that is looked at; empty: all of them
     may_be_absent: bool = False  # a cluster without this kind is a cluster without such objects, and no trouble
+
+    def __hash__(self) -> int:
+        # Every look at a view passes here. A string remembers its own hash; one over all fields is computed each time.
+        return hash(self.plural)
 
     @property
     def api_version(self) -> str:
@@ -97,6 +102,12 @@ BY_TAINT = Index("taint", _taints)  # by the taint's key
 def by_label(key: str) -> Index:
     """Objects by the value of one label; keep the returned index, it is compared by identity."""
     return Index(f"label:{key}", lambda obj: (value,) if (value := obj.metadata.labels.get(key)) is not None else ())
+
+
+@cache
+def metadata_of(resource: Resource[Any]) -> Resource[types.KubeObject]:
+    """The same kind, of which no more than the metadata is asked for."""
+    return replace(resource, type=types.KubeObject)
 
 
 def config_maps_in(namespace: str) -> Resource[records.ConfigMap]:

@@ -147,11 +147,17 @@ class Admission:
                 return LeftAlone("NoOrdinal")
             wanted, why = place, Why.ORDINAL
         else:
-            if (look := self._behind(owner, replica_set, managed, looked)) is not None:
-                return look
-            if not approximate and not request.dry_run:
-                self._drop_refused(replica_set, managed)
-            wanted, why = self._lacking(replica_set, managed)
+            under_way = self._under_way(replica_set)
+            room = _limit(replica_set, managed) - sum(under_way)
+            if room < 1:
+                if (look := _behind(owner, replica_set, looked)) is not None:
+                    return look
+                if not approximate and not request.dry_run:
+                    # There is room for this pod, or it would not be created: what stands in its place was refused after
+                    # admission.
+                    self.ledger.drop_oldest(replica_set.uid, 1 - room)
+                    under_way = self._under_way(replica_set)
+            wanted, why = _lacking(under_way, managed)
             if approximate or not self._certain(looked):
                 why = Why.APPROXIMATE
         if wanted is CapacityClass.SPOT and self._held_back(workload, now):
@@ -217,31 +223,6 @@ class Admission:
 
     # ── which class ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _behind(
-        self, owner: OwnerReference, replica_set: ReplicaSet, managed: Managed, looked: Collection[What]
-    ) -> Look | None:
-        """What to read live where nobody should be missing, and yet a pod is created.
-
-        An autoscaler raised the count just now, a pod left, or a creation that we admitted was refused.
-        """
-        if sum(self._under_way(replica_set)) >= _limit(replica_set, managed):
-            for what in What:
-                if what not in looked:
-                    return Look(what, replica_set.namespace, owner, replica_set)
-        return None
-
-    def _drop_refused(self, replica_set: ReplicaSet, managed: Managed) -> None:
-        """There is room for this pod, or it would not be created: what stands in its place was refused after admission."""
-        surplus = sum(self._under_way(replica_set)) + 1 - _limit(replica_set, managed)
-        self.ledger.drop_oldest(replica_set.uid, surplus)
-
-    def _lacking(self, replica_set: ReplicaSet, managed: Managed) -> tuple[CapacityClass, Why]:
-        spot, on_demand = self._under_way(replica_set)
-        wanted = ReplicaState(spot, on_demand, managed.target).next_class()
-        if wanted is CapacityClass.ON_DEMAND and on_demand < managed.policy.share.min_on_demand:
-            return wanted, Why.MINIMUM
-        return wanted, Why.SHARE
-
     def _under_way(self, replica_set: ReplicaSet) -> tuple[int, int]:
         """Spot and on-demand pods of this ReplicaSet, in view or on their way there."""
         spot, on_demand = self.live.pods(replica_set.namespace, replica_set.uid, self._view) or self._counts.of(
@@ -285,6 +266,23 @@ def _owner_of(pod: AdmittedPod, request: Request) -> OwnerReference | None:
     if owner is None or owner.kind not in ("ReplicaSet", "StatefulSet") or not owner.api_version.startswith("apps/"):
         return None
     return owner
+
+
+def _behind(owner: OwnerReference, replica_set: ReplicaSet, looked: Collection[What]) -> Look | None:
+    """What to read live where nobody should be missing, and yet a pod is created.
+
+    An autoscaler raised the count just now, a pod left, or a creation that we admitted was refused.
+    """
+    what = next((what for what in What if what not in looked), None)
+    return Look(what, replica_set.namespace, owner, replica_set) if what is not None else None
+
+
+def _lacking(under_way: tuple[int, int], managed: Managed) -> tuple[CapacityClass, Why]:
+    spot, on_demand = under_way
+    wanted = ReplicaState(spot, on_demand, managed.target).next_class()
+    if wanted is CapacityClass.ON_DEMAND and on_demand < managed.policy.share.min_on_demand:
+        return wanted, Why.MINIMUM
+    return wanted, Why.SHARE
 
 
 def _limit(replica_set: ReplicaSet, managed: Managed) -> int:

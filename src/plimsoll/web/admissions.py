@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import itertools
 import uuid
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from typing import Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +16,7 @@ from plimsoll.clock import Clock
 from plimsoll.decision import Count
 from plimsoll.kube.codec import decoder
 from plimsoll.kube.types import Part
-from plimsoll.placement.admission import Admission, Assigned, LeftAlone, Look, Request, What
+from plimsoll.placement.admission import Admission, Answer, Assigned, LeftAlone, Look, Request, What
 from plimsoll.placement.marks import Why
 from plimsoll.web.live_looks import LiveLooks, Result
 
@@ -31,6 +32,9 @@ class NotLeadingError(Exception):
 
 class AskerLeftError(Exception):
     """Whoever asked waits no longer, so that no answer would reach it."""
+
+
+Later: TypeAlias = Callable[[], Awaitable[bytes]]  # to be called, and waited for
 
 
 class Forwarding(Protocol):
@@ -83,13 +87,20 @@ class Admissions:
         self._nonce = nonce or uuid.uuid4().hex[:8]  # tokens of two processes, or of two lives of one, must differ
         self._serial = itertools.count(1)
 
-    async def review(
+    async def review(self, body: bytes) -> bytes:
+        """`begin`, and wait where that is needed."""
+        answer = self.begin(body)
+        return answer if isinstance(answer, bytes) else await answer()
+
+    def begin(
         self, body: bytes, *, forwarded: bool = False, asker_left: Callable[[], bool] = lambda: False
-    ) -> bytes:
+    ) -> bytes | Later:
         """Always an answer that admits the pod; NotLeadingError only to a replica of ours that asked in vain.
 
-        ValueError where the body is no AdmissionReview of a pod. `asker_left` is asked right before the answer is made, and
-        AskerLeftError raised: a pod that starts without us must not be counted as one that we admitted.
+        At once, unless somebody else must be asked first: a task and a turn of the event loop for each question would cost as
+        much as half of the decision. ValueError where the body is no AdmissionReview of a pod. `asker_left` is asked right
+        before the answer is made, and AskerLeftError raised: a pod that starts without us must not be counted as one that we
+        admitted.
         """
         try:
             request = self._decode(body).request
@@ -100,34 +111,62 @@ class Admissions:
         if forwarded and not leading:
             raise NotLeadingError
         if leading or self._admission.decided_alone(request):
-            return await self._decide(request, asker_left, approximate=False)
-        answer = await self._forwarding.ask(body) if self._forwarding is not None else None
+            return self._decide(request, asker_left, approximate=False)
+        if self._forwarding is None:
+            return self._decide(request, asker_left, approximate=True)
+        return partial(self._forward, body, self._forwarding, request, asker_left)
+
+    async def _forward(
+        self, body: bytes, forwarding: Forwarding, request: Request, asker_left: Callable[[], bool]
+    ) -> bytes:
+        answer = await forwarding.ask(body)
         if answer is not None:
             self._counted(request.operation, "forwarded")
             return answer
-        return await self._decide(request, asker_left, approximate=True)
+        own = self._decide(request, asker_left, approximate=True)
+        return own if isinstance(own, bytes) else await own()
 
-    async def _decide(self, request: Request, asker_left: Callable[[], bool], *, approximate: bool) -> bytes:
+    def _decide(self, request: Request, asker_left: Callable[[], bool], *, approximate: bool) -> bytes | Later:
+        token = f"{self._nonce}-{next(self._serial):x}"
+        answer = self._answer(request, asker_left, token, approximate=approximate)
+        if isinstance(answer, Look):
+            return partial(self._look, answer, request, asker_left, token, approximate=approximate)
+        return self._reply(request, answer)
+
+    async def _look(
+        self, answer: Look, request: Request, asker_left: Callable[[], bool], token: str, *, approximate: bool
+    ) -> bytes:
+        """Read live, as often as an answer wants something else read."""
         since = self._clock.monotonic()
         deadline = since + self._look_seconds
         looked: set[What] = set()
-        token = f"{self._nonce}-{next(self._serial):x}"
         while True:
-            if asker_left():
-                self._counted(request.operation, "too-late")
-                raise AskerLeftError
-            answer = self._admission.answer(
-                request, self._clock.now(), self._clock.monotonic(),
-                token=token, looked=looked, approximate=approximate,
-            )  # fmt: skip
-            if not isinstance(answer, Look):
-                return self._reply(request, answer)
             result = await self._looks.look(answer, since=since, deadline=deadline)
             if result is not Result.EARLIER:
                 looked.add(answer.what)
             if result is Result.FAILED:
                 looked.update(What)  # no second wait: the API server's patience is short
                 approximate = True
+            next_answer = self._answer(request, asker_left, token, looked, approximate=approximate)
+            if not isinstance(next_answer, Look):
+                return self._reply(request, next_answer)
+            answer = next_answer
+
+    def _answer(
+        self,
+        request: Request,
+        asker_left: Callable[[], bool],
+        token: str,
+        looked: Collection[What] = (),
+        *,
+        approximate: bool,
+    ) -> Answer:
+        if asker_left():
+            self._counted(request.operation, "too-late")
+            raise AskerLeftError
+        return self._admission.answer(
+            request, self._clock.now(), self._clock.monotonic(), token=token, looked=looked, approximate=approximate
+        )
 
     def _reply(self, request: Request, answer: Assigned | LeftAlone) -> bytes:
         if isinstance(answer, LeftAlone):

@@ -48,7 +48,10 @@ def said(status: int, text: str) -> Answer:
     return Answer(status, f"{text}\n".encode(), "text/plain; charset=utf-8")
 
 
-Handle = Callable[[Question], Awaitable[Answer]]
+_UNANSWERED = "a question could not be answered"
+_FAILED = said(HTTPStatus.INTERNAL_SERVER_ERROR, "it could not be answered; the log tells why")
+Later = Callable[[], Awaitable[Answer]]  # to be called, and waited for
+Handle = Callable[[Question], Answer | Later]  # at once where it can be: waiting costs a task
 
 
 @asynccontextmanager
@@ -173,7 +176,7 @@ class _Connection(asyncio.Protocol):
             self._body.append(body)
 
     def on_message_complete(self) -> None:
-        if self._refusal is not None or self._transport is None:
+        if self._refusal is not None or self._closing or self._transport is None:
             return
         path = self._url.partition(b"?")[0].decode("ascii", "replace")
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
@@ -181,30 +184,44 @@ class _Connection(asyncio.Protocol):
         question = Question(method, path, self._headers, body, self._transport)
         self._waiting.append((question, self._parser.should_keep_alive()))
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._answer_all())
+            self._answer_waiting()
         else:
             self._transport.pause_reading()
 
     # --- answering
 
-    async def _answer_all(self) -> None:
+    def _answer_waiting(self) -> None:
+        """One after the other, until one has to be waited for."""
+        while self._waiting and self._transport is not None:
+            question, keep = self._waiting.popleft()
+            try:
+                answer = self._handle(question)
+            except Exception:
+                log.exception(_UNANSWERED, path=question.path)
+                answer = _FAILED
+            if not isinstance(answer, Answer):
+                self._task = asyncio.get_running_loop().create_task(self._answer_later(question, answer, keep=keep))
+                return
+            self._write(answer, close=self._closing or not keep)
+            if self._closing:
+                self._transport.close()
+
+    async def _answer_later(self, question: Question, answer: Later, *, keep: bool) -> None:
         try:
-            while self._waiting:
-                question, keep = self._waiting.popleft()
-                self._write(await self._answer(question), close=self._closing or not keep)
+            try:
+                answered = await answer()
+            except Exception:
+                log.exception(_UNANSWERED, path=question.path)
+                answered = _FAILED
+            self._write(answered, close=self._closing or not keep)
         finally:
             self._task = None
         if self._closing and self._transport is not None:
             self._transport.close()
-        elif self._transport is not None and not self._transport.is_closing():
+            return
+        self._answer_waiting()
+        if self._task is None and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
-
-    async def _answer(self, question: Question) -> Answer:
-        try:
-            return await self._handle(question)
-        except Exception:
-            log.exception("a question could not be answered", path=question.path)
-            return said(HTTPStatus.INTERNAL_SERVER_ERROR, "it could not be answered; the log tells why")
 
     def _write(self, answer: Answer, *, close: bool) -> None:
         transport = self._transport

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import select
 import ssl
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from plimsoll.placement.webhook_configuration import PATH
 from plimsoll.web.admissions import Admissions, AskerLeftError, NotLeadingError
 from plimsoll.web.listening import CannotListenError, reason_of
-from plimsoll.web.questions import Answer, Question, answering, said
+from plimsoll.web.questions import Answer, Later, Question, answering, said
 
 FORWARDED = "Plimsoll-Forwarded"  # set by a replica that asks the leader: the answer must be the leader's own
 _FORWARDED = FORWARDED.lower().encode()
@@ -67,19 +69,35 @@ class WebhookServer:
     ) -> None:
         await self._stack.aclose()
 
-    async def _answer(self, question: Question) -> Answer:
+    def _answer(self, question: Question) -> Answer | Later:
         if question.path != PATH or question.method != "POST":
             return said(404, f"expected POST {PATH}")
         try:
-            answer = await self._admissions.review(
+            answer = self._admissions.begin(
                 question.body,
                 forwarded=_FORWARDED in question.headers,
                 asker_left=lambda: _hung_up(question.transport),
             )
-        except AskerLeftError:
+        except _REFUSALS as error:
+            return _refusal(error)
+        return Answer(200, answer) if isinstance(answer, bytes) else partial(_wait, answer)
+
+
+_REFUSALS = (AskerLeftError, NotLeadingError, ValueError)
+
+
+async def _wait(answer: Callable[[], Awaitable[bytes]]) -> Answer:
+    try:
+        return Answer(200, await answer())
+    except _REFUSALS as error:
+        return _refusal(error)
+
+
+def _refusal(error: Exception) -> Answer:
+    match error:
+        case AskerLeftError():
             return said(499, "too late")
-        except ValueError as error:
-            return said(400, str(error))
-        except NotLeadingError:
+        case NotLeadingError():
             return said(503, "not the leader")
-        return Answer(200, answer)
+        case _:
+            return said(400, str(error))

@@ -33,7 +33,7 @@ from plimsoll.sim.api.status import (
     no_such_resource,
 )
 from plimsoll.sim.api.storage import HISTORY, Storage
-from plimsoll.sim.api.tables import table
+from plimsoll.sim.api.tables import metadata_only, table
 from plimsoll.sim.api.watching import Watch
 
 log = structlog.get_logger()
@@ -220,7 +220,7 @@ class ApiServer:
                 if kind.namespaced and not target.namespace:
                     raise method_not_allowed()
                 made = await self.objects.create(kind, target.namespace, _document(request), dry_run=_dry_run(request))
-                return Answer(201, shown_form(kind, made))
+                return Answer(201, self._shown(request, target, made))
             case "DELETE":
                 return self._delete_all(request, target)
         raise method_not_allowed()
@@ -336,11 +336,17 @@ class ApiServer:
             return scale_of(target.kind, obj)
         if _wants_table(request):
             return self._table(request, target.kind, [obj], {"resourceVersion": obj["metadata"]["resourceVersion"]})
+        if _wants_metadata(request):
+            return metadata_only(obj)
         return shown_form(target.kind, obj)
 
 
 def _wants_table(request: Request) -> bool:
     return "as=Table" in request.accept
+
+
+def _wants_metadata(request: Request) -> bool:
+    return "as=PartialObjectMetadata;" in request.accept
 
 
 def _dry_run(request: Request) -> bool:

@@ -46,6 +46,11 @@ def _object(obj: Json, include: str) -> Json | None:
         return None
     if include == "Object":
         return obj
+    return metadata_only(obj)
+
+
+def metadata_only(obj: Json) -> Json:
+    """An object for who asks for no more than its metadata."""
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
 
 
