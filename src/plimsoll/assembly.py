@@ -86,6 +86,7 @@ def placement_settings(config: Config) -> PlacementSettings:
         max_fallbacks_per_minute=section.max_fallbacks_per_minute,
         external_autoscaler=section.external_autoscaler,
         namespace=config.operator.namespace,
+        installation=config.operator.namespace,
         namespace_labels=namespace_labels(section.namespace_selector),
         webhook=config.webhook.mode != "off",
     )

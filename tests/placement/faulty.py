@@ -12,9 +12,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from plimsoll.assembly import controllers
+from plimsoll.assembly import placement_settings
 from plimsoll.config import Config, Kubernetes, LeaderElection, Webhook
+from plimsoll.decision import Controller
 from plimsoll.kube.client import Client
+from plimsoll.placement.controller import PlacementController
 from plimsoll.placement.spec import SPOT_PERCENTAGE
 from tests.faults import invariants
 from tests.faults.history import History
@@ -48,8 +50,9 @@ def settings_in(home: str, namespace: str, *, election: LeaderElection | None = 
     )
 
 
-def begin(link: Link, settings: Config) -> Life:
-    return Life(link, settings, controllers(settings))
+def controllers_of(installation: str, settings: Config) -> tuple[Controller, ...]:
+    """Of one whose pods another replica of that installation admits."""
+    return (PlacementController(replace(placement_settings(settings), installation=installation)),)
 
 
 class Story:
@@ -61,6 +64,7 @@ class Story:
         home: str,
         web: Workload,
         *,
+        installation: str,
         direct: Direct,
         proxy: Proxy,
         rules: Rules,
@@ -68,19 +72,22 @@ class Story:
         on_demand: set[str],
     ) -> None:
         self.namespace, self.home, self.web, self.direct, self.proxy = namespace, home, web, direct, proxy
-        self.rules, self.history, self.on_demand = rules, history, on_demand
+        self.installation, self.rules, self.history, self.on_demand = installation, rules, history, on_demand
         self.record: Record = proxy.record
 
     def settings(self, *, election: LeaderElection | None = None) -> Config:
         return settings_in(self.home, self.namespace, election=election)
 
     async def life(self, name: str = "a", settings: Config | None = None) -> Life:
-        return begin(await self.proxy.link(name), settings or self.settings())
+        return self._life(await self.proxy.link(name), settings or self.settings())
 
     def lives(self, name: str = "a", settings: Config | None = None) -> Lives[Life]:
         """Started anew whenever it ends."""
         chosen = settings or self.settings()
-        return Lives(self.proxy, name, lambda link: begin(link, chosen))
+        return Lives(self.proxy, name, lambda link: self._life(link, chosen))
+
+    def _life(self, link: Link, settings: Config) -> Life:
+        return Life(link, settings, controllers_of(self.installation, settings))
 
     async def begin(self) -> None:
         await self.web.annotate({SPOT_PERCENTAGE: "100%"})
@@ -138,7 +145,7 @@ async def stories(
             ):
                 yield Story(
                     namespace, own, web,
-                    direct=direct, proxy=proxy, rules=rules, history=history, on_demand=on_demand,
+                    installation=home, direct=direct, proxy=proxy, rules=rules, history=history, on_demand=on_demand,
                 )  # fmt: skip
         except BaseException as error:
             error.add_note(f"requests in {namespace}:\n{record}")

@@ -1,6 +1,6 @@
 """The operator with the placement controller as a process of its own, to be stopped and resumed.
 
-Usage: python -m tests.placement.run_faulty KUBECONFIG HOME/NAMESPACE
+Usage: python -m tests.placement.run_faulty KUBECONFIG INSTALLATION/HOME/NAMESPACE
 """
 
 from __future__ import annotations
@@ -10,20 +10,19 @@ import signal
 import sys
 from pathlib import Path
 
-from plimsoll.assembly import controllers
 from plimsoll.clock import RealClock
 from plimsoll.logs import set_up_logging
 from plimsoll.metrics import Metrics
 from plimsoll.operator import Operator, connect, identity
-from tests.placement.faulty import SHORT_LEASE, settings_in
+from tests.placement.faulty import SHORT_LEASE, controllers_of, settings_in
 
 
 async def _run(kubeconfig: Path, place: str) -> int:
-    home, _, namespace = place.partition("/")
+    installation, home, namespace = place.split("/")
     settings, metrics, stop = settings_in(home, namespace, election=SHORT_LEASE), Metrics(), asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with connect(settings, metrics, kubeconfig=kubeconfig, context=None) as client:
-        made = controllers(settings)
+        made = controllers_of(installation, settings)
         operator = Operator(settings, client, made, clock=RealClock(), metrics=metrics, name=identity())
         return await operator.run(stop)
 

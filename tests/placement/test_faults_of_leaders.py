@@ -26,7 +26,7 @@ async def test_the_leader_is_stopped_in_the_middle_of_a_move_and_wakes_up_too_la
     async with new_story() as story:
         late = Hold()
         held = story.rules.add(on("create", "pods/eviction", link="first"), late)
-        place = f"{story.home}/{story.namespace}"
+        place = f"{story.installation}/{story.home}/{story.namespace}"
         process = OperatorProcess.start(story.proxy, "first", place, module="tests.placement.run_faulty")
         async with await process as first:
             await story.begin()

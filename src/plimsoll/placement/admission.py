@@ -135,7 +135,7 @@ class Admission:
         self.ledger.expire(now_seconds)
         known = self.ledger.find(pod.metadata.annotations.get(TOKEN, ""), owner.uid)
         if known is not None:
-            return self._assign(pod, Marks(known.capacity_class, known.why, known.token, self._settings.namespace))
+            return self._assign(pod, Marks(known.capacity_class, known.why, known.token, self._settings.installation))
         if self._settings.rules.chosen_by(_as_spec(pod)) is not None:
             # Another webhook chose for it; or we did, in a dry run or before the leader changed, and are asked once more.
             return LeftAlone("ClassChosen")
@@ -164,7 +164,7 @@ class Admission:
             wanted, why = CapacityClass.ON_DEMAND, Why.HELD_BACK
         if not request.dry_run:
             self.ledger.record(Admitted(token, owner.uid, wanted, why, now_seconds))
-        return self._assign(pod, Marks(wanted, why, token, self._settings.namespace))
+        return self._assign(pod, Marks(wanted, why, token, self._settings.installation))
 
     def decided_alone(self, request: Request) -> bool:
         """Whether every replica of the operator gives the same answer: it needs no memory, or nothing is to be done."""

@@ -63,7 +63,7 @@ def placed_by_another(seen: Seen) -> Pod | None:
     lately = [
         (made, replica.pod)
         for replica in seen.replicas
-        if replica.pod.annotations.get(PLACED_BY, seen.settings.namespace) != seen.settings.namespace
+        if replica.pod.annotations.get(PLACED_BY, seen.settings.installation) != seen.settings.installation
         and (made := replica.pod.metadata.creation_timestamp) is not None
         and made > since
     ]

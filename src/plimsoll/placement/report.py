@@ -55,7 +55,7 @@ def other_installations(seen: Seen) -> Iterator[Problem]:
     if other is not None:
         message = (
             f"{seen.key}: the installation in namespace {other.annotations[PLACED_BY]} gives its new pods their class, and the one in "
-            f"{seen.settings.namespace} manages it, too. Nothing is moved from here meanwhile. Give each installation its own "
+            f"{seen.settings.installation} manages it, too. Nothing is moved from here meanwhile. Give each installation its own "
             "operator.watchNamespaces or placement.namespaceSelector, or remove one."
         )
         yield Problem(seen.ref, "AnotherInstallation", message)

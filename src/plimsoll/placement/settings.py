@@ -30,6 +30,7 @@ class PlacementSettings(Struct, frozen=True):
     max_fallbacks_per_minute: int = 30
     external_autoscaler: bool = False  # nodes for pods that fit nowhere are made by someone else
     namespace: str = "plimsoll-system"  # the operator's own, with its memory
+    installation: str = "plimsoll-system"  # by which installations are told apart: the same, of all replicas
     namespace_labels: Mapping[str, str] = {}  # that a namespace must have for its workloads to be managed
     webhook: bool = True  # whether new pods are given a class at all
 
