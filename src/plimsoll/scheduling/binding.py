@@ -42,10 +42,10 @@ Indexes: TypeAlias = NDArray[np.intp]
 
 
 class Arrival(NamedTuple):
-    """Pods of a group that are planned for new nodes."""
+    """A pod that is planned for a sampled node."""
 
-    numbers: list[int]  # by pod: its place in the order in which the pods were made
-    rows: list[int]
+    number: int  # its place in the order in which the pods were made
+    row: int
     view: View
     shape: Shape
 
@@ -101,25 +101,22 @@ class BindingModel:
         company: dict[int, tuple[int, View]] = {}
         of_view: dict[View, tuple[bool, int, int, int]] = {}
         of_shape: dict[Shape, list[int]] = {}
-        for numbers, rows, view, shape in arrivals:
-            if shape not in of_shape:
+        for number, row, view, shape in arrivals:
+            vector = of_shape.get(shape)
+            if vector is None:
                 amounts = dict(shape)
-                of_shape[shape] = [amounts.get(resource, 0) for resource in self._resources]
+                vector = of_shape[shape] = [amounts.get(resource, 0) for resource in self._resources]
             if view not in of_view:
                 counter, wanted = _alone_on_host(view), _company_that_is_to_come(view)
                 kind = -1 if counter is None else lonely.setdefault(counter, len(lonely))
                 circle = -1 if wanted is None else company.setdefault(wanted, (len(company), view))[0]
                 of_view[view] = (_has_rule_about_zones(view), kind, circle, -view.pod_class.priority)
-            vector = of_shape[shape]
             zonal, kind, circle, turn = of_view[view]  # the more important come first, then the older
-            for number, row in zip(numbers, rows, strict=True):
-                sample = sample_of.get(row)
-                if sample is not None:
-                    pods[sample].append((turn, number, len(wants)))
-                    wants.append(vector)
-                    places.append(lane_of[row] if zonal else template_place[lane_of[row]])
-                    kinds.append(kind)
-                    circles.append(circle)
+            pods[sample_of[row]].append((turn, number, len(wants)))
+            wants.append(vector)
+            places.append(lane_of[row] if zonal else template_place[lane_of[row]])
+            kinds.append(kind)
+            circles.append(circle)
         self.pods = len(wants)
         # Behind the last is one that wants nothing and may go nowhere: it stands in where a queue is shorter than others.
         self._wants = np.array([*wants, [0] * len(self._resources)], np.float32)

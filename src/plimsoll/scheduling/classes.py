@@ -160,17 +160,11 @@ _Requests: TypeAlias = tuple[tuple[str, int], ...]
 _Amounts: TypeAlias = tuple[tuple[Container, ...], tuple[Container, ...], Any, Any]  # what shape and ports are made of
 
 
-class _Seen:
-    """What has been found out about pods of one key."""
+class _Seen(NamedTuple):
+    """The last pod of a key that had more than one plain container: replicas have equal ones, so comparing finds their group."""
 
-    __slots__ = ("amounts", "answer", "by_requests", "plain_class")
-
-    def __init__(self) -> None:
-        self.plain_class = -1  # of pods of one plain container; -1: none was met
-        self.by_requests: dict[_Requests, tuple[int, int]] = {}  # for pods of one plain container
-        # Of the other pod seen last: replicas have equal containers, so comparing finds their group.
-        self.amounts: _Amounts | None = None
-        self.answer = (-1, -1)
+    amounts: _Amounts
+    answer: tuple[int, int]
 
 
 class Classes:
@@ -182,7 +176,8 @@ class Classes:
         self.shapes: list[Shape] = []
         self.resources: list[str] = ["cpu", "memory", PODS]  # the first three are on every node
         self._resource_index = {name: index for index, name in enumerate(self.resources)}
-        self._seen: dict[bytes, _Seen] = {}
+        self._plain_class: dict[bytes, int] = {}  # of pods of one plain container
+        self._seen: dict[bytes, _Seen] = {}  # of other pods
         self._class_index: dict[tuple[bytes, tuple[HostPort, ...]], int] = {}
         self._identity_index: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
         self._shape_index: dict[Shape, int] = {}
@@ -230,9 +225,6 @@ class Classes:
                 meta.deletion_timestamp is not None,
             )
         )
-        seen = self._seen.get(key)
-        if seen is None:
-            seen = self._seen[key] = _Seen()
         containers = spec.containers
         if (
             len(containers) == 1
@@ -242,19 +234,19 @@ class Classes:
             and spec.resources is None
         ):
             requests = tuple(containers[0].resources.requests.items())
-            answer = seen.by_requests.get(requests)
-            if answer is None:
-                shape = self._shape_of_requests.get(requests)
-                if shape is None:
-                    shape = self._shape_of_requests[requests] = self._shape(spec)
-                if seen.plain_class < 0:
-                    seen.plain_class = self._class(key, pod, affinity, (), claims or (), stays=stays)
-                answer = seen.by_requests[requests] = (seen.plain_class, shape)
-            return answer
+            shape = self._shape_of_requests.get(requests)
+            if shape is None:
+                shape = self._shape_of_requests[requests] = self._shape(spec)
+            plain_class = self._plain_class.get(key)
+            if plain_class is None:
+                plain_class = self._class(key, pod, affinity, (), claims or (), stays=stays)
+                self._plain_class[key] = plain_class
+            return plain_class, shape
         amounts = (containers, spec.init_containers, spec.overhead, spec.resources)
-        if seen.amounts != amounts:
+        seen = self._seen.get(key)
+        if seen is None or seen.amounts != amounts:
             class_index = self._class(key, pod, affinity, _host_ports(spec), claims or (), stays=stays)
-            seen.amounts, seen.answer = amounts, (class_index, self._shape(spec))
+            seen = self._seen[key] = _Seen(amounts, (class_index, self._shape(spec)))
         return seen.answer
 
     def _class(
