@@ -59,8 +59,8 @@ def dealt(rows: list[int]) -> list[list[int]]:
 
 
 class BindingModel:
-    """A column is nodes and an order in which pods arrive for them. Arrays are column × way × node, where a way says which offering
-    each node is.
+    """A column is nodes and an order in which pods arrive for them. Arrays are way × column × node, where a way says which offering
+    each node is: what a pod wants and where it may go is the same in every way, so that most steps are over long rows.
 
     The first pods of each order are played on each sample for itself, several at a time, for it matters little where they go; those
     that come late, and find little room, choose among the nodes of all samples as they will in the end.
@@ -158,13 +158,13 @@ class BindingModel:
         apart = int(_APART * max(map(len, self._orders[0]))) if samples > 1 else 0
         first = [[pod for _, _, pod in queue[:apart]] for queues in self._orders for queue in queues]
         last = [[pod for *_, pod in sorted(chain(*(q[apart:] for q in queues)))] for queues in self._orders]
-        placed = self._play(nodes, first).reshape(_ORDERS, samples, -1).sum(axis=1)
-        placed += self._play(nodes.together(_ORDERS, samples), last)
-        shares: list[float] = (1 - placed.min(axis=0) / self.pods).tolist()
+        placed = self._play(nodes, first).reshape(-1, _ORDERS, samples).sum(axis=2)
+        placed += self._play(nodes, last)  # the samples of an order are one column now
+        shares: list[float] = (1 - placed.min(axis=1) / self.pods).tolist()
         return shares
 
     def _play(self, nodes: _Nodes, queues: list[list[int]]) -> NDArray[np.int64]:
-        """Let the pods of each queue choose, one after the other, in all columns at once; column × way: how many found a place."""
+        """Let the pods of each queue choose, one after the other, in all columns at once; way × column: how many found a place."""
         queue = np.full((max(map(len, queues)), len(queues)), -1)
         for column, pods in enumerate(queues):
             queue[: len(pods), column] = pods
@@ -178,82 +178,70 @@ class BindingModel:
         return nodes.choose(self._wants[queue], place, self._kind[queue])
 
     def _offerings(self, ways: NDArray[np.int64]) -> Indexes:
-        """Column × way × node."""
-        offering = np.zeros((len(self._samples), len(ways), self._width), np.intp)
+        """Way × node, of all columns."""
+        offering = np.zeros((len(ways), len(self._samples), self._width), np.intp)
         start = 0
         for s, sample in enumerate(self._samples):
-            offering[s, :, : len(sample)] = ways[:, start : start + len(sample)]
+            offering[:, s, : len(sample)] = ways[:, start : start + len(sample)]
             start += len(sample)
-        return np.tile(offering, (_ORDERS, 1, 1))
+        return np.tile(offering.reshape(len(ways), -1), _ORDERS)
 
     def _closed(self) -> Floats:
-        """By place (a lane, or behind those a template; the last is nowhere) and column: nought where a node is there, else minus
-        infinity.
+        """By place (a lane, or behind those a template; the last is nowhere) and node of all columns: nought where it is there, else
+        minus infinity.
         """
         lanes = len(self._templates)
         closed = np.full((lanes + max(self._templates) + 2, len(self._samples), self._width), -np.inf, np.float32)
         for s, of_nodes in enumerate(self._lanes):
             for node, lane in enumerate(of_nodes):
                 closed[lane, s, node] = closed[lanes + self._templates[lane], s, node] = 0.0
-        return np.tile(closed, (1, _ORDERS, 1))
+        return np.tile(closed.reshape(len(closed), -1), _ORDERS)
 
 
 class _Nodes:
-    """Nodes as they fill up: arrays end in column × way × node."""
+    """Nodes as they fill up: arrays end in way × node, where the nodes of one column follow those of another."""
 
     def __init__(self, caps: Floats, closed: Floats, kinds: int) -> None:
         self._share: Floats = np.reciprocal(np.maximum(caps, 1.0, dtype=np.float32))  # what one unit is of the node
         self._free: Floats = (caps > 0).astype(np.float32)  # as a share of the node
         self._taken: Floats = np.zeros((kinds, *caps.shape[1:]), np.float32)  # minus infinity where one of the kind is
-        self._closed = closed  # by place and column, without ways
-
-    def together(self, orders: int, samples: int) -> _Nodes:
-        """The same with the samples of each order as one column."""
-        whole = object.__new__(_Nodes)
-
-        def joined(array: Floats) -> Floats:
-            first, *others, width = array.shape
-            apart = array.reshape(first, orders, samples, *others[1:], width)
-            return np.ascontiguousarray(np.moveaxis(apart, 2, -2)).reshape(first, orders, *others[1:], samples * width)
-
-        whole._share, whole._free, whole._taken = joined(self._share), joined(self._free), joined(self._taken)
-        whole._closed = joined(self._closed)
-        return whole
+        self._closed = closed  # by place, without ways
 
     def choose(self, wants: Floats, place: Indexes, kinds: Indexes) -> NDArray[np.int64]:
         """One pod of each column after the other (step × column, and for `wants` resource) takes the node that it likes best."""
         share, free, taken = self._share, self._free, self._taken
-        columns, ways, width = shape = free.shape[1:]
+        (ways, nodes), (steps, columns) = free.shape[1:], place.shape
+        width = nodes // columns
         left: Floats = np.zeros_like(free)
-        score: Floats = np.zeros(shape, np.float32)
+        score: Floats = np.zeros((ways, nodes), np.float32)
+        by_column = score.reshape(ways, columns, width)
         flat_free, flat_left, flat_score = free.reshape(len(free), -1), left.reshape(len(left), -1), score.reshape(-1)
-        flat_taken = taken.reshape(-1)
-        closed = self._closed[place, np.arange(columns)][:, :, None]  # step × column × 1 × node
-        by_resource = np.ascontiguousarray(wants.transpose(2, 0, 1))[..., None, None]
-        first = np.arange(columns * ways).reshape(columns, ways) * width  # of each row of nodes
-        placed = np.zeros(first.shape, np.int64)
-        alone: list[Indexes | None] = [who if len(who) else None for who in map(np.flatnonzero, kinds >= 0)]
-        for t, who in enumerate(alone):
-            np.multiply(by_resource[:, t], share, out=left)
+        flat_taken = taken.reshape(len(taken), -1)
+        closed = self._closed.reshape(-1, columns, width)[place, np.arange(columns)].reshape(steps, nodes)
+        by_resource = np.repeat(wants.transpose(0, 2, 1), width, axis=2)[:, :, None]  # step × resource × 1 × node
+        first = np.arange(ways)[:, None] * nodes + np.arange(columns) * width  # node of each way and column
+        placed = np.zeros((ways, columns), np.int64)
+        alone = [[(c, kind) for c, kind in enumerate(step) if kind >= 0] for step in kinds.tolist()]
+        for t, shy in enumerate(alone):
+            np.multiply(by_resource[t], share, out=left)
             np.subtract(free, left, out=left)
             # Twice the lesser of the two is the sum less the difference: least allocated, and balanced.
             np.minimum(left[0], left[1], out=score)
             for r in range(len(_SCORED), len(left)):
                 np.copyto(score, -np.inf, where=left[r] < -_ROUNDING)
             score += closed[t]
-            if who is not None:
-                kind = kinds[t, who]
-                score[who] += taken[kind, who]
-            best = score.argmax(axis=2)
+            for column, kind in shy:
+                here = slice(column * width, (column + 1) * width)
+                score[:, here] += taken[kind, :, here]
+            best = by_column.argmax(axis=2)
             best += first
-            found = flat_score[best] >= -_ROUNDING
+            found = flat_score.take(best) >= -_ROUNDING
             placed += found
             at = best[found]
             for r in range(len(free)):
-                flat_free[r][at] = flat_left[r][at]
-            if who is not None:
-                here = best[who] + (kind * score.size)[:, None]
-                flat_taken[here[found[who]]] = -np.inf
+                flat_free[r][at] = flat_left[r].take(at)
+            for column, kind in shy:
+                flat_taken[kind][best[:, column][found[:, column]]] = -np.inf
         return placed
 
 

@@ -69,9 +69,7 @@ class Board:
         self.offerings = Offerings(templates, sorted(lane_keys), self.classes.resource)
         self.daemons.take_off(self.offerings)
         self.offerings.make_lanes()
-        self.offering_kinds = Kinds(
-            [Place("", s.labels, s.taints, unschedulable=False) for s in self.offerings.sold], rule_keys
-        )
+        self.offering_kinds = Kinds(self.offerings.places, rule_keys)
 
         self._make_rows(kept, coming)
         self.topologies = {key: self._make_topology(key) for key in sorted(topology_keys)}

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from operator import add
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +29,13 @@ ANYWHERE = -1
 # Of the nodes with room, only the tightest are put in order, for rules about hosts seldom refuse half of them.
 _ROWS_A_POD = 2
 _SPARE_ROWS = 32
+
+
+class Sized(NamedTuple):
+    """A shape, and how large that is: all amounts weighed together."""
+
+    shape: Shape
+    size: float
 
 
 class Crowd:
@@ -62,11 +70,10 @@ class _Ways:
 
 
 class Bulk:
-    def __init__(self, placer: Placer, crowds: Sequence[Crowd], shapes: Mapping[int, tuple[Shape, float]]) -> None:
-        """`shapes` tells by index what a shape is and how large: all amounts weighed together."""
+    def __init__(self, placer: Placer, crowds: Sequence[Crowd], shapes: Mapping[int, Sized]) -> None:
         self.placer = placer
         self.board = placer.board
-        self.shapes = shapes
+        self.shapes = shapes  # by index
         self.zone = self._zone_topology(crowds)
         self._counted: dict[tuple[int, int], bool | None] = {}
         suited = [crowd for crowd in crowds if self._suits(crowd.view)]
@@ -163,7 +170,7 @@ class Bulk:
             crowd.zones = [ANYWHERE] * len(crowd.pods)
             view.foresee(foreseen=False)
             return
-        view.look_for_openable(self.shapes[crowd.shapes[0]][0])
+        view.look_for_openable(self.shapes[crowd.shapes[0]].shape)
         level = next((rule for rule in zonal if rule.crowding), None)
         allowed = [bool(len(rows)) for rows in self.rows]
         for rule in zonal:
@@ -173,7 +180,7 @@ class Bulk:
         crowd.zones = self._shares(level, allowed, len(crowd.pods), view)
         load, a_node = self.load, self._a_node
         for zone, shape in zip(crowd.zones, crowd.shapes, strict=False):
-            load[zone] += self.shapes[shape][1] * a_node[zone]
+            load[zone] += self.shapes[shape].size * a_node[zone]
         view.foresee(foreseen=False)
 
     def _with_company(self, view: View, allowed: list[bool]) -> list[bool]:
@@ -224,7 +231,7 @@ class Bulk:
         for crowd in self.lot:
             self._ways += [_Ways(crowd.view, tallies)] * len(crowd.zones)
         self._row_of = [-1] * len(self._ways)
-        ordered = sorted(self.shapes, key=lambda index: (-self.shapes[index][1], self.shapes[index][0]))
+        ordered = sorted(self.shapes, key=lambda index: (-self.shapes[index].size, self.shapes[index].shape))
         rank = {shape: number for number, shape in enumerate(ordered)}
         zones = np.array([zone for crowd in self.lot for zone in crowd.zones], np.int64)
         ranks = np.array([rank[shape] for crowd in self.lot for shape in crowd.shapes[: len(crowd.zones)]], np.int64)
@@ -235,7 +242,7 @@ class Bulk:
         for start, stop in pairwise([*starts, len(pods)]):
             zone = int(zones[start])
             rows = self.everywhere if zone == ANYWHERE else self.rows[zone]
-            self._fill(self.shapes[ordered[ranks[start]]][0], pods[start:stop], rows, anywhere=zone == ANYWHERE)
+            self._fill(self.shapes[ordered[ranks[start]]].shape, pods[start:stop], rows, anywhere=zone == ANYWHERE)
         tallies.put_back()
         start = 0
         for crowd in self.lot:

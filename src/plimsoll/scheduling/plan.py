@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple, TypeAlias
@@ -12,7 +11,7 @@ import numpy as np
 from plimsoll.scheduling.audit import is_sound
 from plimsoll.scheduling.binding import Arrival
 from plimsoll.scheduling.board import Board
-from plimsoll.scheduling.bulk import Bulk, Crowd
+from plimsoll.scheduling.bulk import Bulk, Crowd, Sized
 from plimsoll.scheduling.census import KeptSpread
 from plimsoll.scheduling.classes import LOWEST_PRIORITY_WORTH_A_NODE, PodClass, Shape
 from plimsoll.scheduling.headroom import Headroom
@@ -67,22 +66,21 @@ class Plan:
         """With `first_fit`, one pod after the other, the largest first, each on the first node that will do."""
         self._coming = coming
         self._first_fit = first_fit
-        in_play = {group.pod_class.index: group.pod_class for group in groups}
-        self.board = Board(snapshot, in_play.values(), templates, coming)
-        self._crowds = Counter[int]()  # by class: its pods
+        in_play: dict[int, PodClass] = {}
+        self._crowds: dict[int, int] = {}  # by class: its pods
         for group in groups:
-            self._crowds[group.pod_class.index] += len(group.pods)
+            index = group.pod_class.index
+            in_play[index] = group.pod_class
+            self._crowds[index] = self._crowds.get(index, 0) + len(group.pods)
+        self.board = Board(snapshot, in_play.values(), templates, coming)
         self.placer = Placer(self.board, first_fit=first_fit, crowds=self._crowds)
         self._ranks = {index: self._rank(pod_class) for index, pod_class in in_play.items()}
-        shapes = {group.shape_index: group.shape for group in groups}
         weights = self.board.weights.tolist()
-        self._sizes = {index: sum(weights[r] * amount for r, amount in shape) for index, shape in shapes.items()}
-        self._largest: dict[int, float] = {}  # by class: the size of its largest pods; its groups follow one another
-        for group in groups:
-            index, size = group.pod_class.index, self._sizes[group.shape_index]
-            if size > self._largest.get(index, 0.0):
-                self._largest[index] = size
-        self.groups = sorted(groups, key=self._by_size if first_fit else self._hardest_first)
+        self._shapes = {  # by index, with their size: all amounts weighed together
+            index: Sized(shape, sum(weights[resource] * amount for resource, amount in shape))
+            for index, shape in {group.shape_index: group.shape for group in groups}.items()
+        }
+        self.groups = sorted(groups, key=self._by_size) if first_fit else self._hardest_first(groups)
         self._group_of = [-1] * sum(len(group.pods) for group in groups)  # by pod: the index of its group
         for index, group in enumerate(self.groups):
             for pod in group.pods:
@@ -213,7 +211,6 @@ class Plan:
     def _place_in_bulk(self) -> None:
         """The quick way for many groups of few pods each; a plan with few, large groups is as quick without."""
         crowds: dict[int, Crowd] = {}
-        shapes: dict[int, tuple[Shape, float]] = {}
         for index, group in enumerate(self.groups):
             if not self.left[index] or group.pod_class.gates:
                 continue
@@ -221,13 +218,12 @@ class Plan:
             if crowd is None:
                 crowd = crowds[group.pod_class.index] = Crowd(self.placer.view(group.pod_class))
             crowd.add(index, group.shape_index, self.left[index])
-            shapes[group.shape_index] = (group.shape, self._sizes[group.shape_index])
         waiting = list(crowds.values())
         priorities = {crowd.view.pod_class.priority for crowd in waiting}
         if len(priorities) != 1 or priorities.pop() < LOWEST_PRIORITY_WORTH_A_NODE:
             return
         while sum(len(crowd.groups) for crowd in waiting) >= MANY_GROUPS:
-            bulk = Bulk(self.placer, waiting, shapes)
+            bulk = Bulk(self.placer, waiting, self._shapes)
             if not bulk.lot:
                 return
             bulk.place()
@@ -249,11 +245,21 @@ class Plan:
         if pods:
             self.placed.append(Placed(crowd.view.pod_class, pods, rows))
 
-    def _hardest_first(self, group: Group) -> tuple[float, ...]:
-        """Pods that need nodes of their own open them; those with rules of their own follow; what fits anywhere fills up."""
-        me = group.pod_class
-        size = self._sizes[group.shape_index]
-        return (-me.priority, self._ranks[me.index], -self._largest[me.index], me.index, -size)
+    def _hardest_first(self, groups: Sequence[Group]) -> list[Group]:
+        """Pods that need nodes of their own open them; those with rules of their own follow; what fits anywhere fills up.
+
+        The groups of a class follow one another, the largest pods first.
+        """
+        sizes = [self._shapes[group.shape_index].size for group in groups]
+        largest: dict[PodClass, float] = {}
+        for group, size in zip(groups, sizes, strict=True):
+            if size > largest.get(group.pod_class, -1.0):
+                largest[group.pod_class] = size
+        ordered = sorted(largest, key=lambda me: (-me.priority, self._ranks[me.index], -largest[me], me.index))
+        place_of = {me: place for place, me in enumerate(ordered)}
+        places = np.array([place_of[group.pod_class] for group in groups], np.intp)
+        order = np.lexsort((-np.array(sizes), places))
+        return [groups[index] for index in order.tolist()]
 
     @staticmethod
     def _rank(me: PodClass) -> int:
