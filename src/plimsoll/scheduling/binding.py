@@ -153,7 +153,9 @@ class BindingModel:
         arrival that is worst for it.
         """
         samples = len(self._samples)
-        caps = self._board.offerings.caps[self._resources][:, self._offerings(ways)].astype(np.float32)
+        offerings = self._offerings(ways)
+        # One resource after the other: indexed all at once, they would lie side by side in memory and each step take twice as long.
+        caps = np.array([self._board.offerings.caps[resource][offerings] for resource in self._resources], np.float32)
         nodes = _Nodes(caps, self._closed(), self._kinds)
         apart = int(_APART * max(map(len, self._orders[0]))) if samples > 1 else 0
         first = [[pod for _, _, pod in queue[:apart]] for queues in self._orders for queue in queues]

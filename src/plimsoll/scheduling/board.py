@@ -293,8 +293,19 @@ class Board:
 
     def cheapest_offerings(self, rows: list[int]) -> list[int]:
         """What new nodes become in the end."""
-        lanes = self.offerings.lanes
-        return [int(lanes[lane].members[cheapest(members)]) for lane, members in self.sizes_of(rows)]
+        at = np.array(rows, np.intp)
+        sets, chosen = self.set_of[at], np.zeros(len(at), np.int64)
+        for index in sorted(set(sets.tolist())):
+            lane_index, members = self.sets[index]
+            lane, ladder = self.offerings.lanes[lane_index], self.ladder(lane_index, members)
+            here = np.flatnonzero(sets == index)
+            if ladder.complete:  # what is cheaper than a rung is as small as a lower one
+                of_lane = ladder.members[ladder.rung_for(self.held[:, at[here]])]
+            else:
+                of_lane = np.array([cheapest(self.holding(row)) for row in at[here].tolist()])
+            chosen[here] = lane.members[of_lane]
+        offerings: list[int] = chosen.tolist()
+        return offerings
 
     def lane_at(self, row: int) -> Lane:
         return self.offerings.lanes[self.sets[int(self.set_of[row])][0]]

@@ -316,16 +316,20 @@ class Plan:
         headroom = Headroom(board, rows, at_most)
         if not headroom.ways:
             return
+        pods, on = self._all_placed()
+        sampled = np.zeros(board.size, np.bool_)
+        sampled[headroom.sampled_rows] = True
         arrivals = []
-        for pod_class, pods, on in self.placed:
-            view = self.placer.view(pod_class)
-            arrivals += [
-                Arrival(pod, row, view, self.groups[self._group_of[pod]].shape)
-                for pod, row in zip(pods, on, strict=True)
-                if row in headroom.sampled_rows
-            ]
+        for number in np.flatnonzero(sampled[on]).tolist():
+            group = self.groups[self._group_of[pods[number]]]
+            arrivals.append(Arrival(pods[number], on[number], self.placer.view(group.pod_class), group.shape))
         self.sizes = headroom.choose(arrivals)
         self.binds = headroom.binds
+
+    def _all_placed(self) -> tuple[list[int], list[int]]:
+        """Pods and their rows, in order."""
+        pods = list(chain.from_iterable(placed.pods for placed in self.placed))
+        return pods, list(chain.from_iterable(placed.rows for placed in self.placed))
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -348,8 +352,8 @@ class Plan:
         """The plan in names; `uids` are those of all pods, by number."""
         board = self.board
         names = board.names
-        rows = list(chain.from_iterable(placed.rows for placed in self.placed))
-        placed_uids = [uids[pod] for placed in self.placed for pod in placed.pods]
+        pods, rows = self._all_placed()
+        placed_uids = [uids[pod] for pod in pods]
         placements = dict(zip(placed_uids, [names[row] for row in rows], strict=True))
         first_new = board.first_new
         on_new: list[list[str]] = [[] for _ in range(first_new, board.size)]
