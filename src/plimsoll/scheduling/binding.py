@@ -217,8 +217,9 @@ class _Nodes:
         left: Floats = np.zeros_like(free)
         score: Floats = np.zeros((ways, nodes), np.float32)
         by_column = score.reshape(ways, columns, width)
-        flat_free, flat_left, flat_score = free.reshape(len(free), -1), left.reshape(len(left), -1), score.reshape(-1)
-        flat_taken = taken.reshape(len(taken), -1)
+        flat_score = score.reshape(-1)
+        pairs = list(zip(free.reshape(len(free), -1), left.reshape(len(left), -1), strict=True))
+        flat_taken = taken.reshape(len(taken), ways * nodes)
         closed = self._closed.reshape(-1, columns, width)[place, np.arange(columns)].reshape(steps, nodes)
         by_resource = np.repeat(wants.transpose(0, 2, 1), width, axis=2)[:, :, None]  # step × resource × 1 × node
         first = np.arange(ways)[:, None] * nodes + np.arange(columns) * width  # node of each way and column
@@ -240,8 +241,8 @@ class _Nodes:
             found = flat_score.take(best) >= -_ROUNDING
             placed += found
             at = best[found]
-            for r in range(len(free)):
-                flat_free[r][at] = flat_left[r].take(at)
+            for before, after in pairs:
+                before[at] = after.take(at)
             for column, kind in shy:
                 flat_taken[kind][best[:, column][found[:, column]]] = -np.inf
         return placed

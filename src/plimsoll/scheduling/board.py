@@ -118,6 +118,7 @@ class Board:
         self._vectors: dict[Shape, tuple[Ints, float]] = {}
         self.slack: NDArray[np.float64] = np.zeros(self.capacity_rows)  # what is free, all resources weighed together
         self.slack[: self.size] = self.weights @ self.free[:, : self.size]
+        self._slack_when_empty: list[float] = (self.weights @ self.offerings.caps).tolist()  # by offering
         # How many rows there were when a pod was first placed where it may not have been allowed with more of them: a node
         # opened later is an empty domain of hosts, and brings its daemons along.
         self.relied_on_rows = 2**31
@@ -211,7 +212,7 @@ class Board:
         caps = self.offerings.caps[:, offering]
         self.free[:, new] = caps[:, None]
         self.held[:, new] = 0
-        self.slack[new] = float(self.weights @ caps)
+        self.slack[new] = self._slack_when_empty[offering]
         self.offering[new] = offering
         self.set_of[new] = self.set_index(lane_index, members)
         self.census.open(new, names, lane.domains, offering)

@@ -158,7 +158,7 @@ class Bulk:
             for zone, row in zip(crowd.zones, crowd.rows, strict=False) if -1 in crowd.rows else ():
                 if row < 0 and zone != ANYWHERE:
                     # Others were given zones with this one counted in. Where it ends up is open: all must be looked at again.
-                    self._count(crowd.view, zone, -1)
+                    self._count(crowd.view, [(zone, -1)])
                     self.board.relied_on_rows = -1
 
     def _choose_zones(self, crowd: Crowd) -> None:
@@ -210,18 +210,15 @@ class Bulk:
             zones = [zone for level in levels for zone, low, high in rising_zones if low <= level < high]
         else:
             zones = [order[i % len(order)] for i in range(pods)]
-        for zone in order:
-            self._count(view, zone, zones.count(zone))
+        self._count(view, [(zone, zones.count(zone)) for zone in order])
         return zones
 
-    def _count(self, view: View, zone: int, pods: int) -> None:
-        if pods and zone != ANYWHERE:
-            for counter in self._zonal_bumps(view):
-                counter.add_in_domain(zone, pods)
-
-    def _zonal_bumps(self, view: View) -> list[Counter]:
-        bumps = self.board.census.bumps(view.pod_class)
-        return [c for c in bumps if c.topology is self.zone and self._counts(c, view)]
+    def _count(self, view: View, pods_by_zone: list[tuple[int, int]]) -> None:
+        for counter in view.bumps:
+            if counter.topology is self.zone and self._counts(counter, view):
+                for zone, pods in pods_by_zone:
+                    if pods:
+                        counter.add_in_domain(zone, pods)
 
     # ── rows, shape by shape ─────────────────────────────────────────────────────────────────────────────────────────
 

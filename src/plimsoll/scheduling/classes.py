@@ -156,7 +156,7 @@ def _wants(affinity: Affinity | None) -> _Wants:
     )
 
 
-_Requests: TypeAlias = tuple[tuple[str, int], ...]
+_Requests: TypeAlias = tuple[object, ...]  # names, then amounts: one flat tuple is sooner made and found than pairs
 _Amounts: TypeAlias = tuple[tuple[Container, ...], tuple[Container, ...], Any, Any]  # what shape and ports are made of
 
 
@@ -233,7 +233,8 @@ class Classes:
             and not spec.overhead
             and spec.resources is None
         ):
-            requests = tuple(containers[0].resources.requests.items())
+            given = containers[0].resources.requests
+            requests = (*given, *given.values())
             shape = self._shape_of_requests.get(requests)
             if shape is None:
                 shape = self._shape_of_requests[requests] = self._shape(spec)

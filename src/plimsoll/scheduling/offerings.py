@@ -113,7 +113,7 @@ class Offerings:
             self.sold += template.offerings
             self.template_of += [index] * len(template.offerings)
             self.places += [
-                Place("", {**own, **offering.labels} if own else offering.labels, taints, unschedulable=False)
+                Place("", {**own, **offering.labels} if own else offering.labels, taints, False)
                 for offering in template.offerings
             ]
         self.prices = [offering.price for offering in self.sold]

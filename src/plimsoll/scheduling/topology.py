@@ -207,8 +207,8 @@ class Counter:
     def add_in_domain(self, domain: int, amount: int) -> None:
         """Pods of the counted kind arrive somewhere in a domain, on nodes that are eligible."""
         self._fit()
-        self.count[domain] += amount
-        self.by_tally()[domain] = int(self.count[domain])
+        self.tally[domain] += amount
+        self.count[domain] = self.tally[domain]
         self.total += amount
         self._low = -1
         self.version += 1
