@@ -68,7 +68,7 @@ class Lane:
         return found
 
     def _make_steps(self, resource: int) -> tuple[list[int], list[int | None]]:
-        sizes: list[int] = np.unique(self.caps[resource]).tolist()
+        sizes: list[int] = sorted(set(self.caps[resource].tolist()))
         steps: tuple[list[int], list[int | None]] = (sizes, [None] * len(sizes))
         self.steps[resource] = steps
         return steps
