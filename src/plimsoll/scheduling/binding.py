@@ -80,7 +80,8 @@ class BindingModel:
         board = self._board
         rows = [row for sample in self._samples for row in sample]
         held, there = board.held[:, rows].sum(axis=1), board.offerings.caps[:, board.offering[rows]].sum(axis=1)
-        asked = {resource for arrival in arrivals for resource, _ in arrival.shape}.difference(_SCORED)
+        shapes = {arrival.shape for arrival in arrivals}
+        asked = {resource for shape in shapes for resource, _ in shape}.difference(_SCORED)
         return [*_SCORED, *sorted(r for r in asked if held[r] > _PLENTY_LEFT * there[r])]
 
     def _read(self, arrivals: list[Arrival]) -> None:
@@ -219,7 +220,8 @@ class _Nodes:
         by_column = score.reshape(ways, columns, width)
         flat_score = score.reshape(-1)
         pairs = list(zip(free.reshape(len(free), -1), left.reshape(len(left), -1), strict=True))
-        flat_taken = taken.reshape(len(taken), ways * nodes)
+        flat_taken = list(taken.reshape(len(taken), ways * nodes))
+        of_column = [slice(column * width, (column + 1) * width) for column in range(columns)]
         closed = self._closed.reshape(-1, columns, width)[place, np.arange(columns)].reshape(steps, nodes)
         by_resource = np.repeat(wants.transpose(0, 2, 1), width, axis=2)[:, :, None]  # step × resource × 1 × node
         first = np.arange(ways)[:, None] * nodes + np.arange(columns) * width  # node of each way and column
@@ -234,8 +236,7 @@ class _Nodes:
                 np.copyto(score, -np.inf, where=left[r] < -_ROUNDING)
             score += closed[t]
             for column, kind in shy:
-                here = slice(column * width, (column + 1) * width)
-                score[:, here] += taken[kind, :, here]
+                score[:, of_column[column]] += taken[kind, :, of_column[column]]
             best = by_column.argmax(axis=2)
             best += first
             found = flat_score.take(best) >= -_ROUNDING
