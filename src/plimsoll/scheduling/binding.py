@@ -223,7 +223,9 @@ class _Nodes:
         flat_taken = list(taken.reshape(len(taken), ways * nodes))
         of_column = [slice(column * width, (column + 1) * width) for column in range(columns)]
         closed = self._closed.reshape(-1, columns, width)[place, np.arange(columns)].reshape(steps, nodes)
-        by_resource = np.repeat(wants.transpose(0, 2, 1), width, axis=2)[:, :, None]  # step × resource × 1 × node
+        by_resource = np.repeat(wants.transpose(0, 2, 1), width, axis=2)  # step × resource × node
+        by_resource[:, 0] -= closed  # on a node that is not for it, a pod would want more than there can be
+        by_resource = by_resource[:, :, None]
         first = np.arange(ways)[:, None] * nodes + np.arange(columns) * width  # node of each way and column
         placed = np.zeros((ways, columns), np.int64)
         alone = [[(c, kind) for c, kind in enumerate(step) if kind >= 0] for step in kinds.tolist()]
@@ -234,7 +236,6 @@ class _Nodes:
             np.minimum(left[0], left[1], out=score)
             for r in range(len(_SCORED), len(left)):
                 np.copyto(score, -np.inf, where=left[r] < -_ROUNDING)
-            score += closed[t]
             for column, kind in shy:
                 score[:, of_column[column]] += taken[kind, :, of_column[column]]
             best = by_column.argmax(axis=2)
