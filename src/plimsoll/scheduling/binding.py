@@ -227,7 +227,7 @@ class _Nodes:
         by_resource[:, 0] -= closed  # on a node that is not for it, a pod would want more than there can be
         by_resource = by_resource[:, :, None]
         first = np.arange(ways)[:, None] * nodes + np.arange(columns) * width  # node of each way and column
-        placed = np.zeros((ways, columns), np.int64)
+        all_found = np.zeros((steps, ways, columns), np.bool_)
         alone = [[(c, kind) for c, kind in enumerate(step) if kind >= 0] for step in kinds.tolist()]
         for t, shy in enumerate(alone):
             np.multiply(by_resource[t], share, out=left)
@@ -240,13 +240,13 @@ class _Nodes:
                 score[:, of_column[column]] += taken[kind, :, of_column[column]]
             best = by_column.argmax(axis=2)
             best += first
-            found = flat_score.take(best) >= -_ROUNDING
-            placed += found
+            found = np.greater_equal(flat_score.take(best), -_ROUNDING, out=all_found[t])
             at = best[found]
             for before, after in pairs:
                 before[at] = after.take(at)
             for column, kind in shy:
                 flat_taken[kind][best[:, column][found[:, column]]] = -np.inf
+        placed: NDArray[np.int64] = all_found.sum(axis=0)
         return placed
 
 

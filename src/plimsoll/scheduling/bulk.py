@@ -51,11 +51,6 @@ class Crowd:
         self.zones: list[int] = []  # by pod, from the first on; those for which there is none are missing at the end
         self.rows: list[int] = []  # by pod; -1: none
 
-    def add(self, group: int, shape: int, pods: list[int]) -> None:
-        self.groups.append(group)
-        self.pods += pods
-        self.shapes += [shape] * len(pods)
-
 
 class _Ways:
     """What placing one pod of a class asks and changes."""
@@ -264,8 +259,9 @@ class Bulk:
 
     def _fits(self, shape: Shape, rows: RowIndex) -> Mask:
         free = self.board.free
-        fits: Mask = np.ones(len(rows), np.bool_)
-        for resource, amount in shape:
+        (resource, amount), *others = shape  # a place among the node's pods, at least
+        fits: Mask = free[resource].take(rows) >= amount
+        for resource, amount in others:
             fits &= free[resource].take(rows) >= amount
         return fits
 

@@ -316,25 +316,22 @@ class Classes:
                 ),
             )
 
-        def spreads(when: str) -> tuple[Spread, ...]:
-            found = []
-            for given in spec.topology_spread_constraints:
-                if given.when_unsatisfiable != when:
-                    continue
-                selector = narrowed(expressions(given.label_selector), meta.labels, given.match_label_keys)
-                found.append(
-                    Spread(
-                        given.topology_key,
-                        given.max_skew,
-                        given.min_domains or 1,
-                        selector,
-                        selects(selector, meta.labels),
-                        given.node_affinity_policy != "Ignore",
-                        given.node_taints_policy == "Honor",
-                    )
-                )
-            return tuple(found)
-
+        hard_spread, soft_spread = [], []
+        for given in spec.topology_spread_constraints:
+            selector = narrowed(expressions(given.label_selector), meta.labels, given.match_label_keys)
+            spread = Spread(
+                given.topology_key,
+                given.max_skew,
+                given.min_domains or 1,
+                selector,
+                selects(selector, meta.labels),
+                given.node_affinity_policy != "Ignore",
+                given.node_taints_policy == "Honor",
+            )
+            if given.when_unsatisfiable == "DoNotSchedule":
+                hard_spread.append(spread)
+            elif given.when_unsatisfiable == "ScheduleAnyway":
+                soft_spread.append(spread)
         return PodClass(
             index=index,
             identity_index=identity,
@@ -343,14 +340,14 @@ class Classes:
             required=wants.required,
             preferred_nodes=wants.preferred_nodes,
             tolerations=spec.tolerations,
-            affinity=tuple(term(t) for t in wants.affinity),
-            anti_affinity=tuple(term(t) for t in wants.anti_affinity),
-            preferences=tuple(Preference(weight, term(t)) for weight, t in wants.preferences),
-            spread=spreads("DoNotSchedule"),
-            soft_spread=spreads("ScheduleAnyway"),
+            affinity=tuple([term(t) for t in wants.affinity]),
+            anti_affinity=tuple([term(t) for t in wants.anti_affinity]),
+            preferences=tuple([Preference(weight, term(t)) for weight, t in wants.preferences]),
+            spread=tuple(hard_spread),
+            soft_spread=tuple(soft_spread),
             ports=ports,
             claims=claims,
-            gates=tuple(gate.name for gate in spec.scheduling_gates),
+            gates=tuple([gate.name for gate in spec.scheduling_gates]),
             priority=spec.priority,
             leaving=meta.deletion_timestamp is not None,
             stays=stays,

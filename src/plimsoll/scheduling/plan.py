@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
@@ -68,10 +69,10 @@ class Plan:
         self._first_fit = first_fit
         in_play: dict[int, PodClass] = {}
         self._crowds: dict[int, int] = {}  # by class: its pods
-        for group in groups:
-            index = group.pod_class.index
-            in_play[index] = group.pod_class
-            self._crowds[index] = self._crowds.get(index, 0) + len(group.pods)
+        for pod_class, _, _, pods in groups:
+            index = pod_class.index
+            in_play[index] = pod_class
+            self._crowds[index] = self._crowds.get(index, 0) + len(pods)
         self.board = Board(snapshot, in_play.values(), templates, coming)
         self.placer = Placer(self.board, first_fit=first_fit, crowds=self._crowds)
         self._ranks = {index: self._rank(pod_class) for index, pod_class in in_play.items()}
@@ -82,8 +83,8 @@ class Plan:
         }
         self.groups = sorted(groups, key=self._by_size) if first_fit else self._hardest_first(groups)
         self._group_of = [-1] * sum(len(group.pods) for group in groups)  # by pod: the index of its group
-        for index, group in enumerate(self.groups):
-            for pod in group.pods:
+        for index, (_, _, _, pods) in enumerate(self.groups):
+            for pod in pods:
                 self._group_of[pod] = index
         self.placed: list[Placed] = []
         self.sizes: dict[int, int] = {}  # row of a new node → offering, where that is to be larger than needed
@@ -210,14 +211,17 @@ class Plan:
 
     def _place_in_bulk(self) -> None:
         """The quick way for many groups of few pods each; a plan with few, large groups is as quick without."""
-        crowds: dict[int, Crowd] = {}
-        for index, group in enumerate(self.groups):
-            if not self.left[index] or group.pod_class.gates:
+        crowds: dict[PodClass, Crowd] = {}
+        for index, (pod_class, shape, _, _) in enumerate(self.groups):
+            pods = self.left[index]
+            if not pods or pod_class.gates:
                 continue
-            crowd = crowds.get(group.pod_class.index)
+            crowd = crowds.get(pod_class)
             if crowd is None:
-                crowd = crowds[group.pod_class.index] = Crowd(self.placer.view(group.pod_class))
-            crowd.add(index, group.shape_index, self.left[index])
+                crowd = crowds[pod_class] = Crowd(self.placer.view(pod_class))
+            crowd.groups.append(index)
+            crowd.pods += pods
+            crowd.shapes += [shape] * len(pods)
         waiting = list(crowds.values())
         priorities = {crowd.view.pod_class.priority for crowd in waiting}
         if len(priorities) != 1 or priorities.pop() < LOWEST_PRIORITY_WORTH_A_NODE:
@@ -316,7 +320,7 @@ class Plan:
         headroom = Headroom(board, rows, at_most)
         if not headroom.ways:
             return
-        pods, on = self._all_placed()
+        pods, on = self._all_placed
         sampled = np.zeros(board.size, np.bool_)
         sampled[headroom.sampled_rows] = True
         arrivals = []
@@ -326,8 +330,9 @@ class Plan:
         self.sizes = headroom.choose(arrivals)
         self.binds = headroom.binds
 
+    @cached_property
     def _all_placed(self) -> tuple[list[int], list[int]]:
-        """Pods and their rows, in order."""
+        """Pods and their rows, in order; for when all is done."""
         pods = list(chain.from_iterable(placed.pods for placed in self.placed))
         return pods, list(chain.from_iterable(placed.rows for placed in self.placed))
 
@@ -352,7 +357,7 @@ class Plan:
         """The plan in names; `uids` are those of all pods, by number."""
         board = self.board
         names = board.names
-        pods, rows = self._all_placed()
+        pods, rows = self._all_placed
         placed_uids = [uids[pod] for pod in pods]
         placements = dict(zip(placed_uids, [names[row] for row in rows], strict=True))
         first_new = board.first_new
