@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import NamedTuple
 
 from plimsoll.kube.types import Pod
 from plimsoll.scheduling.alike import standing_for
-from plimsoll.scheduling.classes import Classes
+from plimsoll.scheduling.classes import Classes, PodClass
 from plimsoll.scheduling.collecting import collector_paused
 from plimsoll.scheduling.model import ComingNode, Packing, Template
 from plimsoll.scheduling.plan import Group, Plan
@@ -108,12 +109,16 @@ def _attempt(question: Question, *, first_fit: bool = False) -> Plan:
 
 def grouped(classes: Classes, pods: Iterable[Pod], daemons: Iterable[Pod] = ()) -> list[Group]:
     """The pods as numbers, those together that ask for the same and for as much. Selectors of `daemons` may tell pods apart, too."""
-    keys = list(map(classes.of, pods))
+    numbers: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for number, key in enumerate(map(classes.of, pods)):
+        numbers[key].append(number)
     for daemon in daemons:
         classes.of(daemon)
-    class_of = standing_for(classes, dict.fromkeys([index for index, _ in keys]))
-    representative = {index: one.index for index, one in class_of.items()}
-    numbers: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    for number, (index, shape) in enumerate(keys):
-        numbers[representative[index], shape].append(number)
-    return [Group(class_of[index], shape, classes.shapes[shape], of) for (index, shape), of in numbers.items()]
+    class_of = standing_for(classes, dict.fromkeys([index for index, _ in numbers]))
+    alike: defaultdict[tuple[PodClass, int], list[list[int]]] = defaultdict(list)
+    for (index, shape), of in numbers.items():
+        alike[class_of[index], shape].append(of)
+    return [
+        Group(one, shape, classes.shapes[shape], parts[0] if len(parts) == 1 else sorted(chain.from_iterable(parts)))
+        for (one, shape), parts in alike.items()
+    ]
