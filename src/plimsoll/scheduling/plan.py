@@ -88,9 +88,7 @@ class Plan:
                 self._group_of[pod] = index
         self.placed: list[Placed] = []
         self.sizes: dict[int, int] = {}  # row of a new node → offering, where that is to be larger than needed
-        self.binds = (
-            True  # whether kube-scheduler would find a place for (nearly) every pod, as far as that was looked at
-        )
+        self.binds = True  # whether kube-scheduler would find a place for (nearly) every pod, as far as was looked at
         self.left = [group.pods for group in self.groups]  # by index of the group: its unplaced pods
 
     def run(self) -> None:
@@ -377,13 +375,9 @@ class Plan:
                 unplaced.update((uids[pod], why) for pod in left)
         nodes = NewNodes(board, self.sizes)
         to_make = [row for row, on in enumerate(on_new, start=first_new) if on]
-        new = tuple(
-            [
-                nodes.make(row, on_new[row - first_new], *size)
-                for row, size in zip(to_make, board.sizes_of(to_make), strict=True)
-            ]
-        )
-        return Packing(placements, new, unplaced, notes)
+        sizes = zip(to_make, board.sizes_of(to_make), strict=True)
+        new = [nodes.make(row, on_new[row - first_new], *size) for row, size in sizes]
+        return Packing(placements, tuple(new), unplaced, notes)
 
     def _why(self, group: Group) -> dict[str, Refusal]:
         me, templates = group.pod_class, self.board.offerings.templates
