@@ -183,6 +183,20 @@ def test_who_wants_their_company_goes_where_they_will_be(topology_key: str) -> N
     assert placed(Case(pending=(wants_them,), templates=swapped)) == {"p": "with"}
 
 
+def test_the_company_of_one_of_them_is_enough() -> None:
+    template = Template("t", (sold("o", PLENTY),), daemons=(pod("other", menus.SIZES[6]), DAEMON))
+    wants_one = pod("p", menus.SIZES[0], together({"topologyKey": HOSTNAME, **OF_DAEMONS}))
+    assert placed(Case(pending=(wants_one,), templates=(template,))) == {"p": "t"}
+
+
+def test_a_port_is_taken_on_the_offerings_alone_that_the_daemon_selects() -> None:
+    here: Fragment = {"spec": {"nodeSelector": {ZONE: "z1"}}}
+    offerings = tuple(sold(zone, PLENTY, price, zone) for zone, price in (("z1", 1.0), ("z2", 2.0)))
+    template = Template("t", offerings, daemons=(pod("d", WITH_PORT, here),))
+    packing = pack(Case().snapshot(), [pod("p", WITH_PORT)], [template], headroom=False)
+    assert [new.offering for new in packing.new_nodes] == ["z2"]
+
+
 def test_who_wants_more_than_their_company_is_not_content_with_it() -> None:
     cheap, _ = cheap_with_daemon_and_dear_without(AS_DAEMON)
     never_there = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "nobody"}}}
