@@ -67,11 +67,64 @@ def test_each_coming_node_has_its_own() -> None:
     assert placed(Case(pending=(pod("p", menus.SIZES[1]),), coming=coming)) == {"p": "without"}
 
 
-def test_they_run_on_nodes_under_pressure_as_their_controller_lets_them() -> None:
-    pressure = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
+@pytest.mark.parametrize(
+    ("condition", "effect"),
+    [
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+        ("network-unavailable", "NoSchedule"),
+    ],
+)
+def test_they_run_on_nodes_in_trouble_as_their_controller_lets_them(condition: str, effect: str) -> None:
+    taint = Taint(key=f"node.kubernetes.io/{condition}", effect=effect)
     tolerant = pod("p", menus.SIZES[1], TOLERANT)
-    template = Template("t", (sold("o", ROOM_FOR_ONE),), taints=(pressure,), daemons=(DAEMON,))
+    template = Template("t", (sold("o", ROOM_FOR_ONE),), taints=(taint,), daemons=(DAEMON,))
     assert pack(Case().snapshot(), [tolerant], [template]).unplaced[tolerant.uid]["t"].rule is Rule.RESOURCES
+
+
+def test_all_of_them_take_their_share() -> None:
+    """A core for the pod, half a core for each of two daemons: what holds the pod and one of them does not hold all three."""
+    small, large = (sold(cpu, {"cpu": cpu, "memory": "8Gi", "pods": "9"}, float(cpu)) for cpu in ("1.5", "2"))
+    daemons = tuple(pod(f"d{n}", menus.SIZES[0]) for n in range(2))
+    mine = pod("p", menus.SIZES[1])
+    for number, wanted in ((0, "1.5"), (1, "1.5"), (2, "2")):
+        template = Template("t", (small, large), daemons=daemons[:number])
+        (new,) = pack(Case().snapshot(), [mine], [template], headroom=False).new_nodes
+        assert new.offering == wanted
+        assert new.requested["cpu"].milli == 1000 + 500 * number
+
+
+def test_each_offering_has_those_that_select_it() -> None:
+    """Of two templates with offerings of the same size, the daemon of the second runs on its first offering alone."""
+    here: Fragment = {"spec": {"nodeSelector": {ZONE: "z1"}}}
+    offerings = tuple(sold(zone, ROOM_FOR_ONE, price, zone) for zone, price in (("z1", 1.0), ("z2", 2.0)))
+    taken = Template("other", offerings[:1], taints=(RESERVED,))
+    template = Template("t", offerings, daemons=(pod("d", menus.SIZES[0], here),))
+    packing = pack(Case().snapshot(), [pod("p", menus.SIZES[1])], [taken, template], headroom=False)
+    assert [new.offering for new in packing.new_nodes] == ["z2"]
+
+
+def test_each_template_has_its_own() -> None:
+    with_daemon = Template("with", (sold("a", ROOM_FOR_ONE, 1.0),), daemons=(DAEMON,))
+    without = Template("without", (sold("b", ROOM_FOR_ONE, 2.0),))
+    for templates in ((with_daemon, without), (without, with_daemon)):
+        assert placed(Case(pending=(pod("p", menus.SIZES[1]),), templates=templates)) == {"p": "without"}
+
+
+def test_one_that_asks_for_what_no_offering_has_keeps_nobody_else_away() -> None:
+    daemon = pod("d", {"spec": {"containers": [menus.container("driver", {"example.com/gpu": "1"})]}})
+    template = Template("t", (sold("o", ROOM_FOR_ONE),), daemons=(daemon,))
+    assert placed(Case(pending=(pod("p", menus.SIZES[1]),), templates=(template,))) == {"p": "t"}
+
+
+def test_a_port_of_any_of_them_is_taken() -> None:
+    daemons = (pod("d1", menus.SIZES[6]), pod("d2", menus.SIZES[6], menus.HOST_PORTS[0]))
+    template = Template("t", (sold("o", PLENTY),), daemons=daemons)
+    assert why_not(pod("p", menus.SIZES[0], menus.HOST_PORTS[0]), template) is Rule.HOST_PORT
 
 
 # ── what they mean to others ─────────────────────────────────────────────────────────────────────────────────────────
@@ -128,6 +181,20 @@ def test_who_wants_their_company_goes_where_they_will_be(topology_key: str) -> N
     wants_them = pod("p", menus.SIZES[0], together({"topologyKey": topology_key, **OF_DAEMONS}))
     swapped = (Template("with", dear.offerings, daemons=cheap.daemons), Template("without", cheap.offerings))
     assert placed(Case(pending=(wants_them,), templates=swapped)) == {"p": "with"}
+
+
+def test_the_company_of_one_of_them_is_enough() -> None:
+    template = Template("t", (sold("o", PLENTY),), daemons=(pod("other", menus.SIZES[6]), DAEMON))
+    wants_one = pod("p", menus.SIZES[0], together({"topologyKey": HOSTNAME, **OF_DAEMONS}))
+    assert placed(Case(pending=(wants_one,), templates=(template,))) == {"p": "t"}
+
+
+def test_a_port_is_taken_on_the_offerings_alone_that_the_daemon_selects() -> None:
+    here: Fragment = {"spec": {"nodeSelector": {ZONE: "z1"}}}
+    offerings = tuple(sold(zone, PLENTY, price, zone) for zone, price in (("z1", 1.0), ("z2", 2.0)))
+    template = Template("t", offerings, daemons=(pod("d", WITH_PORT, here),))
+    packing = pack(Case().snapshot(), [pod("p", WITH_PORT)], [template], headroom=False)
+    assert [new.offering for new in packing.new_nodes] == ["z2"]
 
 
 def test_who_wants_more_than_their_company_is_not_content_with_it() -> None:

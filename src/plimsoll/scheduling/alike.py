@@ -9,26 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from plimsoll.scheduling.classes import Classes, PodClass
-from plimsoll.scheduling.plan import Group
 
 
-def merged(classes: Classes, groups: Iterable[Group]) -> list[Group]:
-    """The groups, with those put together that no selector of any class known so far tells apart."""
+def standing_for(classes: Classes, indexes: Iterable[int]) -> dict[int, PodClass]:
+    """By index of a class: the first of these that no selector of any class known so far tells apart from it."""
     mentioned = _labels_mentioned(classes.classes)
     first: dict[object, PodClass] = {}
-    stands_for: dict[int, PodClass] = {}
-    found: dict[tuple[int, object], Group] = {}
-    for group in groups:
-        index = group.pod_class.index
-        if index not in stands_for:
-            stands_for[index] = first.setdefault(_as_seen(group.pod_class, mentioned), group.pod_class)
-        one = stands_for[index]
-        same = found.setdefault((one.index, group.shape), group)
-        if same is not group:
-            same.pods += group.pods
-            same.arrived += group.arrived
-        group.pod_class = one
-    return list(found.values())
+    known = classes.classes
+    return {index: first.setdefault(_as_seen(known[index], mentioned), known[index]) for index in indexes}
 
 
 def _labels_mentioned(classes: Iterable[PodClass]) -> set[str]:

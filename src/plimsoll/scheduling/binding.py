@@ -42,10 +42,10 @@ Indexes: TypeAlias = NDArray[np.intp]
 
 
 class Arrival(NamedTuple):
-    """Pods of a group that are planned for new nodes."""
+    """A pod that is planned for a sampled node."""
 
-    numbers: list[int]  # by pod: its place in the order in which the pods were made
-    rows: list[int]
+    number: int  # its place in the order in which the pods were made
+    row: int
     view: View
     shape: Shape
 
@@ -59,8 +59,8 @@ def dealt(rows: list[int]) -> list[list[int]]:
 
 
 class BindingModel:
-    """A column is nodes and an order in which pods arrive for them. Arrays are column × way × node, where a way says which offering
-    each node is.
+    """A column is nodes and an order in which pods arrive for them. Arrays are way × column × node, where a way says which offering
+    each node is: what a pod wants and where it may go is the same in every way, so that most steps are over long rows.
 
     The first pods of each order are played on each sample for itself, several at a time, for it matters little where they go; those
     that come late, and find little room, choose among the nodes of all samples as they will in the end.
@@ -80,7 +80,8 @@ class BindingModel:
         board = self._board
         rows = [row for sample in self._samples for row in sample]
         held, there = board.held[:, rows].sum(axis=1), board.offerings.caps[:, board.offering[rows]].sum(axis=1)
-        asked = {resource for arrival in arrivals for resource, _ in arrival.shape}.difference(_SCORED)
+        shapes = {arrival.shape for arrival in arrivals}
+        asked = {resource for shape in shapes for resource, _ in shape}.difference(_SCORED)
         return [*_SCORED, *sorted(r for r in asked if held[r] > _PLENTY_LEFT * there[r])]
 
     def _read(self, arrivals: list[Arrival]) -> None:
@@ -101,25 +102,22 @@ class BindingModel:
         company: dict[int, tuple[int, View]] = {}
         of_view: dict[View, tuple[bool, int, int, int]] = {}
         of_shape: dict[Shape, list[int]] = {}
-        for numbers, rows, view, shape in arrivals:
-            if shape not in of_shape:
+        for number, row, view, shape in arrivals:
+            vector = of_shape.get(shape)
+            if vector is None:
                 amounts = dict(shape)
-                of_shape[shape] = [amounts.get(resource, 0) for resource in self._resources]
+                vector = of_shape[shape] = [amounts.get(resource, 0) for resource in self._resources]
             if view not in of_view:
                 counter, wanted = _alone_on_host(view), _company_that_is_to_come(view)
                 kind = -1 if counter is None else lonely.setdefault(counter, len(lonely))
                 circle = -1 if wanted is None else company.setdefault(wanted, (len(company), view))[0]
                 of_view[view] = (_has_rule_about_zones(view), kind, circle, -view.pod_class.priority)
-            vector = of_shape[shape]
             zonal, kind, circle, turn = of_view[view]  # the more important come first, then the older
-            for number, row in zip(numbers, rows, strict=True):
-                sample = sample_of.get(row)
-                if sample is not None:
-                    pods[sample].append((turn, number, len(wants)))
-                    wants.append(vector)
-                    places.append(lane_of[row] if zonal else template_place[lane_of[row]])
-                    kinds.append(kind)
-                    circles.append(circle)
+            pods[sample_of[row]].append((turn, number, len(wants)))
+            wants.append(vector)
+            places.append(lane_of[row] if zonal else template_place[lane_of[row]])
+            kinds.append(kind)
+            circles.append(circle)
         self.pods = len(wants)
         # Behind the last is one that wants nothing and may go nowhere: it stands in where a queue is shorter than others.
         self._wants = np.array([*wants, [0] * len(self._resources)], np.float32)
@@ -156,18 +154,20 @@ class BindingModel:
         arrival that is worst for it.
         """
         samples = len(self._samples)
-        caps = self._board.offerings.caps[self._resources][:, self._offerings(ways)].astype(np.float32)
+        offerings = self._offerings(ways)
+        # One resource after the other: indexed all at once, they would lie side by side in memory and each step take twice as long.
+        caps = np.array([self._board.offerings.caps[resource][offerings] for resource in self._resources], np.float32)
         nodes = _Nodes(caps, self._closed(), self._kinds)
         apart = int(_APART * max(map(len, self._orders[0]))) if samples > 1 else 0
         first = [[pod for _, _, pod in queue[:apart]] for queues in self._orders for queue in queues]
         last = [[pod for *_, pod in sorted(chain(*(q[apart:] for q in queues)))] for queues in self._orders]
-        placed = self._play(nodes, first).reshape(_ORDERS, samples, -1).sum(axis=1)
-        placed += self._play(nodes.together(_ORDERS, samples), last)
-        shares: list[float] = (1 - placed.min(axis=0) / self.pods).tolist()
+        placed = self._play(nodes, first).reshape(-1, _ORDERS, samples).sum(axis=2)
+        placed += self._play(nodes, last)  # the samples of an order are one column now
+        shares: list[float] = (1 - placed.min(axis=1) / self.pods).tolist()
         return shares
 
     def _play(self, nodes: _Nodes, queues: list[list[int]]) -> NDArray[np.int64]:
-        """Let the pods of each queue choose, one after the other, in all columns at once; column × way: how many found a place."""
+        """Let the pods of each queue choose, one after the other, in all columns at once; way × column: how many found a place."""
         queue = np.full((max(map(len, queues)), len(queues)), -1)
         for column, pods in enumerate(queues):
             queue[: len(pods), column] = pods
@@ -181,82 +181,72 @@ class BindingModel:
         return nodes.choose(self._wants[queue], place, self._kind[queue])
 
     def _offerings(self, ways: NDArray[np.int64]) -> Indexes:
-        """Column × way × node."""
-        offering = np.zeros((len(self._samples), len(ways), self._width), np.intp)
+        """Way × node, of all columns."""
+        offering = np.zeros((len(ways), len(self._samples), self._width), np.intp)
         start = 0
         for s, sample in enumerate(self._samples):
-            offering[s, :, : len(sample)] = ways[:, start : start + len(sample)]
+            offering[:, s, : len(sample)] = ways[:, start : start + len(sample)]
             start += len(sample)
-        return np.tile(offering, (_ORDERS, 1, 1))
+        return np.tile(offering.reshape(len(ways), -1), _ORDERS)
 
     def _closed(self) -> Floats:
-        """By place (a lane, or behind those a template; the last is nowhere) and column: nought where a node is there, else minus
-        infinity.
+        """By place (a lane, or behind those a template; the last is nowhere) and node of all columns: nought where it is there, else
+        minus infinity.
         """
         lanes = len(self._templates)
         closed = np.full((lanes + max(self._templates) + 2, len(self._samples), self._width), -np.inf, np.float32)
         for s, of_nodes in enumerate(self._lanes):
             for node, lane in enumerate(of_nodes):
                 closed[lane, s, node] = closed[lanes + self._templates[lane], s, node] = 0.0
-        return np.tile(closed, (1, _ORDERS, 1))
+        return np.tile(closed.reshape(len(closed), -1), _ORDERS)
 
 
 class _Nodes:
-    """Nodes as they fill up: arrays end in column × way × node."""
+    """Nodes as they fill up: arrays end in way × node, where the nodes of one column follow those of another."""
 
     def __init__(self, caps: Floats, closed: Floats, kinds: int) -> None:
         self._share: Floats = np.reciprocal(np.maximum(caps, 1.0, dtype=np.float32))  # what one unit is of the node
         self._free: Floats = (caps > 0).astype(np.float32)  # as a share of the node
         self._taken: Floats = np.zeros((kinds, *caps.shape[1:]), np.float32)  # minus infinity where one of the kind is
-        self._closed = closed  # by place and column, without ways
-
-    def together(self, orders: int, samples: int) -> _Nodes:
-        """The same with the samples of each order as one column."""
-        whole = object.__new__(_Nodes)
-
-        def joined(array: Floats) -> Floats:
-            first, *others, width = array.shape
-            apart = array.reshape(first, orders, samples, *others[1:], width)
-            return np.ascontiguousarray(np.moveaxis(apart, 2, -2)).reshape(first, orders, *others[1:], samples * width)
-
-        whole._share, whole._free, whole._taken = joined(self._share), joined(self._free), joined(self._taken)
-        whole._closed = joined(self._closed)
-        return whole
+        self._closed = closed  # by place, without ways
 
     def choose(self, wants: Floats, place: Indexes, kinds: Indexes) -> NDArray[np.int64]:
         """One pod of each column after the other (step × column, and for `wants` resource) takes the node that it likes best."""
         share, free, taken = self._share, self._free, self._taken
-        columns, ways, width = shape = free.shape[1:]
+        (ways, nodes), (steps, columns) = free.shape[1:], place.shape
+        width = nodes // columns
         left: Floats = np.zeros_like(free)
-        score: Floats = np.zeros(shape, np.float32)
-        flat_free, flat_left, flat_score = free.reshape(len(free), -1), left.reshape(len(left), -1), score.reshape(-1)
-        flat_taken = taken.reshape(-1)
-        closed = self._closed[place, np.arange(columns)][:, :, None]  # step × column × 1 × node
-        by_resource = np.ascontiguousarray(wants.transpose(2, 0, 1))[..., None, None]
-        first = np.arange(columns * ways).reshape(columns, ways) * width  # of each row of nodes
-        placed = np.zeros(first.shape, np.int64)
-        alone: list[Indexes | None] = [who if len(who) else None for who in map(np.flatnonzero, kinds >= 0)]
-        for t, who in enumerate(alone):
-            np.multiply(by_resource[:, t], share, out=left)
+        score: Floats = np.zeros((ways, nodes), np.float32)
+        by_column = score.reshape(ways, columns, width)
+        flat_score = score.reshape(-1)
+        pairs = list(zip(free.reshape(len(free), -1), left.reshape(len(left), -1), strict=True))
+        flat_taken = list(taken.reshape(len(taken), ways * nodes))
+        of_column = [slice(column * width, (column + 1) * width) for column in range(columns)]
+        closed = self._closed.reshape(-1, columns, width)[place, np.arange(columns)].reshape(steps, nodes)
+        by_resource = np.repeat(wants.transpose(0, 2, 1), width, axis=2)  # step × resource × node
+        by_resource[:, 0] -= closed  # on a node that is not for it, a pod would want more than there can be
+        by_resource = by_resource[:, :, None]
+        first = np.arange(ways)[:, None] * nodes + np.arange(columns) * width  # node of each way and column
+        all_found = np.zeros((steps, ways, columns), np.bool_)
+        alone = [[(c, kind) for c, kind in enumerate(step) if kind >= 0] for step in kinds.tolist()]
+        for t, shy in enumerate(alone):
+            np.multiply(by_resource[t], share, out=left)
             np.subtract(free, left, out=left)
             # Twice the lesser of the two is the sum less the difference: least allocated, and balanced.
             np.minimum(left[0], left[1], out=score)
             for r in range(len(_SCORED), len(left)):
                 np.copyto(score, -np.inf, where=left[r] < -_ROUNDING)
-            score += closed[t]
-            if who is not None:
-                kind = kinds[t, who]
-                score[who] += taken[kind, who]
-            best = score.argmax(axis=2)
+            for column, kind in shy:
+                score[:, of_column[column]] += taken[kind, :, of_column[column]]
+            best = by_column.argmax(axis=2)
             best += first
-            found = flat_score[best] >= -_ROUNDING
-            placed += found
+            found = np.greater_equal(flat_score.take(best), -_ROUNDING, out=all_found[t])
             at = best[found]
-            for r in range(len(free)):
-                flat_free[r][at] = flat_left[r][at]
-            if who is not None:
-                here = best[who] + (kind * score.size)[:, None]
-                flat_taken[here[found[who]]] = -np.inf
+            for before, after in pairs:
+                before[at] = after.take(at)
+            for column, kind in shy:
+                flat_taken[kind][best[:, column][found[:, column]]] = -np.inf
+        placed: NDArray[np.int64] = all_found.sum(axis=0)
         return placed
 
 

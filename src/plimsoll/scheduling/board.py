@@ -69,9 +69,7 @@ class Board:
         self.offerings = Offerings(templates, sorted(lane_keys), self.classes.resource)
         self.daemons.take_off(self.offerings)
         self.offerings.make_lanes()
-        self.offering_kinds = Kinds(
-            [Place("", s.labels, s.taints, unschedulable=False) for s in self.offerings.sold], rule_keys
-        )
+        self.offering_kinds = Kinds(self.offerings.places, rule_keys)
 
         self._make_rows(kept, coming)
         self.topologies = {key: self._make_topology(key) for key in sorted(topology_keys)}
@@ -120,6 +118,7 @@ class Board:
         self._vectors: dict[Shape, tuple[Ints, float]] = {}
         self.slack: NDArray[np.float64] = np.zeros(self.capacity_rows)  # what is free, all resources weighed together
         self.slack[: self.size] = self.weights @ self.free[:, : self.size]
+        self._slack_when_empty: list[float] = (self.weights @ self.offerings.caps).tolist()  # by offering
         # How many rows there were when a pod was first placed where it may not have been allowed with more of them: a node
         # opened later is an empty domain of hosts, and brings its daemons along.
         self.relied_on_rows = 2**31
@@ -213,7 +212,7 @@ class Board:
         caps = self.offerings.caps[:, offering]
         self.free[:, new] = caps[:, None]
         self.held[:, new] = 0
-        self.slack[new] = float(self.weights @ caps)
+        self.slack[new] = self._slack_when_empty[offering]
         self.offering[new] = offering
         self.set_of[new] = self.set_index(lane_index, members)
         self.census.open(new, names, lane.domains, offering)
@@ -295,8 +294,19 @@ class Board:
 
     def cheapest_offerings(self, rows: list[int]) -> list[int]:
         """What new nodes become in the end."""
-        lanes = self.offerings.lanes
-        return [int(lanes[lane].members[cheapest(members)]) for lane, members in self.sizes_of(rows)]
+        at = np.array(rows, np.intp)
+        sets, chosen = self.set_of[at], np.zeros(len(at), np.int64)
+        for index in sorted(set(sets.tolist())):
+            lane_index, members = self.sets[index]
+            lane, ladder = self.offerings.lanes[lane_index], self.ladder(lane_index, members)
+            here = np.flatnonzero(sets == index)
+            if ladder.complete:  # what is cheaper than a rung is as small as a lower one
+                of_lane = ladder.members[ladder.rung_for(self.held[:, at[here]])]
+            else:
+                of_lane = np.array([cheapest(self.holding(row)) for row in at[here].tolist()])
+            chosen[here] = lane.members[of_lane]
+        offerings: list[int] = chosen.tolist()
+        return offerings
 
     def lane_at(self, row: int) -> Lane:
         return self.offerings.lanes[self.sets[int(self.set_of[row])][0]]

@@ -8,9 +8,10 @@ except for what a host may not hold twice, which is checked pod by pod. What fin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from operator import add
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,19 +31,25 @@ _ROWS_A_POD = 2
 _SPARE_ROWS = 32
 
 
-class Item:
-    """A group of pods that wait: first each of them gets a zone, then a row."""
+class Sized(NamedTuple):
+    """A shape, and how large that is: all amounts weighed together."""
 
-    __slots__ = ("group", "positions", "rows", "shape", "size", "view", "zones")
+    shape: Shape
+    size: float
 
-    def __init__(self, group: int, view: View, shape: Shape, positions: list[int], size: float) -> None:
-        self.group = group  # its index
+
+class Crowd:
+    """The pods of one class that wait: first each of them gets a zone, then a row."""
+
+    __slots__ = ("groups", "pods", "rows", "shapes", "view", "zones")
+
+    def __init__(self, view: View) -> None:
         self.view = view
-        self.shape = shape
-        self.positions = positions  # of its pods that wait
-        self.size = size
-        self.zones: list[int] = []  # by pod
-        self.rows = [-1] * len(positions)
+        self.groups: list[int] = []  # their indexes
+        self.pods: list[int] = []
+        self.shapes: list[int] = []  # by pod: the index of its shape
+        self.zones: list[int] = []  # by pod, from the first on; those for which there is none are missing at the end
+        self.rows: list[int] = []  # by pod; -1: none
 
 
 class _Ways:
@@ -57,42 +64,38 @@ class _Ways:
         self.zonal_bumps = [counter for counter in view.bumps if not counter.topology.of_hosts]
 
 
-_Pod: TypeAlias = tuple[Item, int, _Ways]  # and its number within the item
-
-
 class Bulk:
-    def __init__(self, placer: Placer, items: Sequence[Item]) -> None:
+    def __init__(self, placer: Placer, crowds: Sequence[Crowd], shapes: Mapping[int, Sized]) -> None:
         self.placer = placer
         self.board = placer.board
-        self.zone = self._zone_topology(items)
+        self.shapes = shapes  # by index
+        self.zone = self._zone_topology(crowds)
         self._counted: dict[tuple[int, int], bool | None] = {}
-        views = {id(item.view): item.view for item in items}
-        suited = {key for key, view in views.items() if self._suits(view)}
+        suited = [crowd for crowd in crowds if self._suits(crowd.view)]
         # All must agree on which nodes will do; those that agree with the first are one lot, the rest goes the general way.
-        first = next((item.view for item in items if id(item.view) in suited), None)
-        self.lot = [item for item in items if id(item.view) in suited and self._same_nodes(first, item.view)]
+        first = suited[0].view if suited else None
+        self.lot = [crowd for crowd in suited if self._same_nodes(first, crowd.view)]
         if first is not None:
             static = first.static() & self.board.alive[: self.board.size]
             self.everywhere: RowIndex = static.nonzero()[0]
             self.rows = self._rows_by_zone(static)
             self.load = [0.0] * len(self.rows)  # what has been given to each zone, by the node
             self._a_node = [1.0 / max(1, len(rows)) for rows in self.rows]
+        self._ways: list[_Ways] = []  # by pod of the lot that has a zone
+        self._row_of: list[int] = []  # the same way
 
     # ── who can be placed this way ───────────────────────────────────────────────────────────────────────────────────
 
     @staticmethod
-    def _zone_topology(items: Sequence[Item]) -> Topology | None:
+    def _zone_topology(crowds: Sequence[Crowd]) -> Topology | None:
         """The one key, other than hosts, over which most of these pods are spread or held together."""
-        pods: dict[View, int] = {}
-        for item in items:
-            pods[item.view] = pods.get(item.view, 0) + len(item.positions)
         votes: dict[str, int] = {}
         topologies: dict[str, Topology] = {}
-        for view, number in pods.items():
-            for counter in view.counters:
+        for crowd in crowds:
+            for counter in crowd.view.counters:
                 if not counter.topology.of_hosts:
                     topologies[counter.topology.key] = counter.topology
-                    votes[counter.topology.key] = votes.get(counter.topology.key, 0) + number
+                    votes[counter.topology.key] = votes.get(counter.topology.key, 0) + len(crowd.pods)
         return topologies[max(votes, key=votes.__getitem__)] if votes else None
 
     def _suits(self, view: View) -> bool:
@@ -138,50 +141,41 @@ class Bulk:
 
     # ── zones, by counting ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def place(self) -> list[Item]:
-        """Give each pod of the lot a zone and then a row; the groups in an order that every rule agrees with."""
+    def place(self) -> None:
+        """Give each pod of the lot a zone and then a row; in an order, crowd after crowd, that every rule agrees with."""
         self.board.census.make_room()
-        by_class: dict[int, list[Item]] = {}
-        for item in self.lot:
-            by_class.setdefault(item.view.pod_class.index, []).append(item)
-        for items in by_class.values():
-            self._choose_zones(items)
+        for crowd in self.lot:
+            self._choose_zones(crowd)
         self._choose_rows()
-        for items in by_class.values():
-            self.placer.note_reliance(items[0].view)
-        placed = [item for items in by_class.values() for item in items]
-        for item in placed:
-            for zone, row in zip(item.zones, item.rows, strict=False) if -1 in item.rows else ():
+        for crowd in self.lot:
+            self.placer.note_reliance(crowd.view)
+        for crowd in self.lot:
+            for zone, row in zip(crowd.zones, crowd.rows, strict=False) if -1 in crowd.rows else ():
                 if row < 0 and zone != ANYWHERE:
                     # Others were given zones with this one counted in. Where it ends up is open: all must be looked at again.
-                    self._count(item.view, zone, -1)
+                    self._count(crowd.view, [(zone, -1)])
                     self.board.relied_on_rows = -1
-        return placed
 
-    def _choose_zones(self, items: list[Item]) -> None:
+    def _choose_zones(self, crowd: Crowd) -> None:
         """One for each pod, as far as rules allow."""
-        view = items[0].view
+        view = crowd.view
         view.foresee(foreseen=True)
         zonal = [rule for rule in view.asked() if rule.topology is self.zone]
         if self.zone is None or not (zonal or view.together):
-            for item in items:
-                item.zones = [ANYWHERE] * len(item.positions)
+            crowd.zones = [ANYWHERE] * len(crowd.pods)
             view.foresee(foreseen=False)
             return
-        view.look_for_openable(items[0].shape)
+        view.look_for_openable(self.shapes[crowd.shapes[0]].shape)
         level = next((rule for rule in zonal if rule.crowding), None)
         allowed = [bool(len(rows)) for rows in self.rows]
         for rule in zonal:
             if rule is not level:
                 allowed = [a and bool(b) for a, b in zip(allowed, rule.allowed_few(), strict=True)]
         allowed = self._with_company(view, allowed)
-        zones = self._shares(level, allowed, sum(len(item.positions) for item in items), view)
-        start = 0
-        for item in items:
-            item.zones = zones[start : start + len(item.positions)]
-            start += len(item.positions)
-            for zone in item.zones:
-                self.load[zone] += item.size * self._a_node[zone]
+        crowd.zones = self._shares(level, allowed, len(crowd.pods), view)
+        load, a_node = self.load, self._a_node
+        for zone, shape in zip(crowd.zones, crowd.shapes, strict=False):
+            load[zone] += self.shapes[shape].size * a_node[zone]
         view.foresee(foreseen=False)
 
     def _with_company(self, view: View, allowed: list[bool]) -> list[bool]:
@@ -211,43 +205,44 @@ class Bulk:
             zones = [zone for level in levels for zone, low, high in rising_zones if low <= level < high]
         else:
             zones = [order[i % len(order)] for i in range(pods)]
-        for zone in order:
-            self._count(view, zone, zones.count(zone))
+        self._count(view, [(zone, zones.count(zone)) for zone in order])
         return zones
 
-    def _count(self, view: View, zone: int, pods: int) -> None:
-        if pods and zone != ANYWHERE:
-            for counter in self._zonal_bumps(view):
-                counter.add_in_domain(zone, pods)
-
-    def _zonal_bumps(self, view: View) -> list[Counter]:
-        bumps = self.board.census.bumps(view.pod_class)
-        return [c for c in bumps if c.topology is self.zone and self._counts(c, view)]
+    def _count(self, view: View, pods_by_zone: list[tuple[int, int]]) -> None:
+        for counter in view.bumps:
+            if counter.topology is self.zone and self._counts(counter, view):
+                for zone, pods in pods_by_zone:
+                    if pods:
+                        counter.add_in_domain(zone, pods)
 
     # ── rows, shape by shape ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _choose_rows(self) -> None:
+        """Put pods of all crowds that ask for as much in the same zone together, the largest first, and find rows for them."""
         tallies = HostTallies(self.board.size)
-        ways: dict[int, _Ways] = {}
-        batches: dict[tuple[float, Shape], dict[int, list[_Pod]]] = {}
-        for item in self.lot:
-            key = item.view.pod_class.index
-            way = ways.get(key)
-            if way is None:
-                way = ways[key] = _Ways(item.view, tallies)
-            batch = batches.setdefault((-item.size, item.shape), {})
-            for number, zone in enumerate(item.zones):
-                if zone in batch:
-                    batch[zone].append((item, number, way))
-                else:
-                    batch[zone] = [(item, number, way)]
-        for (_, shape), zones in sorted(batches.items(), key=lambda batch: batch[0]):
-            for zone, pods in sorted(zones.items(), reverse=True):  # those that may go anywhere come last
-                rows = self.everywhere if zone == ANYWHERE else self.rows[zone]
-                self._fill(shape, pods, rows, anywhere=zone == ANYWHERE)
+        for crowd in self.lot:
+            self._ways += [_Ways(crowd.view, tallies)] * len(crowd.zones)
+        self._row_of = [-1] * len(self._ways)
+        ordered = sorted(self.shapes, key=lambda index: (-self.shapes[index].size, self.shapes[index].shape))
+        rank = {shape: number for number, shape in enumerate(ordered)}
+        zones = np.array([zone for crowd in self.lot for zone in crowd.zones], np.int64)
+        ranks = np.array([rank[shape] for crowd in self.lot for shape in crowd.shapes[: len(crowd.zones)]], np.int64)
+        order = np.lexsort((-zones, ranks))  # within a shape, those that may go anywhere come last
+        ranks, zones = ranks[order], zones[order]
+        starts = np.flatnonzero(np.diff(ranks, prepend=-1) | np.diff(zones, prepend=-2)).tolist()
+        pods: list[int] = order.tolist()
+        for start, stop in pairwise([*starts, len(pods)]):
+            zone = int(zones[start])
+            rows = self.everywhere if zone == ANYWHERE else self.rows[zone]
+            self._fill(self.shapes[ordered[ranks[start]]].shape, pods[start:stop], rows, anywhere=zone == ANYWHERE)
         tallies.put_back()
+        start = 0
+        for crowd in self.lot:
+            stop = start + len(crowd.zones)
+            crowd.rows = self._row_of[start:stop] + [-1] * (len(crowd.pods) - len(crowd.zones))
+            start = stop
 
-    def _fill(self, shape: Shape, pods: list[_Pod], rows: RowIndex, *, anywhere: bool) -> None:
+    def _fill(self, shape: Shape, pods: list[int], rows: RowIndex, *, anywhere: bool) -> None:
         """Put one pod on each of the tightest rows that hold it, again and again, with larger nodes once none does."""
         first_new = int(rows.searchsorted(self.board.first_new))
         existing, new = rows[:first_new], rows[first_new:]
@@ -259,13 +254,14 @@ class Bulk:
                     left = self._fill_once(shape, pods, self._tightest(part[fits]), anywhere=anywhere)
                 stuck = len(left) == len(pods)
                 pods = left
-                if stuck and (part is existing or not self._grow(pods[0][0].view, shape, part[~fits])):
+                if stuck and (part is existing or not self._grow(self._ways[pods[0]].view, shape, part[~fits])):
                     break
 
     def _fits(self, shape: Shape, rows: RowIndex) -> Mask:
         free = self.board.free
-        fits: Mask = np.ones(len(rows), np.bool_)
-        for resource, amount in shape:
+        (resource, amount), *others = shape  # a place among the node's pods, at least
+        fits: Mask = free[resource].take(rows) >= amount
+        for resource, amount in others:
             fits &= free[resource].take(rows) >= amount
         return fits
 
@@ -282,12 +278,13 @@ class Bulk:
     def _grow(self, view: View, shape: Shape, rows: RowIndex) -> bool:
         return bool(len(rows)) and self.placer.grower.climb(view, shape, rows)
 
-    def _fill_once(self, shape: Shape, pods: list[_Pod], waiting: list[int], *, anywhere: bool) -> list[_Pod]:
+    def _fill_once(self, shape: Shape, pods: list[int], waiting: list[int], *, anywhere: bool) -> list[int]:
         """Put pods on rows, which wait in this order for one each; returns those that none of them would have."""
-        left: list[_Pod] = []
+        left: list[int] = []
         taken: list[int] = []
+        ways, row_of = self._ways, self._row_of
         for index, pod in enumerate(pods):
-            item, number, way = pod
+            way = ways[pod]
             position = first_allowed(way.checks, waiting) if way.checks or not waiting else 0
             if position < 0:
                 left.append(pod)
@@ -295,8 +292,7 @@ class Bulk:
                     left += pods[index + 1 :]
                     break
                 continue
-            row = waiting.pop(position)
-            item.rows[number] = row
+            row = row_of[pod] = waiting.pop(position)
             taken.append(row)
             for tally in way.bumps:
                 tally.add(row)

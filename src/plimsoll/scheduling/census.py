@@ -43,6 +43,7 @@ class Census:
         )  # anti-affinity terms that speak of a class in play: who has them
         self.topology_keys = self._topology_keys()
         self.kept_spreads: list[KeptSpread] = []
+        self._kept_by_counter: dict[Counter, list[int]] = {}  # which of them look at a counter
         self._counters: dict[object, Counter] = {}
         self._watched: dict[object, Watched] = {}  # by the policies of a spread: the nodes it looks at
         self._bumps: dict[int, list[Counter]] = {}
@@ -146,6 +147,7 @@ class Census:
         if kept is None:
             kept = self._counter(key, spread.topology_key)
             counter = self.spread_counter(pod_class, spread)
+            self._kept_by_counter.setdefault(counter, []).append(len(self.kept_spreads))
             self.kept_spreads.append(KeptSpread(counter, kept, spread.max_skew, spread.min_domains))
         return kept
 
@@ -248,6 +250,11 @@ class Census:
             kept = [self._kept_counter(pod_class, spread) for spread in pod_class.spread] if plays else []
             found = self._bumps[pod_class.index] = [*self._seen_by(pod_class), *dict.fromkeys(kept)]
         return found
+
+    def spreads_changed_by(self, pod_class: PodClass) -> list[KeptSpread]:
+        """The spreads of this plan that one more pod of a class could break."""
+        numbers = [n for counter in self.bumps(pod_class) for n in self._kept_by_counter.get(counter, ())]
+        return [self.kept_spreads[number] for number in sorted(numbers)]
 
     def _seen_by(self, pod_class: PodClass) -> list[Counter]:
         """The counters that count a class by what others see of it: the same for many classes."""

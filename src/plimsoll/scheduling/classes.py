@@ -156,21 +156,15 @@ def _wants(affinity: Affinity | None) -> _Wants:
     )
 
 
-_Requests: TypeAlias = tuple[tuple[str, int], ...]
+_Requests: TypeAlias = tuple[object, ...]  # names, then amounts: one flat tuple is sooner made and found than pairs
 _Amounts: TypeAlias = tuple[tuple[Container, ...], tuple[Container, ...], Any, Any]  # what shape and ports are made of
 
 
-class _Seen:
-    """What has been found out about pods of one key."""
+class _Seen(NamedTuple):
+    """The last pod of a key that had more than one plain container: replicas have equal ones, so comparing finds their group."""
 
-    __slots__ = ("amounts", "answer", "by_requests", "plain_class")
-
-    def __init__(self) -> None:
-        self.plain_class = -1  # of pods of one plain container; -1: none was met
-        self.by_requests: dict[_Requests, tuple[int, int]] = {}  # for pods of one plain container
-        # Of the other pod seen last: replicas have equal containers, so comparing finds their group.
-        self.amounts: _Amounts | None = None
-        self.answer = (-1, -1)
+    amounts: _Amounts
+    answer: tuple[int, int]
 
 
 class Classes:
@@ -182,7 +176,8 @@ class Classes:
         self.shapes: list[Shape] = []
         self.resources: list[str] = ["cpu", "memory", PODS]  # the first three are on every node
         self._resource_index = {name: index for index, name in enumerate(self.resources)}
-        self._seen: dict[bytes, _Seen] = {}
+        self._plain_class: dict[bytes, int] = {}  # of pods of one plain container
+        self._seen: dict[bytes, _Seen] = {}  # of other pods
         self._class_index: dict[tuple[bytes, tuple[HostPort, ...]], int] = {}
         self._identity_index: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
         self._shape_index: dict[Shape, int] = {}
@@ -230,9 +225,6 @@ class Classes:
                 meta.deletion_timestamp is not None,
             )
         )
-        seen = self._seen.get(key)
-        if seen is None:
-            seen = self._seen[key] = _Seen()
         containers = spec.containers
         if (
             len(containers) == 1
@@ -241,20 +233,21 @@ class Classes:
             and not spec.overhead
             and spec.resources is None
         ):
-            requests = tuple(containers[0].resources.requests.items())
-            answer = seen.by_requests.get(requests)
-            if answer is None:
-                shape = self._shape_of_requests.get(requests)
-                if shape is None:
-                    shape = self._shape_of_requests[requests] = self._shape(spec)
-                if seen.plain_class < 0:
-                    seen.plain_class = self._class(key, pod, affinity, (), claims or (), stays=stays)
-                answer = seen.by_requests[requests] = (seen.plain_class, shape)
-            return answer
+            given = containers[0].resources.requests
+            requests = (*given, *given.values())
+            shape = self._shape_of_requests.get(requests)
+            if shape is None:
+                shape = self._shape_of_requests[requests] = self._shape(spec)
+            plain_class = self._plain_class.get(key)
+            if plain_class is None:
+                plain_class = self._class(key, pod, affinity, (), claims or (), stays=stays)
+                self._plain_class[key] = plain_class
+            return plain_class, shape
         amounts = (containers, spec.init_containers, spec.overhead, spec.resources)
-        if seen.amounts != amounts:
+        seen = self._seen.get(key)
+        if seen is None or seen.amounts != amounts:
             class_index = self._class(key, pod, affinity, _host_ports(spec), claims or (), stays=stays)
-            seen.amounts, seen.answer = amounts, (class_index, self._shape(spec))
+            seen = self._seen[key] = _Seen(amounts, (class_index, self._shape(spec)))
         return seen.answer
 
     def _class(
@@ -323,25 +316,22 @@ class Classes:
                 ),
             )
 
-        def spreads(when: str) -> tuple[Spread, ...]:
-            found = []
-            for given in spec.topology_spread_constraints:
-                if given.when_unsatisfiable != when:
-                    continue
-                selector = narrowed(expressions(given.label_selector), meta.labels, given.match_label_keys)
-                found.append(
-                    Spread(
-                        given.topology_key,
-                        given.max_skew,
-                        given.min_domains or 1,
-                        selector,
-                        selects(selector, meta.labels),
-                        given.node_affinity_policy != "Ignore",
-                        given.node_taints_policy == "Honor",
-                    )
-                )
-            return tuple(found)
-
+        hard_spread, soft_spread = [], []
+        for given in spec.topology_spread_constraints:
+            selector = narrowed(expressions(given.label_selector), meta.labels, given.match_label_keys)
+            spread = Spread(
+                given.topology_key,
+                given.max_skew,
+                given.min_domains or 1,
+                selector,
+                selects(selector, meta.labels),
+                given.node_affinity_policy != "Ignore",
+                given.node_taints_policy == "Honor",
+            )
+            if given.when_unsatisfiable == "DoNotSchedule":
+                hard_spread.append(spread)
+            elif given.when_unsatisfiable == "ScheduleAnyway":
+                soft_spread.append(spread)
         return PodClass(
             index=index,
             identity_index=identity,
@@ -350,14 +340,14 @@ class Classes:
             required=wants.required,
             preferred_nodes=wants.preferred_nodes,
             tolerations=spec.tolerations,
-            affinity=tuple(term(t) for t in wants.affinity),
-            anti_affinity=tuple(term(t) for t in wants.anti_affinity),
-            preferences=tuple(Preference(weight, term(t)) for weight, t in wants.preferences),
-            spread=spreads("DoNotSchedule"),
-            soft_spread=spreads("ScheduleAnyway"),
+            affinity=tuple([term(t) for t in wants.affinity]),
+            anti_affinity=tuple([term(t) for t in wants.anti_affinity]),
+            preferences=tuple([Preference(weight, term(t)) for weight, t in wants.preferences]),
+            spread=tuple(hard_spread),
+            soft_spread=tuple(soft_spread),
             ports=ports,
             claims=claims,
-            gates=tuple(gate.name for gate in spec.scheduling_gates),
+            gates=tuple([gate.name for gate in spec.scheduling_gates]),
             priority=spec.priority,
             leaving=meta.deletion_timestamp is not None,
             stays=stays,

@@ -60,20 +60,18 @@ class Daemons:
             return
         kinds: dict[int, list[Mask]] = {}
         for template, daemons in enumerate(self._on_templates):
-            columns = [i for i, sold in enumerate(offerings.sold) if sold.template == template]
-            places = [
-                Place("", offerings.sold[i].labels, offerings.sold[i].taints, unschedulable=False) for i in columns
-            ]
+            columns = [i for i, of in enumerate(offerings.template_of) if of == template]
+            places = [offerings.places[i] for i in columns]
             kinds[template] = [self._admitted(index, places) for index, _ in daemons]
             for (_, shape), admitted in zip(daemons, kinds[template], strict=True):
                 for resource, amount in self._classes.shapes[shape]:
                     offerings.caps[resource, columns] -= amount * admitted
         seen: dict[int, int] = {}
-        for sold in offerings.sold:
-            position = seen[sold.template] = seen.get(sold.template, -1) + 1
-            daemons = self._on_templates[sold.template]
+        for template in offerings.template_of:
+            position = seen[template] = seen.get(template, -1) + 1
+            daemons = self._on_templates[template]
             self._on_offering.append(
-                tuple(d[0] for d, mask in zip(daemons, kinds[sold.template], strict=True) if mask[position])
+                tuple(d[0] for d, mask in zip(daemons, kinds[template], strict=True) if mask[position])
             )
 
     def _admitted(self, class_index: int, places: list[Place]) -> Mask:
@@ -114,10 +112,10 @@ class Daemons:
     def allow(self, pod_class: PodClass) -> Mask:
         """By offering: whether the pod could run beside the daemons of such a node."""
         against = self.with_ports_of(pod_class)
-        for index, sold in enumerate(self.offerings.sold):
+        for index, place in enumerate(self.offerings.places):
             for other in self.on_offering(index):
                 against[index] |= any(
-                    (t.topology_key == HOSTNAME or t.topology_key in sold.labels)
+                    (t.topology_key == HOSTNAME or t.topology_key in place.labels)
                     and self.census.covers(t, one.identity)
                     for terms, one in ((pod_class.anti_affinity, other), (other.anti_affinity, pod_class))
                     for t in terms

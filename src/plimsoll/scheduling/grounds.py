@@ -7,6 +7,7 @@ import numpy as np
 from plimsoll.scheduling.board import Board
 from plimsoll.scheduling.classes import PodClass
 from plimsoll.scheduling.kinds import Kinds
+from plimsoll.scheduling.offerings import as_set
 from plimsoll.scheduling.topology import Mask, Watched
 
 
@@ -26,9 +27,7 @@ class Grounds:
         self.lane_sets: list[int] = []  # by lane: the members that admit the class
         for lane in board.offerings.lanes:
             admitted = self.sold_to[lane.members]
-            everything = bool(admitted.all())
-            members = lane.everything if everything else sum(1 << int(i) for i in np.flatnonzero(admitted))
-            self.lane_sets.append(members)
+            self.lane_sets.append(lane.everything if admitted.all() else as_set(admitted))
         lanes = zip(self.lane_sets, board.offerings.lanes, strict=True)
         self.uniform = all(members in (0, lane.everything) for members, lane in lanes)  # sizes make no difference
 

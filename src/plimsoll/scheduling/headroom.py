@@ -26,6 +26,7 @@ _DEAREST = 1.45
 _PARTS = 32
 _STRIDE = 5  # neighbours, which were opened for the same pods in the same zone, are not raised together
 _STEP = 1.03  # each way costs at least so many times the one before
+_SAME_PRICE = 1e-9  # sums of the same prices in another order differ by less
 
 Offerings = NDArray[np.int64]  # by new node: the offering it would be
 
@@ -41,8 +42,8 @@ class Headroom:
         self.ways = self._ways() if any(len(lane.members) > 1 for lane in board.offerings.lanes) else []
         self._samples = dealt(rows)
         position = {row: index for index, row in enumerate(rows)}
-        self._sampled = [position[row] for sample in self._samples for row in sample]
-        self.sampled_rows = {row for sample in self._samples for row in sample}
+        self.sampled_rows = [row for sample in self._samples for row in sample]
+        self._sampled = [position[row] for row in self.sampled_rows]
         self.binds = True  # whether the way that was chosen leaves few enough pending, as far as there was a choice
 
     def choose(self, arrivals: list[Arrival]) -> dict[int, int]:
@@ -73,13 +74,13 @@ class Headroom:
         ways, below, least = [self.exact], self.exact, _STEP * self._price(self.exact)
         part = np.arange(len(self.rows)) * _STRIDE % _PARTS
         for above in self._even_sizes():
-            for parts in range(1, 1 + _PARTS):
-                way = np.where(part < parts, above, below)
-                price = self._price(way)
-                if price > self.most_price:
+            dearer = np.bincount(part, self.prices[above] - self.prices[below], minlength=_PARTS)
+            prices = (self._price(below) + dearer.cumsum()).tolist()  # with one part raised, with two and so on
+            for parts, price in enumerate(prices, start=1):
+                if price > self.most_price + _SAME_PRICE:
                     return ways
                 if price >= least or (parts == _PARTS and price * _STEP > least):
-                    ways.append(way)
+                    ways.append(np.where(part < parts, above, below))
                     least = _STEP * price
             below = above
         return ways

@@ -51,19 +51,12 @@ class Kinds:
     def __init__(self, places: Sequence[Place], keys: Iterable[str]) -> None:
         self.places = places
         self.keys = tuple(sorted(set(keys) - {HOSTNAME}))
-        index: dict[object, int] = {}
-        self.examples: list[Place] = []
-        of = []
-        for place in places:
-            signature: tuple[object, ...] = (place.taints, place.unschedulable)
-            if self.keys:
-                signature += tuple(map(place.labels.get, self.keys))
-            kind = index.get(signature)
-            if kind is None:
-                kind = index[signature] = len(self.examples)
-                self.examples.append(place)
-            of.append(kind)
+        labels = [[place.labels.get(key) for place in places] for key in self.keys]
+        taints, unschedulable = [place.taints for place in places], [place.unschedulable for place in places]
+        number_of: dict[object, int] = {}
+        of = [number_of.setdefault(alike, len(number_of)) for alike in zip(taints, unschedulable, *labels, strict=True)]
         self.of = np.array(of, np.intp)
+        self.examples = [places[of.index(kind)] for kind in range(len(number_of))]
         self._having: dict[str, Mask] = {}
         self.prefers_to_be_avoided = any(t.effect == "PreferNoSchedule" for p in self.examples for t in p.taints)
 

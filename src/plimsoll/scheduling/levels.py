@@ -13,12 +13,12 @@ def levelled(counts: Sequence[int], room: Sequence[int], pods: int, limit: int) 
     shares = [0] * len(counts)
     rising = [d for d, free in enumerate(room) if free > 0 and counts[d] < limit]
     while pods > 0 and rising:
-        level = min(counts[d] + shares[d] for d in rising)
-        lowest = [d for d in rising if counts[d] + shares[d] == level]
-        above = [counts[d] + shares[d] for d in rising if counts[d] + shares[d] > level]
+        heights = [counts[d] + shares[d] for d in rising]
+        level = min(heights)
+        lowest = [d for d, height in zip(rising, heights, strict=True) if height == level]
         # Raise all of the lowest together: to the next higher domain, to the limit, until one is full, or until pods run out.
-        steps = min([limit, *above]) - level
-        steps = min(steps, *(room[d] - shares[d] for d in lowest), pods // len(lowest))
+        steps = min([limit, *(height for height in heights if height > level)]) - level
+        steps = min([steps, pods // len(lowest), *[room[d] - shares[d] for d in lowest]])
         if steps == 0:
             for d in lowest[:pods]:
                 shares[d] += 1

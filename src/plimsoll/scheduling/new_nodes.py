@@ -33,7 +33,7 @@ class NewNodes:
         index = self._sizes.get(row)
         if index is None:
             index = int(lane.members[cheapest(members)])
-        offering = sold[index].offering
+        offering = sold[index]
         return NewNode(
             board.names[row],
             board.offerings.templates[lane.template].name,
@@ -49,7 +49,7 @@ class NewNodes:
         lane = offerings.lanes[number]
         everything = self._all_names.get(number)
         if everything is None:
-            everything = tuple([offerings.sold[index].offering.name for index in lane.members.tolist()])
+            everything = tuple([offerings.sold[index].name for index in lane.members.tolist()])
             self._all_names[number] = everything
         lowest = members & -members
         if members + lowest == lane.everything + 1:  # all from the lowest on, as it mostly is
@@ -78,7 +78,7 @@ class NewNodes:
         found = self._daemons.get(offering)
         if found is None:
             board = self._board
-            given = allocatable(board.offerings.sold[offering].offering.allocatable)
+            given = allocatable(board.offerings.sold[offering].allocatable)
             whole = [given.get(name, 0) for name in board.classes.resources]
             left = board.offerings.caps[:, offering].tolist()
             found = self._daemons[offering] = [a - b for a, b in zip(whole, left, strict=True)]

@@ -10,43 +10,36 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from operator import le
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plimsoll.kube.types import Labels, Taint
 from plimsoll.scheduling.classes import Shape
+from plimsoll.scheduling.kinds import Place
 from plimsoll.scheduling.model import Offering, Template
 from plimsoll.scheduling.requests import allocatable
 
 Ints = NDArray[np.int64]
 
 
-class Sold(NamedTuple):
-    """One offering as a node of its template would have it."""
-
-    template: int
-    offering: Offering
-    labels: Labels
-    taints: tuple[Taint, ...]
-
-
 class Lane:
     """Offerings of one template that look alike to every topology rule, cheapest first."""
 
     def __init__(
-        self, template: int, domains: dict[str, str | None], members: list[int], caps: Ints, prices: Sequence[float]
+        self, template: int, domains: dict[str, str | None], members: Ints, caps: Ints, prices: NDArray[np.float64]
     ) -> None:
         self.template = template
         self.domains = domains  # topology key → value
-        self.members = np.array(members)  # indexes of offerings, in price order; bit i of a set is member i
-        self.caps = np.ascontiguousarray(caps[:, self.members])  # resource × member, daemons taken off
-        self.prices = np.array([prices[member] for member in members])
+        self.members = members  # indexes of offerings, in price order; bit i of a set is member i
+        self.caps = np.ascontiguousarray(caps[:, members])  # resource × member, daemons taken off
+        self.prices = prices[members]
         self.remaining: int | None = None  # how many nodes can still be had; known for a single, limited offering only
         self.everything = (1 << len(members)) - 1
         self.nodes_opened = 0
-        self.steps: dict[int, tuple[list[int], list[int]]] = {}  # by resource; shared with lanes of the same sizes
+        # By resource: the sizes that occur, and for each the set of members at least as large, once it was asked for. Shared with
+        # lanes of the same sizes.
+        self.steps: dict[int, tuple[list[int], list[int | None]]] = {}
         self._holding_one: dict[tuple[Shape, int], int] = {}
 
     def holding(self, amounts: Iterable[tuple[int, int]], among: int) -> int:
@@ -56,7 +49,12 @@ class Lane:
                 continue
             sizes, sets = self.steps.get(resource) or self._make_steps(resource)
             position = bisect_left(sizes, amount)
-            among &= sets[position] if position < len(sets) else 0
+            if position == len(sizes):
+                return 0
+            large = sets[position]
+            if large is None:
+                large = sets[position] = as_set(self.caps[resource] >= sizes[position])
+            among &= large
             if not among:
                 return 0
         return among
@@ -69,19 +67,10 @@ class Lane:
             found = self._holding_one[key] = self.holding(shape, among)
         return found
 
-    def _make_steps(self, resource: int) -> tuple[list[int], list[int]]:
-        """For each size that occurs, the set of members at least as large."""
-        caps = self.caps[resource].tolist()
-        sizes = sorted(set(caps))
-        sets, larger = [], 0
-        members = sorted(range(len(caps)), key=caps.__getitem__, reverse=True)
-        position = 0
-        for size in reversed(sizes):
-            while position < len(members) and caps[members[position]] >= size:
-                larger |= 1 << members[position]
-                position += 1
-            sets.append(larger)
-        self.steps[resource] = steps = (sizes, sets[::-1])
+    def _make_steps(self, resource: int) -> tuple[list[int], list[int | None]]:
+        sizes: list[int] = sorted(set(self.caps[resource].tolist()))
+        steps: tuple[list[int], list[int | None]] = (sizes, [None] * len(sizes))
+        self.steps[resource] = steps
         return steps
 
 
@@ -90,12 +79,14 @@ def cheapest(members: int) -> int:
     return (members & -members).bit_length() - 1
 
 
+def as_set(members: NDArray[np.bool_]) -> int:
+    """By member, whether it belongs to a set, as that set."""
+    return int.from_bytes(np.packbits(members, bitorder="little").tobytes(), "little")
+
+
 def listed(members: int) -> list[int]:
-    found = []
-    while members:
-        low = members & -members
-        found.append(low.bit_length() - 1)
-        members ^= low
+    in_bytes = np.frombuffer(members.to_bytes(-(-members.bit_length() // 8), "little"), np.uint8)
+    found: list[int] = np.unpackbits(in_bytes, bitorder="little").nonzero()[0].tolist()
     return found
 
 
@@ -111,64 +102,58 @@ class Offerings:
         self.templates = templates
         self.exhausted = 0  # changes when a lane can, or can again, make no more nodes
         self.nodes_left = [template.max_nodes for template in templates]
-        self.sold: list[Sold] = []
+        # By offering: what it is, of which template, and the node that it would be.
+        self.sold: list[Offering] = []
+        self.template_of: list[int] = []
+        self.places: list[Place] = []
         self.lanes: list[Lane] = []
         self._lane_keys = tuple(lane_keys)
         for index, template in enumerate(templates):
             own, taints = template.labels, template.taints
-            for offering in template.offerings:
-                labels = {**own, **offering.labels} if own else offering.labels
-                self.sold.append(Sold(index, offering, labels, taints))
-        self.prices = [s.offering.price for s in self.sold]
+            self.sold += template.offerings
+            self.template_of += [index] * len(template.offerings)
+            self.places += [
+                Place("", {**own, **offering.labels} if own else offering.labels, taints, False)
+                for offering in template.offerings
+            ]
+        self.prices = [offering.price for offering in self.sold]
         self.caps: Ints = self._make_caps(resource)
 
     def _make_caps(self, resource: Callable[[str], int]) -> Ints:
         """What each offering has of each resource. Zones and capacity types of an instance type often share one mapping."""
-        column_of: dict[int, int] = {}
-        sizes: list[list[tuple[int, int]]] = []
-        columns: list[int] = []
-        for sold in self.sold:
-            given = sold.offering.allocatable
-            column = column_of.get(id(given))
-            if column is None:
-                column = column_of[id(given)] = len(sizes)
-                sizes.append([(resource(name), amount) for name, amount in allocatable(given).items()])
-            columns.append(column)
-        caps = np.zeros((1 + max((r for size in sizes for r, _ in size), default=-1), len(sizes)), np.int64)
-        for column, size in enumerate(sizes):
-            for r, amount in size:
-                caps[r, column] = amount
-        return caps[:, columns]
+        distinct = {id(offering.allocatable): offering.allocatable for offering in self.sold}
+        column_of = {key: column for column, key in enumerate(distinct)}
+        by_resource: dict[int, tuple[list[int], list[int]]] = {}  # columns, and the amount in each
+        for column, given in enumerate(distinct.values()):
+            for name, amount in allocatable(given).items():
+                columns, amounts = by_resource.setdefault(resource(name), ([], []))
+                columns.append(column)
+                amounts.append(amount)
+        caps = np.zeros((1 + max(by_resource, default=-1), len(distinct)), np.int64)
+        for r, (columns, amounts) in by_resource.items():
+            caps[r, columns] = amounts
+        return caps[:, [column_of[id(offering.allocatable)] for offering in self.sold]]
 
     def make_lanes(self) -> None:
         """Called once daemons have been taken off `caps` and every resource has its row."""
-        groups: dict[tuple[object, ...], list[int]] = {}
+        for_sale = [index for index, offering in enumerate(self.sold) if offering.available != 0]
+        # What is limited is bought by the piece: a node in such a lane is that offering and no other.
+        piece = [None if self.sold[index].available is None else index for index in for_sale]
+        labels = [[self.places[index].labels.get(key) for index in for_sale] for key in self._lane_keys]
+        template = [self.template_of[index] for index in for_sale]
+        number_of: dict[tuple[object, ...], int] = {}
+        lane_of = np.array(
+            [number_of.setdefault(key, len(number_of)) for key in zip(template, piece, *labels, strict=True)], np.intp
+        )
+        prices, at = np.array(self.prices, np.float64), np.array(for_sale, np.int64)
+        order = np.lexsort((-self.caps.sum(axis=0)[at], prices[at], lane_of))  # more for the same money first
+        ends = np.cumsum(np.bincount(lane_of, minlength=len(number_of)))
         alike: dict[bytes, Lane] = {}
-        lane_keys = self._lane_keys
-        for index, sold in enumerate(self.sold):
-            if sold.offering.available == 0:
-                continue
-            # What is limited is bought by the piece: a node in such a lane is that offering and no other.
-            piece = None if sold.offering.available is None else index
-            get = sold.labels.get
-            key: tuple[object, ...] = (sold.template, piece, *[get(name) for name in lane_keys])
-            if key in groups:
-                groups[key].append(index)
-            else:
-                groups[key] = [index]
-        prices, sums = np.array(self.prices), self.caps.sum(axis=0)
-        for key, group in groups.items():
-            at = np.array(group)
-            members: list[int] = at[np.lexsort((-sums[at], prices[at]))].tolist()  # more for the same money first
-            lane = Lane(
-                self.sold[members[0]].template,
-                dict(zip(lane_keys, key[2:], strict=True)),  # type: ignore[arg-type]
-                members,
-                self.caps,
-                self.prices,
-            )
+        for (template_index, _, *values), members in zip(number_of, np.split(at[order], ends[:-1]), strict=False):
+            domains: dict[str, Any] = dict(zip(self._lane_keys, values, strict=True))
+            lane = Lane(template_index, domains, members, self.caps, prices)  # type: ignore[arg-type]
             lane.steps = alike.setdefault(lane.caps.tobytes(), lane).steps  # zones mostly sell the same sizes
-            lane.remaining = self.sold[members[0]].offering.available
+            lane.remaining = self.sold[int(members[0])].available
             self.lanes.append(lane)
 
     def can_open(self, lane: Lane) -> int:
@@ -192,24 +177,31 @@ class Ladder:
     """Offerings of a lane, each at least as large in every resource as the one before it and dearer."""
 
     def __init__(self, lane: Lane, members: int) -> None:
-        rungs: list[int] = []
-        sizes: list[tuple[int, ...]] = list(zip(*lane.caps.tolist(), strict=True))
+        among = np.array(listed(members), np.intp)
+        caps = lane.caps[:, among]
+        steps = np.diff(caps, axis=1)
         self.complete = True  # whether there is no size beside it
-        for member in listed(members):
-            if not rungs or self._larger(sizes[rungs[-1]], sizes[member]):
-                rungs.append(member)
-            elif sizes[rungs[-1]] != sizes[member]:
-                self.complete = False
+        if (steps >= 0).all():  # as it mostly is
+            rungs = among[np.concatenate(([True], (steps > 0).any(axis=0)))[: len(among)]]
+        else:
+            rungs = among[self._climbed(list(zip(*caps.tolist(), strict=True)))]
         self._lane = lane
         self._members = members
         self._holding: dict[int, int] = {}
-        self.members = np.array(rungs)
+        self.members = rungs
         self.caps: Ints = np.ascontiguousarray(lane.caps[:, rungs])
         self.prices: NDArray[np.float64] = lane.prices[rungs]
 
-    @staticmethod
-    def _larger(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-        return one != other and all(map(le, one, other))
+    def _climbed(self, sizes: list[tuple[int, ...]]) -> list[int]:
+        """Which of the sizes, one after the other, are rungs."""
+        rungs: list[int] = []
+        for number, size in enumerate(sizes):
+            below = sizes[rungs[-1]] if rungs else ()
+            if size != below and all(map(le, below, size)):
+                rungs.append(number)
+            elif size != below:
+                self.complete = False
+        return rungs
 
     def rung_for(self, amounts: Ints) -> NDArray[np.intp]:
         """By column of `amounts` (resource × node): the lowest rung that holds it; the number of rungs if none does."""

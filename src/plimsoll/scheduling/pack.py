@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import NamedTuple
 
 from plimsoll.kube.types import Pod
-from plimsoll.scheduling.alike import merged
-from plimsoll.scheduling.classes import Classes
+from plimsoll.scheduling.alike import standing_for
+from plimsoll.scheduling.classes import Classes, PodClass
 from plimsoll.scheduling.collecting import collector_paused
 from plimsoll.scheduling.model import ComingNode, Packing, Template
 from plimsoll.scheduling.plan import Group, Plan
@@ -21,6 +23,7 @@ class Question(NamedTuple):
     """A packing to be found, with everything that it takes: what is handed to a worker process."""
 
     snapshot: Snapshot
+    uids: list[str]  # of the pods, in the order in which they were given; elsewhere a pod is its number in that order
     groups: list[Group]
     templates: tuple[Template, ...]
     coming: tuple[ComingNode, ...]
@@ -62,15 +65,13 @@ def asked(
                 if pod.metadata.uid in snapshot.slots:
                     snapshot.remove(pod.metadata.uid)
         templates, coming = tuple(templates), tuple(coming)
-        groups = grouped(snapshot.classes, pods)
-        for daemons in (*(template.daemons for template in templates), *(node.daemons for node in coming)):
-            for daemon in daemons:
-                snapshot.classes.of(daemon)  # their selectors may tell pods apart, too
-        yield Question(snapshot, merged(snapshot.classes, groups), templates, coming, headroom)
+        daemons = [d for template in templates for d in template.daemons] + [d for node in coming for d in node.daemons]
+        groups = grouped(snapshot.classes, pods, daemons)
+        yield Question(snapshot, [pod.metadata.uid for pod in pods], groups, templates, coming, headroom)
 
 
 def answer(question: Question) -> Packing:
-    return _cheaper(question).result()
+    return _cheaper(question).result(question.uids)
 
 
 def _cheaper(question: Question) -> Plan:
@@ -106,17 +107,18 @@ def _attempt(question: Question, *, first_fit: bool = False) -> Plan:
     return plan
 
 
-def grouped(classes: Classes, pods: Sequence[Pod]) -> list[Group]:
-    groups: dict[tuple[int, int], Group] = {}
-    ways_in: dict[tuple[int, int], tuple[Callable[[str], None], Callable[[int], None]]] = {}  # one look-up a pod
-    of = classes.of
-    for number, pod in enumerate(pods):
-        key = of(pod)
-        found = ways_in.get(key)
-        if found is None:
-            group = groups[key] = Group(classes.classes[key[0]], classes.shapes[key[1]])
-            found = ways_in[key] = (group.pods.append, group.arrived.append)
-        add_uid, add_number = found
-        add_uid(pod.metadata.uid)
-        add_number(number)
-    return list(groups.values())
+def grouped(classes: Classes, pods: Iterable[Pod], daemons: Iterable[Pod] = ()) -> list[Group]:
+    """The pods as numbers, those together that ask for the same and for as much. Selectors of `daemons` may tell pods apart, too."""
+    numbers: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for number, key in enumerate(map(classes.of, pods)):
+        numbers[key].append(number)
+    for daemon in daemons:
+        classes.of(daemon)
+    class_of = standing_for(classes, dict.fromkeys([index for index, _ in numbers]))
+    alike: defaultdict[tuple[PodClass, int], list[list[int]]] = defaultdict(list)
+    for (index, shape), of in numbers.items():
+        alike[class_of[index], shape].append(of)
+    return [
+        Group(one, shape, classes.shapes[shape], parts[0] if len(parts) == 1 else sorted(chain.from_iterable(parts)))
+        for (one, shape), parts in alike.items()
+    ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from plimsoll.scheduling.audit import is_sound
 from plimsoll.scheduling.binding import Arrival
 from plimsoll.scheduling.board import Board
-from plimsoll.scheduling.bulk import Bulk, Item
+from plimsoll.scheduling.bulk import Bulk, Crowd, Sized
 from plimsoll.scheduling.census import KeptSpread
 from plimsoll.scheduling.classes import LOWEST_PRIORITY_WORTH_A_NODE, PodClass, Shape
 from plimsoll.scheduling.headroom import Headroom
@@ -26,20 +27,24 @@ from plimsoll.scheduling.topology import Counts, Topology
 MANY_GROUPS = 200
 _MOVED_ALONE = 16  # pods at most; each costs as much as all placements before it
 
-Pods: TypeAlias = frozenset[tuple[int, int]]  # the id of the group, and the position within it
+Pods: TypeAlias = frozenset[int]  # their numbers
 
 
-class Group:
-    """Pods that ask for the same and for as much."""
+class Group(NamedTuple):
+    """Pods that ask for the same and for as much. A pod is a number: its place in the order in which all pods were given."""
 
-    __slots__ = ("arrived", "pod_class", "pods", "shape", "size")
+    pod_class: PodClass
+    shape_index: int
+    shape: Shape
+    pods: list[int]
 
-    def __init__(self, pod_class: PodClass, shape: Shape) -> None:
-        self.pod_class = pod_class
-        self.shape = shape
-        self.pods: list[str] = []  # UIDs
-        self.arrived: list[int] = []  # by pod: its place among all pods, in the order in which they were given
-        self.size = 0.0  # all amounts weighed together
+
+class Placed(NamedTuple):
+    """Pods of a class that have their places, in an order that every rule agrees with."""
+
+    pod_class: PodClass
+    pods: list[int]
+    rows: list[int]
 
 
 class Cost(NamedTuple):
@@ -62,32 +67,31 @@ class Plan:
         """With `first_fit`, one pod after the other, the largest first, each on the first node that will do."""
         self._coming = coming
         self._first_fit = first_fit
-        in_play = {group.pod_class.index: group.pod_class for group in groups}
+        in_play: dict[int, PodClass] = {}
+        self._crowds: dict[int, int] = {}  # by class: its pods
+        for pod_class, _, _, pods in groups:
+            index = pod_class.index
+            in_play[index] = pod_class
+            self._crowds[index] = self._crowds.get(index, 0) + len(pods)
         self.board = Board(snapshot, in_play.values(), templates, coming)
-        self._crowds = Counter[int]()  # by class: its pods
-        for group in groups:
-            self._crowds[group.pod_class.index] += len(group.pods)
         self.placer = Placer(self.board, first_fit=first_fit, crowds=self._crowds)
         self._ranks = {index: self._rank(pod_class) for index, pod_class in in_play.items()}
-        self._largest: dict[int, float] = {}  # by class: the size of its largest pods; its groups follow one another
-        sizes: dict[Shape, float] = {}
-        for group in groups:
-            if group.shape not in sizes:
-                sizes[group.shape] = sum(float(self.board.weights[r]) * amount for r, amount in group.shape)
-            group.size = sizes[group.shape]
-            index = group.pod_class.index
-            self._largest[index] = max(self._largest.get(index, 0.0), group.size)
-        self.groups = sorted(groups, key=self._by_size if first_fit else self._hardest_first)
-        self.placed: list[tuple[Group, list[int], list[int]]] = []  # group, positions of its pods, rows; in order
+        weights = self.board.weights.tolist()
+        self._shapes = {  # by index, with their size: all amounts weighed together
+            index: Sized(shape, sum(weights[resource] * amount for resource, amount in shape))
+            for index, shape in {group.shape_index: group.shape for group in groups}.items()
+        }
+        self.groups = sorted(groups, key=self._by_size) if first_fit else self._hardest_first(groups)
+        self._group_of = [-1] * sum(len(group.pods) for group in groups)  # by pod: the index of its group
+        for index, (_, _, _, pods) in enumerate(self.groups):
+            for pod in pods:
+                self._group_of[pod] = index
+        self.placed: list[Placed] = []
         self.sizes: dict[int, int] = {}  # row of a new node → offering, where that is to be larger than needed
-        self.binds = (
-            True  # whether kube-scheduler would find a place for (nearly) every pod, as far as that was looked at
-        )
-        self.left: dict[int, list[int]] = {}  # index of the group → positions of its unplaced pods
+        self.binds = True  # whether kube-scheduler would find a place for (nearly) every pod, as far as was looked at
+        self.left = [group.pods for group in self.groups]  # by index of the group: its unplaced pods
 
     def run(self) -> None:
-        for index, group in enumerate(self.groups):
-            self.left[index] = list(range(len(group.pods)))
         openers = sum(1 for group in self.groups if self._ranks[group.pod_class.index] == 0)
         self._place_each(give_way=False, until=openers)
         self._place_in_bulk()
@@ -113,11 +117,11 @@ class Plan:
         for pod in self._crowding()[:_MOVED_ALONE]:
             if not self._disturbed():
                 return
-            self._try_moving(frozenset([pod]))
+            self._try_moving(frozenset((pod,)))
 
     def _try_moving(self, pods: Pods) -> None:
         """Place everything once more but these pods, which find their places afterwards; keep that if it is better."""
-        before = (self.board, self.placer, self.placed, {index: [*left] for index, left in self.left.items()})
+        before = (self.board, self.placer, self.placed, [*self.left])
         unplaced, disturbed = self.unplaced, len(self._disturbed())
         self._replay(pods)
         if self._relied_on_fewer_rows():
@@ -138,17 +142,17 @@ class Plan:
     def _disturbed(self) -> Pods:
         """The pods of the plan whose own spread does not hold in the end."""
         bad = {id(spread.kept): over > 0 for spread, over in self._broken_spreads()}
-        found: set[tuple[int, int]] = set()
-        for group, positions, rows in self.placed if bad else ():
-            for kept in self.board.census.bumps(group.pod_class):
+        found: set[int] = set()
+        for pod_class, pods, rows in self.placed if bad else ():
+            for kept in self.board.census.bumps(pod_class):
                 if id(kept) in bad:
                     where = bad[id(kept)][kept.topology.domain[rows]]
-                    found.update((id(group), position) for position, so in zip(positions, where, strict=True) if so)
+                    found.update(pod for pod, so in zip(pods, where, strict=True) if so)
         return frozenset(found)
 
     def _too_many(self) -> Pods:
         """As many pods as are too many for a broken spread, those with the fewest rules of their own first."""
-        found: set[tuple[int, int]] = set()
+        found: set[int] = set()
         for spread, over in self._broken_spreads():
             for pod, domain in self._counted_by(spread.counter):
                 if over[domain] > 0 and pod not in found:
@@ -156,7 +160,7 @@ class Plan:
                     over[domain] -= 1
         return frozenset(found)
 
-    def _crowding(self) -> list[tuple[int, int]]:
+    def _crowding(self) -> list[int]:
         """All pods of which there are too many for a broken spread, those with the fewest rules of their own first."""
         pods = [
             pod
@@ -166,20 +170,20 @@ class Plan:
         ]
         return list(dict.fromkeys(pods))
 
-    def _counted_by(self, counter: PodCounter) -> Iterator[tuple[tuple[int, int], int]]:
+    def _counted_by(self, counter: PodCounter) -> Iterator[tuple[int, int]]:
         """The pods of the plan that a counter counts and that could be in another domain than theirs, with that domain."""
-        by_rank = sorted(self.placed, key=lambda placed: -self._ranks[placed[0].pod_class.index])
-        for group, positions, rows in by_rank:
-            if not any(bumped is counter for bumped in self.board.census.bumps(group.pod_class)):
+        by_rank = sorted(self.placed, key=lambda placed: -self._ranks[placed.pod_class.index])
+        for pod_class, pods, rows in by_rank:
+            if not any(bumped is counter for bumped in self.board.census.bumps(pod_class)):
                 continue
-            if not counter.topology.of_hosts and not self._could_be_elsewhere(group, counter.topology):
+            if not counter.topology.of_hosts and not self._could_be_elsewhere(pod_class, counter.topology):
                 continue
-            for position, domain in zip(positions, counter.topology.domain[rows].tolist(), strict=True):
+            for pod, domain in zip(pods, counter.topology.domain[rows].tolist(), strict=True):
                 if domain >= 0:
-                    yield (id(group), position), domain
+                    yield pod, domain
 
-    def _could_be_elsewhere(self, group: Group, topology: Topology) -> bool:
-        return len(self.placer.reached(self.placer.view(group.pod_class), topology)) > 1
+    def _could_be_elsewhere(self, pod_class: PodClass, topology: Topology) -> bool:
+        return len(self.placer.reached(self.placer.view(pod_class), topology)) > 1
 
     def _place_what_is_left(self) -> None:
         """Again and again until nothing more is placed: what one group places may be what another waits for."""
@@ -199,46 +203,65 @@ class Plan:
             rows = self.placer.place(group.pod_class, group.shape, len(waiting), may_open=may_open, give_way=give_way)
             if rows:
                 progress = True
-                self.placed.append((group, waiting[: len(rows)], rows))
+                self.placed.append(Placed(group.pod_class, waiting[: len(rows)], rows))
                 self.left[index] = waiting[len(rows) :]
-        return progress and any(self.left.values())
+        return progress and any(self.left)
 
     def _place_in_bulk(self) -> None:
         """The quick way for many groups of few pods each; a plan with few, large groups is as quick without."""
-        waiting = [
-            index for index, positions in self.left.items() if positions and not self.groups[index].pod_class.gates
-        ]
-        priorities = {self.groups[index].pod_class.priority for index in waiting}
-        if len(waiting) < MANY_GROUPS or len(priorities) != 1 or priorities.pop() < LOWEST_PRIORITY_WORTH_A_NODE:
+        crowds: dict[PodClass, Crowd] = {}
+        for index, (pod_class, shape, _, _) in enumerate(self.groups):
+            pods = self.left[index]
+            if not pods or pod_class.gates:
+                continue
+            crowd = crowds.get(pod_class)
+            if crowd is None:
+                crowd = crowds[pod_class] = Crowd(self.placer.view(pod_class))
+            crowd.groups.append(index)
+            crowd.pods += pods
+            crowd.shapes += [shape] * len(pods)
+        waiting = list(crowds.values())
+        priorities = {crowd.view.pod_class.priority for crowd in waiting}
+        if len(priorities) != 1 or priorities.pop() < LOWEST_PRIORITY_WORTH_A_NODE:
             return
-        items = []
-        for index in waiting:
-            group = self.groups[index]
-            items.append(Item(index, self.placer.view(group.pod_class), group.shape, self.left[index], group.size))
-        while len(items) >= MANY_GROUPS:
-            bulk = Bulk(self.placer, items)
+        while sum(len(crowd.groups) for crowd in waiting) >= MANY_GROUPS:
+            bulk = Bulk(self.placer, waiting, self._shapes)
             if not bulk.lot:
                 return
-            for item in bulk.place():
-                self._note_placed(item)
-            done = {item.group for item in bulk.lot}
-            items = [item for item in items if item.group not in done]
+            bulk.place()
+            for crowd in bulk.lot:
+                self._note_placed(crowd)
+            done = {id(crowd) for crowd in bulk.lot}
+            waiting = [crowd for crowd in waiting if id(crowd) not in done]
 
-    def _note_placed(self, item: Item) -> None:
-        group = self.groups[item.group]
-        if -1 not in item.rows:
-            self.placed.append((group, item.positions, item.rows))
-            self.left[item.group] = []
-            return
-        placed = [position for position, row in zip(item.positions, item.rows, strict=True) if row >= 0]
-        if placed:
-            self.placed.append((group, placed, [row for row in item.rows if row >= 0]))
-            self.left[item.group] = [p for p, row in zip(item.positions, item.rows, strict=True) if row < 0]
+    def _note_placed(self, crowd: Crowd) -> None:
+        pods, rows = crowd.pods, crowd.rows
+        for index in crowd.groups:
+            self.left[index] = []
+        if -1 in rows:
+            for pod, row in zip(pods, rows, strict=True):
+                if row < 0:
+                    self.left[self._group_of[pod]].append(pod)
+            pods = [pod for pod, row in zip(pods, rows, strict=True) if row >= 0]
+            rows = [row for row in rows if row >= 0]
+        if pods:
+            self.placed.append(Placed(crowd.view.pod_class, pods, rows))
 
-    def _hardest_first(self, group: Group) -> tuple[float, ...]:
-        """Pods that need nodes of their own open them; those with rules of their own follow; what fits anywhere fills up."""
-        me = group.pod_class
-        return (-me.priority, self._ranks[me.index], -self._largest[me.index], me.index, -group.size)
+    def _hardest_first(self, groups: Sequence[Group]) -> list[Group]:
+        """Pods that need nodes of their own open them; those with rules of their own follow; what fits anywhere fills up.
+
+        The groups of a class follow one another, the largest pods first.
+        """
+        sizes = [self._shapes[group.shape_index].size for group in groups]
+        largest: dict[PodClass, float] = {}
+        for group, size in zip(groups, sizes, strict=True):
+            if size > largest.get(group.pod_class, -1.0):
+                largest[group.pod_class] = size
+        ordered = sorted(largest, key=lambda me: (-me.priority, self._ranks[me.index], -largest[me], me.index))
+        place_of = {me: place for place, me in enumerate(ordered)}
+        places = np.array([place_of[group.pod_class] for group in groups], np.intp)
+        order = np.lexsort((-np.array(sizes), places))
+        return [groups[index] for index in order.tolist()]
 
     @staticmethod
     def _rank(me: PodClass) -> int:
@@ -265,21 +288,22 @@ class Plan:
             if old.held[:, row].any():
                 lane, members = old.sets[int(old.set_of[row])]
                 row_of[row] = int(self.board.open(lane, members, int(old.offering[row]), 1)[0])
-        all_placed = [(g, p, r) for g, positions, rows in placed for p, r in zip(positions, rows, strict=True)]
-        moving = [(g, p, r) for g, p, r in all_placed if (id(g), p) in but]
-        waiting = [(g, p, row_of[r]) for g, p, r in all_placed if (id(g), p) not in but]
+        all_placed = [(pod, row) for _, pods, rows in placed for pod, row in zip(pods, rows, strict=True)]
+        moving = [(pod, row) for pod, row in all_placed if pod in but]
+        waiting = [(pod, row_of[row]) for pod, row in all_placed if pod not in but]
         progress = True
         while waiting and progress:
             later = []
-            for group, position, row in waiting:
+            for pod, row in waiting:
+                group = self.groups[self._group_of[pod]]
                 if self.placer.put(group.pod_class, group.shape, row):
-                    self.placed.append((group, [position], [row]))
+                    self.placed.append(Placed(group.pod_class, [pod], [row]))
                 else:
-                    later.append((group, position, row))
+                    later.append((pod, row))
             progress, waiting = len(later) < len(waiting), later
-        index_of = {id(group): index for index, group in enumerate(self.groups)}
-        for group, position, _ in (*waiting, *moving):
-            self.left[index_of[id(group)]].append(position)
+        for pod, _ in (*waiting, *moving):
+            index = self._group_of[pod]
+            self.left[index] = [*self.left[index], pod]
         self.placer.expects_empty_hosts = True
         self._place_what_is_left()
         self.placer.expects_empty_hosts = False
@@ -294,24 +318,32 @@ class Plan:
         headroom = Headroom(board, rows, at_most)
         if not headroom.ways:
             return
+        pods, on = self._all_placed
+        sampled = np.zeros(board.size, np.bool_)
+        sampled[headroom.sampled_rows] = True
         arrivals = []
-        for group, positions, on in self.placed:
-            if not headroom.sampled_rows.isdisjoint(on):
-                numbers = [group.arrived[position] for position in positions]
-                arrivals.append(Arrival(numbers, on, self.placer.view(group.pod_class), group.shape))
+        for number in np.flatnonzero(sampled[on]).tolist():
+            group = self.groups[self._group_of[pods[number]]]
+            arrivals.append(Arrival(pods[number], on[number], self.placer.view(group.pod_class), group.shape))
         self.sizes = headroom.choose(arrivals)
         self.binds = headroom.binds
+
+    @cached_property
+    def _all_placed(self) -> tuple[list[int], list[int]]:
+        """Pods and their rows, in order; for when all is done."""
+        pods = list(chain.from_iterable(placed.pods for placed in self.placed))
+        return pods, list(chain.from_iterable(placed.rows for placed in self.placed))
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def unplaced(self) -> int:
-        return sum(len(positions) for positions in self.left.values())
+        return sum(map(len, self.left))
 
     @property
     def sound(self) -> bool:
         """Whether the state that the plan ends in keeps the rules; it should, always."""
-        return is_sound(self.board, ((self.placer.view(group.pod_class), rows) for group, _, rows in self.placed))
+        return is_sound(self.board, ((self.placer.view(pod_class), rows) for pod_class, _, rows in self.placed))
 
     @property
     def cost(self) -> Cost:
@@ -319,30 +351,33 @@ class Plan:
         chosen = [*self.sizes.values()] or board.cheapest_offerings(board.rows_to_make())
         return Cost(len(chosen), sum(board.offerings.prices[offering] for offering in chosen))
 
-    def result(self) -> Packing:
+    def result(self, uids: Sequence[str]) -> Packing:
+        """The plan in names; `uids` are those of all pods, by number."""
         board = self.board
-        placements: dict[str, str] = {}
-        on_new: dict[int, list[str]] = {row: [] for row in range(board.first_new, board.size)}
+        names = board.names
+        pods, rows = self._all_placed
+        placed_uids = [uids[pod] for pod in pods]
+        placements = dict(zip(placed_uids, [names[row] for row in rows], strict=True))
+        first_new = board.first_new
+        on_new: list[list[str]] = [[] for _ in range(first_new, board.size)]
+        for uid, row in zip(placed_uids, rows, strict=True):
+            if row >= first_new:
+                on_new[row - first_new].append(uid)
         notes: dict[str, str] = {}
-        names, first_new = board.names, board.first_new
-        for group, positions, rows in self.placed:
-            uids = [group.pods[position] for position in positions]
-            placements.update(zip(uids, [names[row] for row in rows], strict=True))
-            for uid, row in zip(uids, rows, strict=True):
-                if row >= first_new:
-                    on_new[row].append(uid)
-            unknown = board.volume_rules[group.pod_class.index].unknown
+        for pod_class, pods, _ in self.placed:
+            unknown = board.volume_rules[pod_class.index].unknown
             if unknown:
-                notes.update(dict.fromkeys(uids, unknown))
+                notes.update((uids[pod], unknown) for pod in pods)
         unplaced: dict[str, dict[str, Refusal]] = {}
-        for index, positions in self.left.items():
-            if positions:
+        for index, left in enumerate(self.left):
+            if left:
                 why = self._why(self.groups[index])
-                unplaced.update((self.groups[index].pods[position], why) for position in positions)
+                unplaced.update((uids[pod], why) for pod in left)
         nodes = NewNodes(board, self.sizes)
-        rows = [row for row, pods in on_new.items() if pods]
-        new = tuple(nodes.make(row, on_new[row], *size) for row, size in zip(rows, board.sizes_of(rows), strict=True))
-        return Packing(placements, new, unplaced, notes)
+        to_make = [row for row, on in enumerate(on_new, start=first_new) if on]
+        sizes = zip(to_make, board.sizes_of(to_make), strict=True)
+        new = [nodes.make(row, on_new[row - first_new], *size) for row, size in sizes]
+        return Packing(placements, tuple(new), unplaced, notes)
 
     def _why(self, group: Group) -> dict[str, Refusal]:
         me, templates = group.pod_class, self.board.offerings.templates

@@ -221,7 +221,7 @@ def refused_by_template(view: View, shape: Shape, index: int) -> Refusal:
     board, me = view.board, view.pod_class
     offerings, kinds = board.offerings, board.offering_kinds
     template = offerings.templates[index]
-    here = np.array([sold.template == index for sold in offerings.sold], np.bool_)
+    here = np.array(offerings.template_of, np.intp) == index
     if not here.any():
         return Refusal(Rule.OFFERING, f"{template.name} has no offerings")
     found = untolerated(me.tolerations, template.taints)

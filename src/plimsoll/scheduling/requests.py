@@ -16,10 +16,10 @@ LARGEST_REQUEST = 2**52
 
 def amounts(resources: Resources) -> dict[str, int]:
     """Quantities as kube-scheduler rounds them: CPU to milli, the rest up to whole units."""
-    return {
-        name: min(int(quantity) if name == CPU else -(-quantity // 1000), LARGEST_REQUEST)
-        for name, quantity in resources.items()
-    }
+    found = {name: int(quantity) if name == CPU else -(-quantity // 1000) for name, quantity in resources.items()}
+    if found and max(found.values()) > LARGEST_REQUEST:
+        return {name: min(amount, LARGEST_REQUEST) for name, amount in found.items()}
+    return found
 
 
 def allocatable(resources: Resources) -> dict[str, int]:

@@ -49,7 +49,13 @@ class Topology:
         """Domains of nodes just opened: each its own host, all of one zone."""
         self._rows_in_size = -1
         if self.of_hosts:
-            self.domain[rows] = [self.enter(name) for name in names]
+            known = len(self.values)
+            if self._index.keys().isdisjoint(names):
+                self._index.update(zip(names, range(known, known + len(names)), strict=True))
+                self.values += names
+                self.domain[rows] = np.arange(known, known + len(names))
+            else:
+                self.domain[rows] = [self.enter(name) for name in names]
             if self.private_rows == rows.start and int(self.domain[rows.start]) == rows.start:
                 self.private_rows = rows.stop
         else:
@@ -207,8 +213,8 @@ class Counter:
     def add_in_domain(self, domain: int, amount: int) -> None:
         """Pods of the counted kind arrive somewhere in a domain, on nodes that are eligible."""
         self._fit()
-        self.count[domain] += amount
-        self.by_tally()[domain] = int(self.count[domain])
+        self.tally[domain] += amount
+        self.count[domain] = self.tally[domain]
         self.total += amount
         self._low = -1
         self.version += 1

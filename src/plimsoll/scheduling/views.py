@@ -75,14 +75,10 @@ class View:
         return found
 
     def _make_protecting_rules(self) -> list[KeepsOthersSpread]:
-        if not self.board.census.kept_spreads:
-            return []
-        bumped = {id(counter) for counter in self.board.census.bumps(self.pod_class)}
         return [
             KeepsOthersSpread(counter, kept, max_skew, min_domains)
-            for counter, kept, max_skew, min_domains in self.board.census.kept_spreads
-            if id(counter) in bumped
-            and (counter.watched is None or self.grounds.are_watched(counter.watched))
+            for counter, kept, max_skew, min_domains in self.board.census.spreads_changed_by(self.pod_class)
+            if (counter.watched is None or self.grounds.are_watched(counter.watched))
             and not self._guarded_by_own_spread(counter, max_skew, min_domains)
         ]
 
