@@ -16,7 +16,7 @@ from tests.faults.proxy import Proxy
 from tests.faults.record import Record
 from tests.faults.rules import FaultSource, Rules
 from tests.faults.upstream import Direct, Upstream
-from tests.kinds import DEFINITIONS, install
+from tests.kinds import served
 from tests.rights.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
 
@@ -26,9 +26,8 @@ NewStage = Callable[..., AbstractAsyncContextManager[Stage]]
 @pytest.fixture(scope="package")
 def weka_crd(control_plane: ControlPlane) -> Iterator[None]:
     """The kind is served for as long as the tests of this package run."""
-    install(control_plane, [crd()])
-    yield
-    control_plane.request("DELETE", f"{DEFINITIONS}/{crd()['metadata']['name']}")
+    with served(control_plane, [crd()]):
+        yield
 
 
 @pytest.fixture

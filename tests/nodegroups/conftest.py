@@ -10,7 +10,7 @@ import pytest
 from plimsoll.metrics import Metrics
 from plimsoll.nodegroups.crds import crds
 from plimsoll.operator import connect
-from tests.kinds import DEFINITIONS, install
+from tests.kinds import served
 from tests.nodegroups.live import Stage, config
 from tests.nodegroups.ordeal import Ordeal, ordeals
 from tools.controlplane.cluster import ControlPlane
@@ -19,10 +19,8 @@ from tools.controlplane.cluster import ControlPlane
 @pytest.fixture(scope="package")
 def node_group_kinds(control_plane: ControlPlane) -> Iterator[None]:
     """The kinds are served for as long as the tests of this package run."""
-    install(control_plane, crds())
-    yield
-    for crd in crds():
-        control_plane.request("DELETE", f"{DEFINITIONS}/{crd['metadata']['name']}")
+    with served(control_plane, crds()):
+        yield
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from plimsoll.kube.types import Node
 from plimsoll.nodegroups.types import VPSIE_NODES
 from plimsoll.nodegroups.writes import LEAVING
 from tests.eventually import eventually
-from tests.kinds import DEFINITIONS, install
+from tests.kinds import served
 from tests.nodegroups.live import Running, Stage, config, operating
 from tools.controlplane.cluster import ControlPlane
 
@@ -241,9 +241,8 @@ CASES = (
 
 @pytest.fixture
 def storage_kind(control_plane: ControlPlane) -> Iterator[None]:
-    install(control_plane, [crd()])
-    yield
-    control_plane.request("DELETE", f"{DEFINITIONS}/{crd()['metadata']['name']}")
+    with served(control_plane, [crd()]):
+        yield
 
 
 @pytest.fixture

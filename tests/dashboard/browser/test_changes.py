@@ -145,7 +145,8 @@ def test_how_long_ago_is_told_by_the_clock_of_the_cluster(show: Show):
     """A demonstration runs faster than life, and clocks of laptops are wrong."""
     picture = made.picture()
     ahead = datetime.now(UTC) + timedelta(hours=10)
-    picture["pending"] = {"shop/late": {**next(iter(picture["pending"].values())), "since": ahead.isoformat()}}
+    waiting = {**next(iter(picture["pending"].values())), "awaits": None}
+    picture["pending"] = {"shop/late": {**waiting, "since": ahead.isoformat()}}
     shown = show(picture, "pending")
     expect(shown.page.locator(".records .ago")).to_have_text("in 10 h")
     shown.stage.set_clock_ahead(timedelta(hours=20))
