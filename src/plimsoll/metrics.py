@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
@@ -15,6 +17,9 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 # Machines are made, and nodes emptied, in seconds to tens of minutes.
 _MACHINE_SECONDS = (1, 2.5, 5, 10, 20, 30, 60, 90, 120, 180, 300, 600, 900, 1800)
+_histogram = partial(Histogram, buckets=_MACHINE_SECONDS)
+
+T = TypeVar("T", Counter, Gauge, Histogram)
 
 
 class Metrics:
@@ -72,7 +77,7 @@ class Metrics:
         for measure in measures:
             series = (measure.name, tuple(measure.labels.values()))
             # Asking for a labelled series locks and compares every label: most decisions set what the last one has set.
-            gauge = before.get(series) or self._gauge_of(measure)
+            gauge = before.get(series) or self._series_of(measure, self._measured, Gauge)
             gauge.set(measure.value)
             published[series] = gauge
         for name, values in before:
@@ -81,45 +86,30 @@ class Metrics:
         if published:
             self._series[controller, key] = published
 
-    def _gauge_of(self, measure: Measure) -> Gauge:
-        gauge = self._measured.get(measure.name)
-        if gauge is None:
-            gauge = Gauge(measure.name, text_of(measure.name), tuple(measure.labels), registry=self.registry)
-            self._measured[measure.name] = gauge
-        return gauge.labels(**measure.labels) if measure.labels else gauge
-
     def count(self, counts: Iterable[Count | Timing]) -> None:
         """Raise the counters of a decision, of a problem in it or of a note, and enter the times that they tell."""
         for one in counts:
             if isinstance(one, Timing):
-                self._time(one)
+                self._series_of(one, self._timed, _histogram).observe(one.seconds)
                 continue
             series = (one.name, frozenset(one.labels.items()))
             # Asking for a labelled series locks and compares every label, hundreds of times a second in the webhook.
             counter = self._counters.get(series)
             if counter is None:
-                counter = self._counters[series] = self._counter_of(one)
+                counter = self._counters[series] = self._series_of(one, self._counted, Counter)
             counter.inc()
 
-    def _counter_of(self, one: Count) -> Counter:
-        counter = self._counted.get(one.name)
-        if counter is None:
-            counter = Counter(one.name, text_of(one.name), tuple(one.labels), registry=self.registry)
-            self._counted[one.name] = counter
-        return counter.labels(**one.labels) if one.labels else counter
+    def _series_of(self, one: Measure | Count | Timing, known: dict[str, T], make: Callable[..., T]) -> T:
+        """Of the metric that it names, made when it is first named, the series with its labels."""
+        metric = known.get(one.name)
+        if metric is None:
+            metric = known[one.name] = make(one.name, text_of(one.name), tuple(one.labels), registry=self.registry)
+        return metric.labels(**one.labels) if one.labels else metric
 
     def led_by_us(self, controllers: Iterable[str], *, leading: bool) -> None:
         self.leading.set(leading)
         for name in controllers:
             self.leads.labels(name).set(leading)
-
-    def _time(self, one: Timing) -> None:
-        histogram = self._timed.get(one.name)
-        if histogram is None:
-            labels = tuple(one.labels)
-            histogram = Histogram(one.name, text_of(one.name), labels, registry=self.registry, buckets=_MACHINE_SECONDS)
-            self._timed[one.name] = histogram
-        (histogram.labels(**one.labels) if one.labels else histogram).observe(one.seconds)
 
     def publish_relists(self, resource: str, total: int) -> None:
         """Count up to what a reflector has counted itself."""

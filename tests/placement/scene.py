@@ -233,3 +233,10 @@ def stores(objects: Mapping[Resource[Any], Iterable[KubeObject]]) -> dict[Resour
         for item in items:
             store.put(item)
     return made
+
+
+def drifted(**fields: object) -> Scene:
+    """Ten replicas of which six should be on spot, and three are."""
+    scene = Scene(**fields)  # type: ignore[arg-type]
+    scene.running(3, 7)
+    return scene

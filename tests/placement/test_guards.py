@@ -9,23 +9,26 @@ import pytest
 
 from plimsoll.decision import DisruptionLimits
 from plimsoll.kube.resources import Key
-from plimsoll.placement.marks import PLACED_BY
 from plimsoll.placement.next_action import NextAction
 from plimsoll.placement.settings import PlacementSettings
 from plimsoll.placement.spec import DURATION, SCHEDULE
 from plimsoll.placement.window import DisruptionWindow
 from tests import build
-from tests.placement.scene import ON_DEMAND, SPOT, Scene, codes, evicted, namespace, on_demand_node, spot_node, stamp
+from tests.placement.scene import (
+    ON_DEMAND,
+    SPOT,
+    Scene,
+    codes,
+    drifted,
+    evicted,
+    namespace,
+    on_demand_node,
+    spot_node,
+    stamp,
+)
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
-
-
-def drifted(**fields: object) -> Scene:
-    """Ten replicas of which six should be on spot, and three are."""
-    scene = Scene(**fields)  # type: ignore[arg-type]
-    scene.running(3, 7)
-    return scene
 
 
 def test_with_nothing_in_the_way_one_replica_of_the_class_in_excess_is_evicted():
@@ -396,45 +399,3 @@ def test_an_empty_cluster_leads_to_no_eviction():
     assert not evicted(scene.decide())
     scene.add(on_demand_node())
     assert codes(scene.decide()) == ["NoPlaceToMovePods"]
-
-
-class TestNobodyElsePlaces:
-    def another(self, scene: Scene, name: str = "od-1-0", by: str = "elsewhere", age: timedelta = MINUTE) -> None:
-        scene.pod(
-            name, node="od-1", mark=ON_DEMAND, annotations={PLACED_BY: by}, creationTimestamp=stamp(scene.now - age)
-        )
-
-    def test_what_another_installation_placed_lately_stops_the_moving_and_is_told(self):
-        scene = drifted()
-        self.another(scene)
-        self.another(scene, "od-1-1", age=2 * MINUTE)
-        decision = scene.decide()
-        assert codes(decision) == ["AnotherInstallation"]
-        assert (
-            "pod od-1-0 was given its class by another installation, in namespace elsewhere" in decision.reason.message
-        )
-        assert decision.blockers[0].until == scene.now + 9 * MINUTE
-        (problem,) = decision.problems
-        assert problem.code == "AnotherInstallation"
-        for words in ("namespace elsewhere", "the one in plimsoll-system", "operator.watchNamespaces"):
-            assert words in problem.message
-        assert "od-1" not in problem.message, "the next pod is no other problem"
-
-    def test_what_it_placed_a_while_ago_does_not(self):
-        """It may be gone: whoever moves an installation to another namespace must not wait for every pod to be made anew."""
-        scene = drifted()
-        self.another(scene, age=10 * MINUTE)
-        decision = scene.decide()
-        assert evicted(decision)
-        assert decision.problems == ()
-
-    def test_it_is_told_also_where_nothing_should_move(self):
-        scene = Scene()
-        scene.running(6, 4)
-        self.another(scene)
-        assert "AnotherInstallation" in [problem.code for problem in scene.decide().problems]
-
-    def test_what_we_placed_ourselves_does_not(self):
-        scene = drifted()
-        self.another(scene, by=PlacementSettings().namespace)
-        assert evicted(scene.decide())
