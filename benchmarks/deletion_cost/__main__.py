@@ -10,13 +10,23 @@ import argparse
 import asyncio
 import sys
 import tempfile
-import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
-from benchmarks.deletion_cost.cluster import Watcher, connected, deploy, node_lines, populate, switch, write_bare
+from benchmarks.deletion_cost.cluster import (
+    Trail,
+    carrying,
+    connected,
+    deploy,
+    node_lines,
+    populate,
+    switch,
+    write_bare,
+)
 from benchmarks.operator_process import Operator, operator
 from benchmarks.report import Figure, Report, progress
 from plimsoll.kube.client import Client
@@ -41,43 +51,36 @@ class Run:
     bare_seconds: float  # what the same number of writes took right before, by a client that does nothing else
 
 
-async def measure(kubeconfig: Path, running: Operator, pods: int, runs: int) -> list[Run]:
+async def measure(kubeconfig: Path, running: Operator, trail: Trail, pods: int, runs: int) -> list[Run]:
     async with connected(kubeconfig) as client:
-        watcher = Watcher(client)
-        measuring = asyncio.create_task(_measure(client, watcher, running, pods, runs))
-        following = asyncio.create_task(watcher.follow())
-        await asyncio.wait((measuring, following), return_when=asyncio.FIRST_COMPLETED)
-        if not measuring.done():
-            measuring.cancel()
-            following.result()
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
-        return measuring.result()
+        return [await _measure(client, running, trail, pods, f"{number} of {runs}") for number in range(1, runs + 1)]
 
 
-async def _measure(client: Client, watcher: Watcher, running: Operator, pods: int, runs: int) -> list[Run]:
-    figures = []
-    await watcher.until_listed(pods)
-    for number in range(1, runs + 1):
-        progress(f"{pods} pods, {number} of {runs}")
-        bare_seconds = await write_bare(client, stamp=str(number))
-        await asyncio.sleep(_IDLE_SECONDS)
-        before, cpu_before = running.writes, running.cpu_seconds
-        started = time.monotonic()
-        await switch(client, on=True)
-        await watcher.until_covered(pods)
-        seconds, cpu_seconds = time.monotonic() - started, running.cpu_seconds - cpu_before
-        written = running.writes - before
-        progress(
-            f"{seconds:.2f} s for {written} writes, {cpu_seconds:.2f} s of CPU; bare writes took {bare_seconds:.2f} s"
-        )
-        await asyncio.sleep(_IDLE_SECONDS)
-        late = running.writes - before - written
-        figures.append(Run(pods, seconds, cpu_seconds, running.resident_megabytes, written, late, bare_seconds))
-        await switch(client, on=False)
-        await watcher.until_covered(0)
-        await asyncio.sleep(1)
-    return figures
+async def _measure(client: Client, running: Operator, trail: Trail, pods: int, which: str) -> Run:
+    progress(f"{pods} pods, {which}")
+    bare_seconds = await write_bare(client, stamp=which)
+    await asyncio.sleep(_IDLE_SECONDS)
+    cpu_before, started = running.cpu_seconds, datetime.now(UTC)
+    await switch(client, on=True)
+    writes = await trail.until_done(pods)
+    cpu_seconds = running.cpu_seconds - cpu_before
+    # Written down when the reply to it is there, which is a little after the pod has its value.
+    seconds = (writes[-1].time - started).total_seconds()
+    await _confirm(client, pods)
+    became = ", ".join(f"{count} {result}" for result, count in Counter(write.result for write in writes).items())
+    progress(f"{seconds:.2f} s for writes: {became}; {cpu_seconds:.2f} s of CPU; bare writes {bare_seconds:.2f} s")
+    await asyncio.sleep(_IDLE_SECONDS)
+    late = len(trail.rest())
+    megabytes = running.resident_megabytes
+    await switch(client, on=False)
+    await trail.until_done(pods)
+    await _confirm(client, 0)
+    return Run(pods, seconds, cpu_seconds, megabytes, len(writes), late, bare_seconds)
+
+
+async def _confirm(client: Client, pods: int) -> None:
+    if (found := await carrying(client)) != pods:
+        raise RuntimeError(f"{found} pods carry a value; expected {pods}")
 
 
 def run_size(pods: int, runs: int, *, alone: bool = False) -> list[Run]:
@@ -92,8 +95,9 @@ def run_size(pods: int, runs: int, *, alone: bool = False) -> list[Run]:
                 await (populate(client, pods, nodes) if alone else deploy(client, pods))
 
         asyncio.run(create())
-        with operator(cluster.kubeconfig, Path(directory) / "operator.log", "deletion-cost") as running:
-            return asyncio.run(measure(cluster.kubeconfig, running, pods, runs))
+        log, audit = Path(directory) / "operator.log", Path(directory) / "audit.jsonl"
+        with operator(cluster.kubeconfig, log, "deletion-cost", f"operator.auditLog={audit}") as running:
+            return asyncio.run(measure(cluster.kubeconfig, running, Trail(audit), pods, runs))
 
 
 def make_report(whole: Sequence[Run], few: Sequence[Run], many: Sequence[Run]) -> Report:

@@ -1,10 +1,10 @@
-"""A Deployment of many ready pods in three zones, and an eye on what is written to them."""
+"""A Deployment of many ready pods in three zones, and what is written to them."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,12 @@ import msgspec
 
 from benchmarks.report import progress
 from plimsoll.act import CONCURRENT_WRITES
+from plimsoll.audit import AuditRecord
 from plimsoll.clock import RealClock
 from plimsoll.deletion_cost.spec import ENABLED
 from plimsoll.deletion_cost.values import COST
 from plimsoll.kube.client import Client
 from plimsoll.kube.credentials import load_credentials
-from plimsoll.kube.envelopes import WatchEvent
 from plimsoll.kube.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource, metadata_of
 from plimsoll.kube.types import KubeObject, Pod
 
@@ -27,6 +27,7 @@ NAME = "web"
 ZONES = ("a", "b", "c")
 _PODS_A_NODE = 250
 _CONCURRENT = 16  # writes of whoever sets the scene
+_LOOK_SECONDS = 0.05
 _PATIENCE_SECONDS = 120.0
 _PATIENCE_A_POD_SECONDS = 0.2  # until it is scheduled and ready, or written to, on a machine that does much else
 
@@ -148,67 +149,31 @@ async def write_bare(client: Client, stamp: str) -> float:
     return time.monotonic() - started
 
 
-class Watcher:
-    """Which pods carry a value, as a watch tells it. What comes is read only when it can be the last: it takes CPU, too."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self.values: dict[str, str | None] = {}
-        self._unread: list[bytes] = []
-        self._decoder = msgspec.json.Decoder(WatchEvent)
-        self._pod = msgspec.json.Decoder(_Annotated)
-        self._changed = asyncio.Event()
-
-    async def follow(self) -> None:
-        """Watch without end; the server drops a watch that cannot keep up, and then all is listed anew."""
-        while True:
-            listing = await self._client.list(PODS, NAMESPACE)
-            self._unread.clear()
-            self.values = {pod.uid: pod.annotations.get(COST) for pod in listing.items}
-            self._changed.set()
-            params = {"watch": "true", "resourceVersion": listing.resource_version, "allowWatchBookmarks": "true"}
-            async with self._client.watch(PODS.path(NAMESPACE), params, idle_seconds=600) as chunks:
-                rest = b""
-                async for chunk in chunks:
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    self._unread += lines
-                    self._changed.set()
-
-    async def until_listed(self, pods: int) -> None:
-        await self._until(lambda: len(self.values) == pods, f"{pods} pods are listed")
-
-    async def until_covered(self, pods: int) -> None:
-        await self._until(lambda: self._covered(pods), f"{pods} pods have a value")
-
-    async def _until(self, holds: Callable[[], bool], what: str) -> None:
-        patience = _PATIENCE_SECONDS + len(self.values) * _PATIENCE_A_POD_SECONDS
-        try:
-            async with asyncio.timeout(patience):
-                while not holds():
-                    self._changed.clear()
-                    await self._changed.wait()
-        except TimeoutError:
-            raise TimeoutError(f"not within {patience:.0f} s: {what}; {self._count()} have one") from None
-
-    def _covered(self, pods: int) -> bool:
-        if len(self._unread) < abs(pods - self._count()):
-            return False
-        for line in self._unread:
-            event = self._decoder.decode(line)
-            if event.type == "MODIFIED":
-                metadata = self._pod.decode(event.object).metadata
-                self.values[metadata.uid] = metadata.annotations.get(COST)
-        self._unread.clear()
-        return self._count() == pods
-
-    def _count(self) -> int:
-        return sum(1 for value in self.values.values() if value is not None)
+async def carrying(client: Client) -> int:
+    """How many pods carry a value."""
+    return sum(1 for pod in (await client.list(PODS, NAMESPACE)).items if COST in pod.annotations)
 
 
-class _Metadata(msgspec.Struct):
-    uid: str
-    annotations: Mapping[str, str] = {}
+class Trail:
+    """What the operator wrote, by its own audit trail: no eye of ours on a thousand pods takes CPU from whom it watches."""
 
+    def __init__(self, file: Path) -> None:
+        self._file = file.open("rb")
+        self._records = msgspec.json.Decoder(AuditRecord)
 
-class _Annotated(msgspec.Struct):
-    metadata: _Metadata
+    def rest(self) -> list[AuditRecord]:
+        """What was written since it was last asked for."""
+        return [self._records.decode(line) for line in self._file.read().splitlines()]
+
+    async def until_done(self, writes: int) -> list[AuditRecord]:
+        """The same, once so many writes are done."""
+        patience = _PATIENCE_SECONDS + writes * _PATIENCE_A_POD_SECONDS
+        deadline = time.monotonic() + patience
+        done, lines = 0, b""
+        while done < writes:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not within {patience:.0f} s: {writes} writes; {done} are done")
+            await asyncio.sleep(_LOOK_SECONDS)
+            lines += (new := self._file.read())
+            done += new.count(b'"result":"done"')
+        return [self._records.decode(line) for line in (lines + self._file.readline()).splitlines()]

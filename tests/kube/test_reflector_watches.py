@@ -7,6 +7,7 @@ import json
 import pytest
 
 from plimsoll.kube.resources import BY_OWNER, NODES, PODS
+from tests.clocks import StandingClock
 from tests.kube.followed import Followed, owned_by
 from tests.kube.watch_server import Answer, WatchServer
 
@@ -127,6 +128,17 @@ async def test_a_watch_that_breaks_off_and_gets_on_is_not_made_up_for_by_a_list(
             server.fail_watches(PODS, 500, "InternalError")
             await followed.until(lambda: len(server[PODS].watches()) == number + 1, pushing=0.5)  # noqa: B023
         assert followed.reflector.relists == {"start": 1}
+
+
+async def test_a_watch_that_is_ended_for_lagging_behind_goes_on_at_once():
+    """In a burst the server ends a watch again and again; each time it brought something, and the rest is waiting."""
+    async with WatchServer(PODS) as server, Followed(server, PODS, clock=StandingClock()) as followed:
+        await followed.until_live(pushing=0.0)
+        for number in range(1, 6):
+            server.create(PODS, "default", f"p{number}")
+            await followed.until(followed.equals_server)
+            server.end_watches(PODS)
+            await followed.until(lambda: len(server[PODS].watches()) == number + 1)  # noqa: B023
 
 
 async def test_events_that_come_twice_change_nothing():

@@ -244,7 +244,7 @@ class Reflector(Generic[T]):
             params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "resourceVersion": ""}
         lines = Lines()
         async with self._client.watch(self._path, params, idle_seconds=self._idle_seconds) as chunks:
-            opened = self._clock.monotonic()
+            opened, begun_at = self._clock.monotonic(), self.store.resource_version
             if relist is not None:
                 self._liveness.lose()
             self._liveness.watch_opened(complete=self._complete)
@@ -269,7 +269,11 @@ class Reflector(Generic[T]):
                     self._backoff.reset()
         if relist is not None:
             raise CutList("the stream ended before the list in it did")
-        if self._clock.monotonic() - opened < _HEALTHY_SECONDS:
+        if self.store.resource_version != begun_at:
+            # It got on. A server ends the watch of someone who lags behind in a burst, over and over: the longer he then
+            # waits, the further he lags, and what is decided meanwhile is decided on a view of the past.
+            self._backoff.reset()
+        elif self._clock.monotonic() - opened < _HEALTHY_SECONDS:
             await self._pause(free=True)
 
     def _broken_off(self, error: ServerError) -> None:
