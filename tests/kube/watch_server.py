@@ -205,8 +205,12 @@ class WatchServer:
             stream.meet("", b"".join(line + b"\n" for line in lines))
 
     def replay(self, resource: Resource[Any], last: int) -> None:
-        """Send the last events once more, as no server should."""
-        self.say(resource, *(_line(c.type, c.object).rstrip(b"\n") for c in self[resource].history[-last:]))
+        """Send the last events once more, as no server should; to each stream those that it has sent, and no later ones first."""
+        kind = self[resource]
+        for stream in kind.streams:
+            if not stream.fate:
+                sent = [change for change in kind.history if change.version <= stream.position]
+                stream.meet("", b"".join(_line(change.type, change.object) for change in sent[-last:]))
 
     def bookmark(self, resource: Resource[Any]) -> None:
         for stream in self[resource].streams:
