@@ -11,8 +11,8 @@ from typing import Any
 PATIENCE_SECONDS = 120.0
 _SHORTEST_PAUSE_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 0.25
-# Asking takes time from whoever is waited for: the API server, or an operator in this very process. It gets three quarters.
-_PAUSE_FOR_EACH_SECOND_OF_ASKING = 3.0
+# Asking takes time from whoever is waited for: the API server, or an operator in this very process. It gets five sixths.
+_PAUSE_FOR_EACH_SECOND_OF_ASKING = 5.0
 
 
 class NeverCameError(AssertionError):
