@@ -1,6 +1,7 @@
 """Fixtures for tests on a real control plane; a test that uses one is marked `real`.
 
     def test_nodes(control_plane, namespace): …          one cluster for the whole run, a namespace for the test
+    def test_frozen(api_server):                         an API server alone, for the tests of one file, to be broken and mended
     def test_outage(new_control_plane):                  a cluster of one's own, to be broken
         cluster = new_control_plane(components={"scheduler": False})
 
@@ -21,7 +22,14 @@ from tests.rights.everywhere import audited
 from tools.controlplane.binaries import Binaries, ControlPlaneUnavailableError, find_binaries
 from tools.controlplane.cluster import ControlPlane
 
-REAL_FIXTURES = frozenset({"control_plane", "namespace", "kwok_nodes", "new_control_plane"})
+SHARED_CLUSTERS = frozenset({"control_plane", "api_server"})
+REAL_FIXTURES = SHARED_CLUSTERS | {"namespace", "kwok_nodes", "new_control_plane"}
+# Nobody would take a new node's taints off, and what happened is forgotten within seconds.
+_FLAGS_OF_AN_API_SERVER_ALONE = (
+    "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+    "--etcd-compaction-interval=1s",
+)
+API_SERVER_ALONE = {"tokens": False, "controller-manager": False, "scheduler": False, "kwok": False}
 # What is asked about the objects of every later test, and makes each of them wait where nobody answers.
 _WEBHOOKS = tuple(
     f"/apis/admissionregistration.k8s.io/v1/{kind}webhookconfigurations" for kind in ("mutating", "validating")
@@ -42,9 +50,9 @@ class _Run:
         # Which programs ran, for the summary; a run in several processes hears it from them.
         self.ran_on: str | None = None
         self.unavailable: str | None = None
-        # The cluster that all tests share, and whether one that used it has failed.
-        self.shared: ControlPlane | None = None
-        self.shared_failed = False
+        # The clusters that tests share, by fixture, and those with which one has failed.
+        self.shared: dict[str, ControlPlane] = {}
+        self.shared_failed: set[str] = set()
         self.start_seconds: list[float] = []
         self.kept_logs: list[str] = []
 
@@ -62,6 +70,16 @@ class _Run:
         if self.ran_on is None and self.binaries is not None:
             self.ran_on = f"{self.binaries.versions} ({self.binaries.origin})"
         return cluster
+
+    @contextlib.contextmanager
+    def share(self, fixture: str, **arguments: Any) -> Iterator[ControlPlane]:
+        cluster = self.shared[fixture] = self.start(**arguments)
+        try:
+            yield cluster
+        finally:
+            del self.shared[fixture]
+            self.stop(cluster, failed=fixture in self.shared_failed)
+            self.shared_failed.discard(fixture)
 
     def stop(self, cluster: ControlPlane, *, failed: bool) -> None:
         cluster.stop(keep_logs=failed)
@@ -127,9 +145,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         item.stash[_FAILED] = True
         run = item.config.stash[_RUN]
         clusters = item.stash.get(_OWN_CLUSTERS, list[ControlPlane]()).copy()
-        if run.shared is not None and "control_plane" in getattr(item, "fixturenames", ()):
-            run.shared_failed = True
-            clusters.append(run.shared)
+        for fixture in run.shared.keys() & set(getattr(item, "fixturenames", ())):
+            run.shared_failed.add(fixture)
+            clusters.append(run.shared[fixture])
         for cluster in clusters:
             report.sections.append(("logs of the control plane", str(cluster.logs)))
     return report
@@ -168,13 +186,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture(scope="session")
 def control_plane(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
     """The cluster that all tests share. It has no nodes at first; see `kwok_nodes`."""
-    run = pytestconfig.stash[_RUN]
-    cluster = run.shared = run.start()
-    try:
+    with pytestconfig.stash[_RUN].share("control_plane") as cluster:
         yield cluster
-    finally:
-        run.shared = None
-        run.stop(cluster, failed=run.shared_failed)
+
+
+@pytest.fixture(scope="module")
+def api_server(pytestconfig: pytest.Config) -> Iterator[ControlPlane]:
+    """An API server and its store alone, which the tests of one file share: each leaves it running."""
+    flags = {"apiserver": _FLAGS_OF_AN_API_SERVER_ALONE}
+    with pytestconfig.stash[_RUN].share("api_server", components=API_SERVER_ALONE, extra_args=flags) as cluster:
+        yield cluster
 
 
 @pytest.fixture(autouse=True)

@@ -50,7 +50,7 @@ async def watching(directory: Path) -> AsyncIterator[Terminal]:
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     before = termios.tcgetattr(theirs)
     process = await asyncio.create_subprocess_exec(
-        str(PLIMSOLL), "demo", "--speed", "5", cwd=directory, env=environment(TERM="xterm"),
+        str(PLIMSOLL), "demo", "--speed", "10", cwd=directory, env=environment(TERM="xterm"),
         stdin=theirs, stdout=theirs, stderr=theirs,
     )  # fmt: skip
     try:
@@ -72,7 +72,7 @@ async def test_keys_pause_change_the_speed_and_end_it(tmp_path: Path) -> None:
         terminal.press(" ")
         await terminal.sees("paused")
         terminal.press("f")
-        await terminal.sees("×10")
+        await terminal.sees("×20")
         terminal.press("q")
         await terminal.sees("What happened")
         await terminal.sees("minutes of cluster life")

@@ -10,8 +10,6 @@ from typing import Any
 
 from tools.controlplane.cluster import ControlPlane
 
-API_SERVER_ALONE = {"tokens": False, "controller-manager": False, "scheduler": False, "kwok": False}
-
 
 def get(cluster: ControlPlane, path: str, token: str) -> Any:
     """A request with nothing of the tools' own: what any client would do with these credentials."""

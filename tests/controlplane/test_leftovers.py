@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.asking import API_SERVER_ALONE
+from tests.realcluster import API_SERVER_ALONE
 from tools.controlplane import cluster as cluster_module
 from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import ControlPlane
@@ -30,8 +30,8 @@ def identities(cluster: ControlPlane) -> dict[int, str]:
     return found
 
 
-def assert_gone(processes: dict[int, str]) -> None:
-    assert len(processes) == 6
+def assert_gone(processes: dict[int, str], count: int) -> None:
+    assert len(processes) == count
     for pid, started in processes.items():
         assert wait_until_gone(pid, started, 5.0)
 
@@ -41,7 +41,7 @@ def test_after_a_good_end_nothing_is_left(control_plane: ControlPlane) -> None:
         processes = identities(cluster)
         etcd_directory = cluster._etcd_directory
         assert (etcd_directory / "data").is_dir()
-    assert_gone(processes)
+    assert_gone(processes, 6)
     assert not cluster.directory.exists()
     assert not etcd_directory.exists()
 
@@ -49,11 +49,11 @@ def test_after_a_good_end_nothing_is_left(control_plane: ControlPlane) -> None:
 def test_after_an_exception_the_logs_are_left_and_said_where(
     control_plane: ControlPlane, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = ControlPlane.start(binaries=control_plane.binaries)
+    cluster = ControlPlane.start(binaries=control_plane.binaries, components=API_SERVER_ALONE)
     processes = identities(cluster)
     with pytest.raises(ZeroDivisionError), cluster:
         _ = 1 / 0
-    assert_gone(processes)
+    assert_gone(processes, 2)
     assert f"logs of the control plane: {cluster.logs}" in capsys.readouterr().err
     assert (cluster.logs / "apiserver.log").stat().st_size > 0
     # Nothing that a stranger could use, and nothing big.
@@ -67,7 +67,7 @@ def test_after_an_exception_the_logs_are_left_and_said_where(
 def test_after_the_parents_end_nothing_runs(control_plane: ControlPlane, number: signal.Signals) -> None:
     script = (
         "import time; from tools.controlplane.cluster import ControlPlane\n"
-        "with ControlPlane.start() as cluster:\n"
+        f"with ControlPlane.start(components={API_SERVER_ALONE}) as cluster:\n"
         "    print(*(process.pid for process in cluster._processes.values()), flush=True)\n"
         "    print(cluster.directory, flush=True)\n"
         "    time.sleep(1000)\n"
@@ -80,7 +80,7 @@ def test_after_the_parents_end_nothing_runs(control_plane: ControlPlane, number:
         directory = Path(parent.stdout.readline().strip())
         parent.send_signal(number)
         parent.wait()
-    assert_gone(processes)
+    assert_gone(processes, 2)
     # A parent that was killed outright could not tidy up: the next start does.
     if number is signal.SIGKILL:
         remove_leftovers()

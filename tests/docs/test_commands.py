@@ -25,12 +25,14 @@ pytestmark = pytest.mark.process
 COMMANDS = list({command.text: command for command in reversed(commands())}.values())[::-1]
 DOCUMENTS = yaml_documents()
 POD = "web-5d9c-abcde"  # the pages' name of a pod; a cluster gives it another one
+# A day of the stage costs seconds of both cores and shows no more than two hours of it: that the command can be typed.
+LONG, SHORTER = re.compile(r"--for \d+h\b"), "--for 2h"
 # Serve until they are stopped, and have started once they say this.
 SERVING = {"run": "serving health and metrics", "cluster": "The cluster is at ", "dashboard": "http://127.0.0.1"}
 # Too long, too large or with effects beyond the stage: asked in a way that says whether they could be run.
 ASKED = (
     (re.compile(r"^make (?P<rest>.*)$"), "make --dry-run {rest}"),
-    (re.compile(r"^(?P<rest>(\w+=\S+ )?\.venv/bin/pytest .*)$"), "{rest} --collect-only -q"),
+    (re.compile(r"^(?P<rest>(\w+=\S+ )?\.venv/bin/pytest .*)$"), "{rest} --collect-only --noconftest -q"),
     (re.compile(r"^(?P<rest>\.venv/bin/pre-commit \w+)"), "{rest} --help"),
     (re.compile(r"^(?P<rest>(\.venv/bin/)?python -m (benchmarks[\w.]*|tools\.\w+ \w+))"), "{rest} --help"),
     (re.compile(r"^(?P<rest>helm (install|upgrade) .*)$"), "{rest} --dry-run=client"),
@@ -70,7 +72,9 @@ def stage(tmp_path_factory: pytest.TempPathFactory, helm: Path) -> Iterator[Stag
 
 @pytest.mark.parametrize("command", COMMANDS, ids=[f"{one.where} {one.text[:60]}" for one in COMMANDS])
 def test_it_can_be_typed(command: Command, stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    text = command.text.replace(POD, stage.pod_of_shop()) if POD in command.text else command.text
+    text = LONG.sub(SHORTER, command.text)
+    if POD in text:
+        text = text.replace(POD, stage.pod_of_shop())
     words = shlex.split(text)
     program = Path(words[0]).name
     if program == "plimsoll" and words[1] in SERVING:

@@ -13,6 +13,7 @@ from plimsoll.decision import Controller
 from plimsoll.exit_codes import ExitCode
 from plimsoll.metrics import Metrics
 from plimsoll.operator import Operator, connect, identity
+from tests.clocks import HurriedClock
 from tests.eventually import eventually
 from tests.faults.proxy import Link, Proxy
 
@@ -28,8 +29,10 @@ class Life:
         self.link = link
         self.metrics = Metrics()
         self._client = connect(settings, self.metrics, kubeconfig=link.kubeconfig, context=None)
+        # Who renews a lease sleeps in between, and must not be hurried.
+        usual = RealClock() if settings.operator.leader_election.enabled else HurriedClock()
         self.operator = Operator(
-            settings, self._client, controllers, clock=clock or RealClock(), metrics=self.metrics, name=identity()
+            settings, self._client, controllers, clock=clock or usual, metrics=self.metrics, name=identity()
         )
         self._stopping = asyncio.Event()
         self._task = asyncio.create_task(self._live(), name=f"operator {link.name}")

@@ -15,6 +15,7 @@ from plimsoll.kube.reflector import Reflector
 from plimsoll.kube.resources import CONFIGMAPS, Resource
 from plimsoll.kube.store import Store
 from plimsoll.kube.types import KubeObject
+from tests.clocks import HurriedClock
 from tests.eventually import eventually
 from tests.faults import answers, invariants
 from tests.faults.faults import Answer, DropBookmarks, EndWatch, Fault
@@ -77,7 +78,7 @@ async def test_a_list_expires_between_two_pages(scene: Scene, times: int) -> Non
             removed.append(before.name)
 
     async with Client(load_credentials(link.kubeconfig, None), clock=RealClock(), timeout_seconds=240) as client:
-        reflector = Reflector(client, store, RealClock(), namespace=scene.namespace, page_size=2)
+        reflector = Reflector(client, store, HurriedClock(), namespace=scene.namespace, page_size=2)
         running = asyncio.create_task(reflector.run())
         await eventually(lambda: store.synced)
         store.listen(gone)

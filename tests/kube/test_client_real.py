@@ -29,7 +29,6 @@ from plimsoll.kube.errors import (
 )
 from plimsoll.kube.resources import BUDGETS, CONFIGMAPS, NAMESPACES, PODS, Resource, metadata_of
 from plimsoll.kube.types import KubeObject
-from tests.realcluster import StartControlPlane
 from tools.controlplane.cluster import ControlPlane
 
 T = TypeVar("T")
@@ -313,13 +312,9 @@ async def test_a_watch_brings_what_happens_and_ends_on_time(client: Client, name
     assert b'"name":"late"' in heard
 
 
-async def test_history_that_is_compacted_is_gone(new_control_plane: StartControlPlane) -> None:
-    cluster = new_control_plane(
-        components={"scheduler": False, "controller-manager": False, "kwok": False},
-        extra_args={"apiserver": ["--etcd-compaction-interval=1s"]},
-    )
+async def test_history_that_is_compacted_is_gone(api_server: ControlPlane) -> None:
     async with Client(
-        load_credentials(cluster.kubeconfig), clock=RealClock(), qps=1000, burst=1000, timeout_seconds=240
+        load_credentials(api_server.kubeconfig), clock=RealClock(), qps=1000, burst=1000, timeout_seconds=240
     ) as client:
         for number in range(4):
             await client.create(CONFIGMAPS, "default", configmap(f"c{number}"))
@@ -344,21 +339,18 @@ async def test_history_that_is_compacted_is_gone(new_control_plane: StartControl
         assert isinstance(gone, Gone)
 
 
-async def test_a_guarded_write_into_a_frozen_server_is_settled_once_it_wakes(
-    new_control_plane: StartControlPlane,
-) -> None:
+async def test_a_guarded_write_into_a_frozen_server_is_settled_once_it_wakes(api_server: ControlPlane) -> None:
     """Its first attempt is in the socket's buffer, and nobody knows whether it counts. In the end exactly it is there."""
-    cluster = new_control_plane(components={"scheduler": False, "controller-manager": False, "kwok": False})
     statuses: list[int] = []
     async with Client(
-        load_credentials(cluster.kubeconfig),
+        load_credentials(api_server.kubeconfig),
         clock=RealClock(),
-        timeout_seconds=12,
+        timeout_seconds=5,
         observe=lambda _verb, _plural, status, _seconds: statuses.append(status),
     ) as client:
         made = await client.create(CONFIGMAPS, "default", configmap("frozen", x="1"))
         statuses.clear()
-        cluster.pause("apiserver")
+        api_server.pause("apiserver")
         try:
             writing = asyncio.create_task(
                 client.patch(
@@ -372,7 +364,7 @@ async def test_a_guarded_write_into_a_frozen_server_is_settled_once_it_wakes(
 
             await until(attempts, lambda count: count >= 1, "the first attempt is given up")
         finally:
-            cluster.resume("apiserver")
+            api_server.resume("apiserver")
         changed = await writing
         live = await client.get(CONFIGMAPS, "default", "frozen")
     assert statuses[0] == 0

@@ -24,7 +24,6 @@ from tools.controlplane.cluster import ControlPlane
 
 WAYS: dict[str, dict[str, Any]] = {"whole": {}, "paged": {"page_size": 3}, "streamed": {"streaming": True}}
 THINGS = Resource("reflector.example.com", "v1", "things", "Thing", CustomObject)
-ONLY_API = {"controller-manager": False, "scheduler": False, "kwok": False}
 
 
 def connect(kubeconfig: Path) -> Client:
@@ -113,18 +112,17 @@ def _answers(control_plane: ControlPlane, path: str) -> bool:
     return True
 
 
-async def test_a_restart_of_the_api_server_is_outlived(new_control_plane: Any) -> None:
-    cluster: ControlPlane = new_control_plane(components=ONLY_API)
-    namespace = cluster.add_namespace()
-    async with connect(cluster.kubeconfig) as client:
+async def test_a_restart_of_the_api_server_is_outlived(api_server: ControlPlane) -> None:
+    namespace = api_server.add_namespace()
+    async with connect(api_server.kubeconfig) as client:
         await write(client, namespace, "before", "1")
         async with following(client, CONFIGMAPS, namespace, grace_seconds=0.1) as reflector:
             store = reflector.store
-            await asyncio.to_thread(cluster.stop_component, "apiserver")
+            await asyncio.to_thread(api_server.stop_component, "apiserver")
             await eventually(lambda: not store.synced, "the loss is noticed")
             assert store.get(namespace, "before") is not None
             assert reflector.trouble
-            await asyncio.to_thread(cluster.start_component, "apiserver")
+            await asyncio.to_thread(api_server.start_component, "apiserver")
             await eventually(lambda: store.synced, "live again")
             await write(client, namespace, "after", "2")
             now = await live(client, CONFIGMAPS, namespace)

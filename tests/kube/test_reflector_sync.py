@@ -37,8 +37,8 @@ async def test_a_brief_reconnect_does_not_show():
             assert followed.store.synced
             followed.clock.push(0.5)
             await asyncio.sleep(0.005)
-        await followed.until_live()
-        assert followed.reflector.trouble == ""
+        await followed.until(lambda: followed.reflector.trouble == "")
+        assert followed.store.synced
 
 
 async def test_a_watch_that_does_not_come_back_ends_it_and_one_that_does_restores_it():

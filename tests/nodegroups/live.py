@@ -29,6 +29,7 @@ from plimsoll.operator import Operator, connect
 from plimsoll.providers.kwok import KwokProvider
 from plimsoll.providers.plugins import Setup
 from plimsoll.providers.provider import Provider
+from tests.clocks import HurriedClock
 from tests.eventually import eventually
 from tests.rights.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
@@ -49,7 +50,7 @@ AT_ONCE = Kwok(create_delay=timedelta(0), delete_delay=timedelta(0), offerings=O
 
 def config(home: str, *, election: LeaderElection = ELECTION, **section: Any) -> Config:
     quick = {
-        "poll_interval": timedelta(seconds=1),
+        "poll_interval": timedelta(milliseconds=300),
         "unschedulable_pod_grace": timedelta(0),
         "backoff": timedelta(seconds=2),
         "max_backoff": timedelta(seconds=4),
@@ -98,10 +99,12 @@ async def operating_with(
     **changed: Any,
 ) -> AsyncIterator[Running]:
     """The operator as `plimsoll run` has it, with settings that no configuration has shortened by `changed`."""
-    metrics, stop, time = Metrics(), stop or asyncio.Event(), clock or RealClock()
+    # Who renews a lease sleeps in between, and must not be hurried.
+    usual = RealClock() if settings.operator.leader_election.enabled else HurriedClock()
+    metrics, stop, time = Metrics(), stop or asyncio.Event(), clock or usual
     all_of_them = controllers(settings)
     (controller,) = (one for one in all_of_them if isinstance(one, NodeGroupController))
-    quick = {"taint_wait": timedelta(milliseconds=500), "retry_interval": timedelta(seconds=1), **changed}
+    quick = {"taint_wait": timedelta(milliseconds=500), "retry_interval": timedelta(milliseconds=300), **changed}
     controller._settings = replace(controller._settings, **quick)
     async with connect(settings, metrics, kubeconfig=kubeconfig, context=None) as client:
         home = settings.operator.namespace

@@ -152,10 +152,7 @@ class Workload:
 
         async def is_settled() -> bool:
             pods = await self.pods()
-            if len(pods) == spot + on_demand and await self.split() == {SPOT: spot, ON_DEMAND: on_demand}:
-                return True
-            await asyncio.sleep(0.2)  # a look costs the API server more than what is looked at
-            return False
+            return len(pods) == spot + on_demand and await self.split() == {SPOT: spot, ON_DEMAND: on_demand}
 
         await eventually(is_settled, f"{spot} of {self.name} on spot and {on_demand} on-demand", seconds=seconds)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from functools import partial
 
@@ -37,7 +36,6 @@ async def test_hundreds_from_several_replica_sets_are_exact_though_a_quota_refus
             await deploy(client, namespace, name, replicas, f"{percentage}%", str(minimum))
 
         async def created(number: int) -> bool:
-            await asyncio.sleep(0.2)  # a look costs the API server more than what is looked at
             return len((await client.list(PODS, namespace)).items) == number
 
         await eventually(partial(created, 200), "a full quota", seconds=120)

@@ -16,7 +16,7 @@ from plimsoll.kube.resources import SECRETS
 from plimsoll.placement.webhook_configuration import SECRET, url_configuration, webhooks
 from plimsoll.web.certificate_sources import CertificateInSecret
 from plimsoll.web.certificates import RENEWED_BEFORE, SETTLES_IN, VALID_FOR, make_certificate
-from plimsoll.web.registration import WEBHOOK_CONFIGURATIONS, Registrar, UrlRegistration
+from plimsoll.web.registration import PERIOD_SECONDS, WEBHOOK_CONFIGURATIONS, Registrar, UrlRegistration
 from tests.clocks import PushedClock
 from tests.eventually import eventually
 from tests.placement.webhook_cluster import asked, config, only, operating, registered
@@ -103,13 +103,15 @@ async def test_a_certificate_that_someone_else_issues_and_renews(
     settings = config(
         home, namespace, certificate_file=where + "tls.crt", key_file=where + "tls.key", ca_file=where + "ca.crt"
     )
-    async with operating(control_plane, settings) as running:
+    clock = PushedClock()
+    async with operating(control_plane, settings, clock=clock) as running:
         await registered(client)
         await asked(running, client, namespace)
         assert await trusted() == first
         with pytest.raises(NotFound):
             await client.get(SECRETS, home, SECRET)
         second = issue()
+        clock.push(PERIOD_SECONDS)
 
         async def renewed() -> bool:
             return await trusted() == second

@@ -88,13 +88,6 @@ def check_words(outcome: Outcome, refusals: dict[str, list[str]]) -> None:
     assert spoken <= {rule for rules in refusals.values() for rule in rules}, outcome.message
 
 
-def test_fits_says_what_kube_scheduler_does(real: RealScheduler) -> None:
-    for seed in range(4):
-        crowd = Crowd(1000 + seed)
-        ask_one_by_one(real, crowd, populated(real, crowd, nodes=12, bound=6), 60)
-        real.clear()
-
-
 def check_a_gated_pod(real: RealScheduler) -> None:
     crowd = Crowd(5)
     case = populated(real, crowd, nodes=1, bound=0)
@@ -124,15 +117,22 @@ def follow(real: RealScheduler, crowd: Crowd, case: Case, count: int) -> tuple[i
     return len(plan.placements), len(plan.unplaced)
 
 
-def test_what_we_place_it_accepts_there_and_what_we_refuse_it_leaves_pending(real: RealScheduler) -> None:
+def test_fits_says_what_it_does_what_we_place_it_accepts_and_what_we_refuse_it_leaves_pending(
+    real: RealScheduler,
+) -> None:
+    """On one cluster: it takes longer to start than to answer a hundred questions. More seeds are soaked."""
     check_a_gated_pod(real)
+    for seed in range(3):
+        crowd = Crowd(1000 + seed)
+        ask_one_by_one(real, crowd, populated(real, crowd, nodes=12, bound=6), 60)
+        real.clear()
     placed = refused = 0
-    for seed in range(4):
+    for seed in range(3):
         crowd = Crowd(2000 + seed)
         ours = follow(real, crowd, populated(real, crowd, nodes=12, bound=4), 70)
         placed, refused = placed + ours[0], refused + ours[1]
         real.clear()
-    assert placed > 150 and refused > 80, "the generated pods no longer tell much"
+    assert placed > 110 and refused > 60, "the generated pods no longer tell much"
 
 
 @pytest.mark.soak
