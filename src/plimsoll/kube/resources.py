@@ -91,12 +91,25 @@ def _claims(pod: types.Pod) -> Iterable[str]:
     return [v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim]
 
 
+def label_asked_for(namespace: str, key: str = "", value: str = "") -> str:
+    """Under what a budget is found that asks its pods for a label; without one, for none in particular."""
+    return f"{namespace}/{key}={value}"
+
+
+def _label_asked_for(budget: budgets.PodDisruptionBudget) -> Iterable[str]:
+    selector = budget.spec.selector
+    if selector is None:
+        return ()  # it covers nobody
+    return (label_asked_for(budget.metadata.namespace, *next(iter(selector.match_labels.items()), ())),)
+
+
 BY_OWNER = Index("owner", _controller_uid)  # by the UID of the controller: names come back, UIDs do not
 BY_NODE = Index("node", _node_name)
 UNBOUND = Index("unbound", _unbound)  # under "": the few pods that no node has yet, found without walking the others
 BY_CLAIM = Index("claim", _claims)
 NOT_READY = Index("not ready", _not_ready)  # under "": the few nodes that are not, found without walking the others
 BY_TAINT = Index("taint", _taints)  # by the taint's key
+BY_LABEL_ASKED_FOR = Index("label asked for", _label_asked_for)  # by one label that every pod of a budget must have
 
 
 def by_label(key: str) -> Index:
@@ -126,6 +139,9 @@ REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet", types.ReplicaS
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", types.Deployment)
 STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", types.StatefulSet)
 DAEMONSETS = Resource("apps", "v1", "daemonsets", "DaemonSet", types.DaemonSet)
-BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", budgets.PodDisruptionBudget)
+BUDGETS = Resource(
+    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", budgets.PodDisruptionBudget,
+    indexes=(BY_LABEL_ASKED_FOR,),
+)  # fmt: skip
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", records.Lease)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", records.Event)

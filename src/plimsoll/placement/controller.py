@@ -66,7 +66,7 @@ class PlacementController:
     def __init__(self, settings: PlacementSettings, maker: NodeMaker | None = None) -> None:
         """maker: who brings further nodes where those at hand are not enough; None: nobody that we know of."""
         self._settings = settings
-        self._rooms = Rooms(maker)
+        self._rooms = Rooms(settings.rules, maker)
 
     @property
     def watches(self) -> tuple[Resource[Any], ...]:

@@ -50,8 +50,8 @@ class ClassIndex:
                 self._mentioned.update(key for key, *_ in selector or ())
             for term in dict.fromkeys(one.anti_affinity):
                 if term not in self._holders:
-                    for label in next(labels_asked_for(term.selector), (None,)):
-                        self._asking_for.setdefault(label, {})[term] = None
+                    for asked_for in next(labels_asked_for(term.selector), (None,)):
+                        self._asking_for.setdefault(asked_for, {})[term] = None
                 self._holders.setdefault(term, []).append(one.index)
         self._entered = len(self._classes)
 
