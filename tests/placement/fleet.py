@@ -33,7 +33,9 @@ from plimsoll.kube.resources import (
 from plimsoll.kube.store import View
 from plimsoll.kube.types import Deployment, KubeObject, Node, Pod, StatefulSet
 from plimsoll.placement.controller import PlacementController, PlacementDecision
+from plimsoll.placement.distribution import CapacityClass
 from plimsoll.placement.marks import CLASS
+from plimsoll.placement.room import of_class
 from plimsoll.placement.settings import PlacementSettings
 from plimsoll.placement.spec import ENABLED, SPOT_PERCENTAGE
 from plimsoll.remembered import KIND, LABEL, Entry, shard_name
@@ -65,7 +67,7 @@ class MakesNodes:
 
 class Fleet:
     def __init__(self, workloads: int, *, moving_percentage: int = 0, more_nodes: int = 0) -> None:
-        limits = DisruptionLimits(6, 20, timedelta(minutes=10))
+        limits = DisruptionLimits(6, 60, timedelta(minutes=10))
         self.settings = PlacementSettings(
             cooldown=timedelta(seconds=5), moving_percentage=moving_percentage, migrations=limits
         )
@@ -80,7 +82,7 @@ class Fleet:
         self.asked: dict[str, list[str]] = {}  # by workload: the pods that the last decision asked to leave
         self.blocked: set[str] = set()  # every code that was met
         self.moved = 0
-        self.stores[NODES].put(self._node("od-1", {}, pods=200, cpu=200))
+        self.stores[NODES].put(self._node("od-1", {"karpenter.sh/capacity-type": "on-demand"}, pods=200, cpu=200))
         for name in self.names:
             self._make(name)
         for _ in range(2):
@@ -290,14 +292,15 @@ class Fleet:
             owner = self.stores[REPLICASETS].get("default", f"{name}-1")
         if owner is None:
             return
-        spec = {**self._spec(name), **({"nodeSelector": SPOT_LABEL} if spot else {})}
-        self.stores[PODS].put(
-            build.pod(
-                f"{name}-{number}", owner=owner, node=node, labels=self._labels(name), spec=spec,
-                annotations={CLASS: "spot"} if spot else {}, phase="Running" if node else "Pending",
-                creationTimestamp=stamp(self.now),
-            )
+        made = build.pod(
+            f"{name}-{number}", owner=owner, node=node, labels=self._labels(name), spec=self._spec(name),
+            annotations={CLASS: "spot"} if spot else {}, phase="Running" if node else "Pending",
+            creationTimestamp=stamp(self.now),
         )  # fmt: skip
+        if spot:  # as admission gives it, so that it is no other class of pod than the one that was promised a place
+            rules = self.settings.rules.in_use(SPOT_LABEL)
+            made = replace(made, spec=of_class(made.spec, CapacityClass.SPOT, rules))
+        self.stores[PODS].put(made)
 
     def _pods(self, name: str) -> tuple[Pod, ...]:
         if self._ordinal(name):
