@@ -10,6 +10,7 @@ from tests.scheduling.cases import node, pod
 from tests.scheduling.menus import HOSTNAME, apart, container
 
 SMALL = {"spec": {"containers": [container("c", {"cpu": "10m"})]}}
+ROOMY = {"cpu": "8", "memory": "16Gi", "pods": "110"}
 BATCH = [{"key": "dedicated", "value": "batch", "effect": "NoSchedule"}]
 
 
@@ -77,7 +78,7 @@ def test_a_pod_that_keeps_others_away_and_was_met_later():
 def test_of_many_that_keep_others_away_those_are_found_that_mean_the_pod():
     guards = [pod(f"guard-{number}", SMALL, away_from(app=f"a{number}"), node="n") for number in range(40)]
     everyone = apart({"topologyKey": HOSTNAME, "labelSelector": {}})
-    snapshot = Snapshot.build([node("n"), node("m")], [*guards, pod("hermit", SMALL, everyone, node="m")])
+    snapshot = Snapshot.build([node("n", ROOMY), node("m", ROOMY)], [*guards, pod("hermit", SMALL, everyone, node="m")])
     assert fits(snapshot, pod("p", SMALL, labelled(app="a39")), "n") is not None
     assert fits(snapshot, pod("p", SMALL, labelled(app="a40")), "n") is None
     assert fits(snapshot, pod("p", SMALL, labelled(app="a40")), "m") is not None
@@ -86,7 +87,7 @@ def test_of_many_that_keep_others_away_those_are_found_that_mean_the_pod():
 def test_of_many_that_are_counted_all_are():
     """More kinds of pods than are looked for one by one."""
     others = [pod(f"o{number}", SMALL, labelled(app="a", number=str(number)), node="n") for number in range(40)]
-    snapshot = Snapshot.build([node("n"), node("m")], others)
+    snapshot = Snapshot.build([node("n", ROOMY), node("m", ROOMY)], others)
     asked = pod("p", SMALL, labelled(app="b"), away_from(app="a"))
     assert list(pack(snapshot, [asked]).placements.values()) == ["m"]
     for number in range(39):
