@@ -54,10 +54,11 @@ class Census:
 
     def _holder_terms(self, here: set[int]) -> dict[Term, list[int]]:
         """Anti-affinity terms that speak of a class in play, and who has them: classes that have pods, or are `here` anyway."""
-        index = self._snapshot.classes.index
-        meant = {
-            term: who for one in self._in_play for term, who in index.holders(one) if self.covers(term, one.identity)
-        }
+        meant: dict[Term, list[int]] = {}
+        for one in {one.identity_index: one for one in self._in_play}.values():
+            for term, who in self._snapshot.classes.index.holders(one):
+                if term not in meant and self.covers(term, one.identity):
+                    meant[term] = who
         there = {term: [i for i in who if i in here or len(self._slots.of(i))] for term, who in meant.items()}
         order = sorted(
             (who[0], self._classes[who[0]].anti_affinity.index(term), term) for term, who in there.items() if who
@@ -193,7 +194,7 @@ class Census:
             return counter
         counter = self._counters[key] = Counter(self._topologies[topology_key], key, watched)
         for index in self._candidates(key):
-            if self._counts(key, self._classes[index]) and len(slots := self._slots.of(index)):
+            if len(slots := self._slots.of(index)) and self._counts(key, self._classes[index]):
                 counter.add(self._board_rows[self._snapshot.pod_rows[slots]], 1)
         for row, index in self._more:
             if self._counts(key, self._classes[index]):
