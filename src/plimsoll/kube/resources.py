@@ -129,6 +129,7 @@ def metadata_of(resource: Resource[Any]) -> Resource[types.KubeObject]:
     return replace(resource, type=types.KubeObject)
 
 
+@cache
 def config_maps_in(namespace: str) -> Resource[records.ConfigMap]:
     """The ConfigMaps of one namespace: a cluster's are many, and none of our business."""
     return Resource("", "v1", "configmaps", "ConfigMap", records.ConfigMap, watched_in=namespace)

