@@ -16,9 +16,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from plimsoll.decision import Blocker, DisruptionLimits
-from plimsoll.kube.budgets import PodDisruptionBudget
+from plimsoll.kube.covering import budgets_of
 from plimsoll.kube.owners import Owner, owner_of
-from plimsoll.kube.resources import BUDGETS, PODS, Key
+from plimsoll.kube.resources import PODS, Key
 from plimsoll.kube.selectors import selects
 from plimsoll.kube.store import View
 from plimsoll.kube.types import Pod
@@ -169,14 +169,6 @@ class DisruptionLedger:
 def never_ran(pod: Pod) -> bool:
     """Pending, finished or already leaving: the API server evicts such a pod without asking any budget."""
     return pod.terminating or pod.status.phase in ("Pending", "Succeeded", "Failed")
-
-
-def budgets_of(pod: Pod, view: View) -> list[PodDisruptionBudget]:
-    return [
-        budget
-        for budget in view[BUDGETS]
-        if budget.namespace == pod.namespace and selects(budget.spec.selector, pod.labels)
-    ]
 
 
 def _budget_refusal(pod: Pod, view: View, asked: Mapping[str, Pod]) -> Blocker | None:

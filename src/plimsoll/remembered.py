@@ -7,9 +7,11 @@ workload was last disrupted, and how often lately, is then known to whoever lead
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from bisect import bisect_right
 from datetime import datetime
 from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -34,7 +36,7 @@ def shard_name(workload: Key) -> str:
     return f"plimsoll-{KIND}-{hashlib.sha256('/'.join(workload).encode()).digest()[0] % SHARDS:x}"
 
 
-@lru_cache(maxsize=4096)  # every look at a workload reads the same texts again
+@lru_cache(maxsize=4096)  # each entry that is added makes a whole ConfigMap new
 def read_entry(text: str) -> Entry | None:
     """None where the text was edited by hand into something else."""
     try:
@@ -43,16 +45,53 @@ def read_entry(text: str) -> Entry | None:
         return None
 
 
-def disruptions(view: View, memory: Resource[ConfigMap], workload: Key | None = None) -> Iterator[Entry]:
-    """What was done by us, to one workload or to all.
+class _Shard(NamedTuple):
+    """One ConfigMap as it was read, its moments in order."""
+
+    of: ConfigMap
+    moments: list[datetime]
+    by_workload: dict[Key, list[datetime]]
+
+
+class Disruptions:
+    """When something was done by us. A ConfigMap is read again only when it has changed: many decisions look at each.
 
     What cannot be read, and what was lost by itself, is left to the door, which counts it against the limits.
     """
-    shards = view[memory] if workload is None else [view[memory].get(memory.watched_in, shard_name(workload))]
-    for shard in shards:
-        if shard is None or shard.labels.get(LABEL) != KIND:
-            continue
-        for text in shard.data.values():
-            entry = read_entry(text)
-            if entry is not None and not entry.lost and workload in (None, entry.workload):
-                yield entry
+
+    def __init__(self, memory: Resource[ConfigMap]) -> None:
+        self._memory = memory
+        self._shards: dict[str, _Shard] = {}
+
+    def follow(self, view: View) -> None:
+        """Catch up with what the view shows of the memory."""
+        there = {shard.name: shard for shard in view[self._memory]}
+        for name in self._shards.keys() - there:
+            del self._shards[name]
+        for name, shard in there.items():
+            held = self._shards.get(name)
+            if held is None or held.of is not shard:
+                self._shards[name] = _read(shard)
+
+    def to(self, workload: Key, since: datetime | None = None) -> list[datetime]:
+        """The moments after `since` at which a workload was disrupted, or all that are remembered."""
+        found = [_after(since, shard.by_workload.get(workload, [])) for shard in self._shards.values()]
+        return list(chain.from_iterable(found))
+
+    def to_all(self, since: datetime) -> list[datetime]:
+        """The moments after `since` at which any workload was."""
+        return list(chain.from_iterable(_after(since, shard.moments) for shard in self._shards.values()))
+
+
+def _after(moment: datetime | None, moments: list[datetime]) -> list[datetime]:
+    return moments if moment is None else moments[bisect_right(moments, moment) :]
+
+
+def _read(shard: ConfigMap) -> _Shard:
+    texts = shard.data.values() if shard.labels.get(LABEL) == KIND else ()
+    entries = [entry for text in texts if (entry := read_entry(text)) is not None and not entry.lost]
+    entries.sort(key=lambda entry: entry.at)
+    by_workload: dict[Key, list[datetime]] = {}
+    for entry in entries:
+        by_workload.setdefault(entry.workload, []).append(entry.at)
+    return _Shard(shard, [entry.at for entry in entries], by_workload)

@@ -62,4 +62,4 @@ def test_kept_counts_are_what_counting_finds(changes, begins_at):
         for owner in OWNERS:
             found = count_of_replica_set(owner.uid, view, rules)
             assert counts.of(owner.uid) == (found.spot, found.on_demand)
-        assert counts.rules_in_use == rules.in_use(view[NODES])
+        assert counts.rules_in_use == rules.in_use({label for node in view[NODES] for label in node.labels})

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from plimsoll.kube.codec import convert
 from plimsoll.kube.selectors import requirement_holds
 from plimsoll.kube.types import NodeSelectorTerm, PodSpec
-from plimsoll.placement.classes import DEFAULT_RULES, ClassRules, with_class
+from plimsoll.placement.classes import DEFAULT_RULES, ClassRules, RulesInUse, with_class
 from plimsoll.placement.distribution import CapacityClass
 from tests import build
 
@@ -51,9 +51,17 @@ def test_what_a_pod_asks_for_is_met_by_exactly_the_nodes_of_its_class(labels: di
 
 
 def test_only_rules_that_the_cluster_follows_are_asked_for():
-    nodes = [build.node("n1", labels={"karpenter.sh/capacity-type": "spot"}), build.node("n2")]
-    assert [rule.label for rule in RULES.in_use(nodes).rules] == ["karpenter.sh/capacity-type"]
-    assert RULES.in_use([build.node("n2")]) == RULES
+    labelled, plain, in_use = (
+        build.node("n1", labels={"karpenter.sh/capacity-type": "spot"}),
+        build.node("n2"),
+        RulesInUse(RULES),
+    )
+    in_use.node_changed(None, plain)
+    assert in_use.now == RULES
+    in_use.node_changed(None, labelled)
+    assert [rule.label for rule in in_use.now.rules] == ["karpenter.sh/capacity-type"]
+    in_use.node_changed(labelled, build.node("n1"))
+    assert in_use.now == RULES
 
 
 def test_spot_nodes_that_are_tainted_are_tolerated_by_spot_pods_alone():

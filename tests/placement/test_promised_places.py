@@ -135,3 +135,35 @@ def test_where_someone_else_makes_nodes_nothing_is_counted():
     pair = Pair(free=0, external_autoscaler=True)
     assert evicted(pair.decide("a"))
     assert evicted(pair.decide("b"))
+
+
+def test_a_replacement_that_comes_between_two_questions_ends_its_promise():
+    pair = Pair(free=2)
+    (first,) = evicted(pair.decide("a"))
+    pair.leave(first)
+    assert evicted(pair.decide("b")), "a's is promised, and the other one is free"
+    pair.replace_by("next", "a", node="spot-1")
+    assert evicted(pair.decide("b")), "a's is taken, and no longer promised beside"
+
+
+def test_a_workload_that_goes_before_its_pods_takes_no_place_once_they_are_gone():
+    pair = Pair(free=1)
+    assert evicted(pair.decide("a"))
+    pair.stores[DEPLOYMENTS].remove("default", "a")
+    pair.stores[REPLICASETS].remove("default", "a-1")
+    assert codes(pair.decide("b")) == ["NoPlaceToMovePods"]
+    for number in range(4):
+        pair.stores[PODS].remove("default", f"a-1-{number}")
+    assert evicted(pair.decide("b"))
+
+
+def test_what_another_view_shows_counts():
+    """The same cluster in stores that were not followed before, as of a copy: anything may have happened between the two."""
+    pair = Pair(free=2)
+    (first,) = evicted(pair.decide("a"))
+    pair.leave(first)
+    assert evicted(pair.decide("b"))
+    pair.stores = {store.resource: store.copy() for store in pair.view.stores()}
+    pair.view = View(pair.stores)
+    pair.replace_by("next", "a", node="spot-1")
+    assert evicted(pair.decide("b"))

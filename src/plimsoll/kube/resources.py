@@ -91,12 +91,31 @@ def _claims(pod: types.Pod) -> Iterable[str]:
     return [v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim]
 
 
+def label_in(namespace: str, key: str = "", value: str = "") -> str:
+    """A label within a namespace as one value; without a label, the namespace."""
+    return f"{namespace}/{key}={value}"
+
+
+def label_asked_for(budget: budgets.PodDisruptionBudget) -> Iterable[str]:
+    selector = budget.spec.selector
+    if selector is None:
+        return ()  # it covers nobody
+    return (label_in(budget.metadata.namespace, *next(iter(selector.match_labels.items()), ())),)
+
+
+def _labels_of_template(workload: types.Deployment | types.StatefulSet) -> Iterable[str]:
+    namespace, labels = workload.metadata.namespace, workload.spec.template.metadata.labels
+    return (label_in(namespace), *(label_in(namespace, key, value) for key, value in labels.items()))
+
+
 BY_OWNER = Index("owner", _controller_uid)  # by the UID of the controller: names come back, UIDs do not
 BY_NODE = Index("node", _node_name)
 UNBOUND = Index("unbound", _unbound)  # under "": the few pods that no node has yet, found without walking the others
 BY_CLAIM = Index("claim", _claims)
 NOT_READY = Index("not ready", _not_ready)  # under "": the few nodes that are not, found without walking the others
 BY_TAINT = Index("taint", _taints)  # by the taint's key
+BY_LABEL_ASKED_FOR = Index("label asked for", label_asked_for)  # by one label that every pod of a budget must have
+BY_TEMPLATE_LABEL = Index("template label", _labels_of_template)  # by each label of a workload's pods; and by namespace
 
 
 def by_label(key: str) -> Index:
@@ -110,6 +129,7 @@ def metadata_of(resource: Resource[Any]) -> Resource[types.KubeObject]:
     return replace(resource, type=types.KubeObject)
 
 
+@cache
 def config_maps_in(namespace: str) -> Resource[records.ConfigMap]:
     """The ConfigMaps of one namespace: a cluster's are many, and none of our business."""
     return Resource("", "v1", "configmaps", "ConfigMap", records.ConfigMap, watched_in=namespace)
@@ -123,9 +143,12 @@ SECRETS = Resource("", "v1", "secrets", "Secret", records.Secret)
 CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", volumes.PersistentVolumeClaim)
 VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", volumes.PersistentVolume, namespaced=False)
 REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet", types.ReplicaSet, indexes=(BY_OWNER,))
-DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", types.Deployment)
-STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", types.StatefulSet)
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", types.Deployment, indexes=(BY_TEMPLATE_LABEL,))
+STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", types.StatefulSet, indexes=(BY_TEMPLATE_LABEL,))
 DAEMONSETS = Resource("apps", "v1", "daemonsets", "DaemonSet", types.DaemonSet)
-BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", budgets.PodDisruptionBudget)
+BUDGETS = Resource(
+    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", budgets.PodDisruptionBudget,
+    indexes=(BY_LABEL_ASKED_FOR,),
+)  # fmt: skip
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", records.Lease)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", records.Event)

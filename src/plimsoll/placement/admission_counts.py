@@ -5,7 +5,6 @@ Says at every moment what `counting.count` would say of the owner's pods.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from msgspec import Struct
@@ -14,7 +13,7 @@ from plimsoll.kube.resources import BY_NODE, NODES, PODS, Resource
 from plimsoll.kube.store import Name, View
 from plimsoll.kube.types import KubeObject, Node, Pod
 from plimsoll.placement.admission_ledger import AdmissionLedger
-from plimsoll.placement.classes import ClassRules
+from plimsoll.placement.classes import ClassRules, RulesInUse
 from plimsoll.placement.counting import active, class_of
 from plimsoll.placement.distribution import CapacityClass
 from plimsoll.placement.marks import TOKEN
@@ -37,8 +36,7 @@ class AdmissionCounts:
         self._ledger = ledger
         self._owners: dict[str, OwnerCounts] = {}
         self._places: dict[Name, tuple[OwnerCounts, CapacityClass]] = {}  # as what each pod is counted
-        self._nodes_with: Counter[str] = Counter()  # nodes that carry the label of a rule
-        self._in_use = rules
+        self._in_use = RulesInUse(rules)
         for node in view[NODES]:
             self._node_changed(None, node)
         for pod in view[PODS]:
@@ -54,7 +52,7 @@ class AdmissionCounts:
     @property
     def rules_in_use(self) -> ClassRules:
         """As `ClassRules.in_use` of all nodes."""
-        return self._in_use
+        return self._in_use.now
 
     def _changed(self, resource: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:
         if resource is PODS:
@@ -71,14 +69,7 @@ class AdmissionCounts:
             self._uncount((before.metadata.namespace, before.metadata.name))
 
     def _node_changed(self, before: KubeObject | None, after: KubeObject | None) -> None:
-        for node, step in ((before, -1), (after, 1)):
-            if node is not None:
-                for rule in self._rules.rules:
-                    if rule.label in node.metadata.labels:
-                        self._nodes_with[rule.label] += step
-        used = tuple(rule for rule in self._rules.rules if self._nodes_with[rule.label] > 0) or self._rules.rules
-        if used != self._in_use.rules:
-            self._in_use = ClassRules(used)
+        self._in_use.node_changed(before, after)
         if before is not None and after is not None and before.metadata.labels == after.metadata.labels:
             return  # heartbeats are most of what changes on nodes
         node = after or before

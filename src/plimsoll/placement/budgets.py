@@ -5,8 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from plimsoll.decision import Blocker
-from plimsoll.kube.resources import BUDGETS
-from plimsoll.kube.selectors import selects
+from plimsoll.kube.covering import budgets_of
 from plimsoll.kube.store import View
 from plimsoll.kube.types import Pod
 
@@ -20,8 +19,7 @@ class Allowance(Struct, frozen=True):
 
 
 def allowance(pod: Pod, view: View) -> Allowance:
-    namespace, labels = pod.namespace, pod.labels
-    found = [b for b in view[BUDGETS] if b.metadata.namespace == namespace and selects(b.spec.selector, labels)]
+    found = budgets_of(pod, view)
     if not found:
         return Allowance(None)
     if len(found) > 1:

@@ -10,10 +10,12 @@ from msgspec import Struct
 
 from plimsoll.decision import Action, Blocker, Decision, Evict, Note, Permission, Reason, Ref
 from plimsoll.kube.budgets import PodDisruptionBudget
+from plimsoll.kube.covering import workloads_under
 from plimsoll.kube.records import ConfigMap
 from plimsoll.kube.resources import (
     BUDGETS,
     BY_NODE,
+    BY_TEMPLATE_LABEL,
     CLAIMS,
     DEPLOYMENTS,
     NAMESPACES,
@@ -24,8 +26,8 @@ from plimsoll.kube.resources import (
     VOLUMES,
     Key,
     Resource,
+    label_in,
 )
-from plimsoll.kube.selectors import selects
 from plimsoll.kube.store import View
 from plimsoll.kube.types import Deployment, KubeObject, Namespace, Node, Pod, ReplicaSet, StatefulSet
 from plimsoll.placement import report
@@ -42,7 +44,7 @@ from plimsoll.placement.settings import PlacementSettings
 from plimsoll.placement.shortage import relieve
 from plimsoll.placement.spec import ENABLED
 from plimsoll.placement.workload import Unmanaged, judge, key_of, out_of_bounds, workload_at, workload_of
-from plimsoll.remembered import KIND, LABEL, read_entry
+from plimsoll.remembered import KIND, LABEL, Disruptions, read_entry
 from plimsoll.scheduling.prospects import NodeMaker
 
 
@@ -66,7 +68,8 @@ class PlacementController:
     def __init__(self, settings: PlacementSettings, maker: NodeMaker | None = None) -> None:
         """maker: who brings further nodes where those at hand are not enough; None: nobody that we know of."""
         self._settings = settings
-        self._rooms = Rooms(maker)
+        self._rooms = Rooms(settings.rules, maker)
+        self._disruptions = Disruptions(settings.memory)
 
     @property
     def watches(self) -> tuple[Resource[Any], ...]:
@@ -86,12 +89,7 @@ class PlacementController:
             case Node():
                 return {key for pod in view[PODS].by(BY_NODE, changed.name) for key in _above(pod, view)}
             case PodDisruptionBudget():
-                covered = changed.spec.selector
-                return [
-                    key_of(workload)
-                    for workload in _asking_in(changed.namespace, view)
-                    if selects(covered, workload.spec.template.metadata.labels)
-                ]
+                return [key_of(workload) for workload in workloads_under(changed, view) if _asks(workload)]
             case Namespace():
                 return [key_of(workload) for workload in _asking_in(changed.name, view)]
             case ConfigMap():
@@ -110,7 +108,7 @@ class PlacementController:
             about = Ref.to(STATEFULSETS if isinstance(workload, StatefulSet) else DEPLOYMENTS, workload)
             problems = (report.unmanageable(about, verdict.reason),) if verdict.at_fault else ()
             return PlacementDecision(reason=verdict.reason, problems=problems)
-        return self._about(Seen(verdict, view, now, self._settings))
+        return self._about(Seen(verdict, view, now, self._settings, self._disruptions))
 
     def _about(self, seen: Seen) -> PlacementDecision:
         relief, saving = relieve(seen), rescue(seen)
@@ -221,9 +219,9 @@ def _above(obj: Pod | ReplicaSet, view: View) -> tuple[Key, ...]:
 
 
 def _asking_in(namespace: str, view: View) -> Iterable[Deployment | StatefulSet]:
-    for workload in (*view[DEPLOYMENTS], *view[STATEFULSETS]):
-        if workload.namespace == namespace and _asks(workload):
-            yield workload
+    everywhere = label_in(namespace)
+    yield from filter(_asks, view[DEPLOYMENTS].by(BY_TEMPLATE_LABEL, everywhere))
+    yield from filter(_asks, view[STATEFULSETS].by(BY_TEMPLATE_LABEL, everywhere))
 
 
 def _disrupted(shard: ConfigMap) -> Iterable[Key]:

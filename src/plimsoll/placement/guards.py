@@ -21,7 +21,6 @@ from plimsoll.placement.marks import PLACED_BY, marked_class
 from plimsoll.placement.seen import Seen
 from plimsoll.placement.spec import Fault, read_window
 from plimsoll.placement.window import DisruptionWindow
-from plimsoll.remembered import disruptions
 
 
 class Move(Struct, frozen=True):
@@ -161,11 +160,9 @@ def window_is_open(seen: Seen, _: Move) -> Blocker | None:
 def not_too_many_lately(seen: Seen, _: Move) -> Blocker | None:
     limits = seen.settings.migrations
     since = seen.now - limits.period
-    entries = [entry for entry in disruptions(seen.view, seen.settings.memory) if entry.at > since]
-    of_workload = [entry.at for entry in entries if entry.workload == seen.key]
     for moments, limit, whose in (
-        (of_workload, limits.per_workload, "this workload"),
-        ([entry.at for entry in entries], limits.per_cluster, "the cluster"),
+        (seen.disruptions.to(seen.key, since), limits.per_workload, "this workload"),
+        (seen.disruptions.to_all(since), limits.per_cluster, "the cluster"),
     ):
         if len(moments) >= limit:
             until = sorted(moments)[len(moments) - limit] + limits.period if limit else None
@@ -210,18 +207,15 @@ def room_for(seen: Seen, move: Move) -> int:
         limits.append(seen.counts.ready_on_demand - seen.managed.policy.share.min_on_demand)
         if one_at_a_time(seen.workload.uid, seen.replicas, seen.view, seen.now, seen.settings):
             limits.append(1)
-    lately = [entry for entry in disruptions(seen.view, seen.settings.memory) if _counts(entry.at, seen)]
-    limits.append(seen.settings.migrations.per_cluster - len(lately))
-    limits.append(seen.settings.migrations.per_workload - sum(entry.workload == seen.key for entry in lately))
+    migrations = seen.settings.migrations
+    since = seen.now - migrations.period
+    limits.append(migrations.per_cluster - len(seen.disruptions.to_all(since)))
+    limits.append(migrations.per_workload - len(seen.disruptions.to(seen.key, since)))
     return max(0, min(limits))
 
 
 def _last_disruption(seen: Seen) -> datetime | None:
-    return max((entry.at for entry in disruptions(seen.view, seen.settings.memory, seen.key)), default=None)
-
-
-def _counts(moment: datetime, seen: Seen) -> bool:
-    return moment > seen.now - seen.settings.migrations.period
+    return max(seen.disruptions.to(seen.key), default=None)
 
 
 def window_of(seen: Seen) -> tuple[DisruptionWindow | None, tuple[Fault, ...], str]:

@@ -8,10 +8,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from plimsoll.decision import Blocker
-from plimsoll.kube.resources import NODES
 from plimsoll.kube.store import Name, View
 from plimsoll.kube.types import Affinity, Metadata, Node, NodeAffinity, NodeSelector, Pod, PodSpec
-from plimsoll.placement.classes import ClassRules, terms_with_class
+from plimsoll.placement.classes import ClassRules, RulesInUse, terms_with_class
 from plimsoll.placement.distribution import CapacityClass
 from plimsoll.placement.guards import Move
 from plimsoll.placement.leaving import receives_nobody
@@ -24,26 +23,27 @@ from plimsoll.scheduling.prospects import NodeMaker, Prospects
 
 
 class Places(Struct, frozen=True):
-    """Where replacements would run, by the UIDs of the pods that they replace."""
+    """Replacements and where they would run, by the UIDs of the pods that they replace."""
 
     at_hand: Mapping[str, str] = {}  # a node that is there
     to_come: Mapping[str, str] = {}  # a node that is not: in words, who brings it
+    replacements: tuple[Pod, ...] = ()
 
 
 class Rooms:
     """The packing engine's picture of the view, kept from one question to the next because it is dear to make.
 
-    What it answers depends on the view, which the picture is compared with before each question, object by object, and on the
-    places that are promised to moves which the view does not show yet.
+    What it answers depends on the view, with which the picture catches up before each question, and on the places that are
+    promised to moves which the view does not show yet. Nodes that nothing should be moved to are not in it.
     """
 
-    def __init__(self, maker: NodeMaker | None = None) -> None:
+    def __init__(self, rules: ClassRules, maker: NodeMaker | None = None) -> None:
         """maker: who brings further nodes where those at hand are not enough."""
+        self._rules = RulesInUse(rules)
         self._maker = maker
         self._picture = Picture()
         self._snapshot = self._picture.snapshot
         self._waiting: dict[Name, Pod] = {}  # pods that have no node yet, and will take theirs before ours comes
-        self._shunned: set[str] = set()  # nodes that nothing should be moved to
         self._promises = Promises()
         self._unhoused: dict[str, Pod] = {}  # stand-ins that were promised a node which is not there yet
 
@@ -54,14 +54,12 @@ class Rooms:
             self._snapshot.remove(uid)
             self._unhoused.pop(uid, None)
         waiting = [*self._waiting.values(), *self._unhoused.values()]
-        wanted = [replacement(move, seen) for move in moves]
+        wanted = tuple(replacement(move, seen.workload.spec.template.spec, self._rules.now) for move in moves)
+        at_hand = self._at_hand(waiting, wanted)
+        if not at_hand.unplaced:
+            return Places(at_hand.placements, replacements=wanted)
+        prospects = self._maker.prospects(seen.view, seen.now) if self._maker is not None else Prospects()
         with self._snapshot.trial():
-            for name in self._shunned:
-                self._snapshot.remove_node(name)
-            at_hand = self._at_hand(waiting, wanted)
-            if not at_hand.unplaced:
-                return Places(at_hand.placements)
-            prospects = self._maker.prospects(seen.view, seen.now) if self._maker is not None else Prospects()
             found = self._with_more_nodes(waiting, wanted, prospects)
         return found or _nowhere(moves, at_hand, prospects)
 
@@ -73,7 +71,7 @@ class Rooms:
                     self._snapshot.add(by_uid[uid], node)
             return pack(self._snapshot, wanted)
 
-    def _with_more_nodes(self, waiting: Sequence[Pod], wanted: Sequence[Pod], prospects: Prospects) -> Places | None:
+    def _with_more_nodes(self, waiting: Sequence[Pod], wanted: tuple[Pod, ...], prospects: Prospects) -> Places | None:
         """None if not all would find a place, or if someone who waits already would lose theirs."""
         if not (prospects.templates or prospects.coming):
             return None
@@ -93,13 +91,13 @@ class Rooms:
         return Places(
             {uid: name for uid, name in homes.items() if name not in bringing},
             {uid: bringing[name] for uid, name in homes.items() if name in bringing},
+            wanted,
         )
 
     def promise(self, seen: Seen, moves: Sequence[Move], places: Places) -> None:
         """These are about to be moved: the places of their replacements are taken from now on."""
         stand_ins = []
-        for move in moves:
-            coming = replacement(move, seen)
+        for move, coming in zip(moves, places.replacements, strict=True):
             # Under a name of its own: the pod that it replaces is still in the picture.
             name, uid = f"{coming.name}-next", f"{coming.uid}-next"
             stand_in = replace(coming, metadata=replace(coming.metadata, name=name, uid=uid))
@@ -118,9 +116,9 @@ class Rooms:
                     if change.after is not None and _waits(pod):
                         self._waiting[pod.namespace, pod.name] = pod
                 case Node() as node:
-                    self._shunned.discard(node.name)
+                    self._rules.node_changed(change.before, change.after)
                     if change.after is not None and receives_nobody(node):
-                        self._shunned.add(node.name)
+                        self._snapshot.remove_node(node.name)  # the picture puts it back when it changes
 
 
 def _nowhere(moves: Sequence[Move], at_hand: Packing, prospects: Prospects) -> Blocker:
@@ -136,12 +134,11 @@ def _waits(pod: Pod) -> bool:
     return not (pod.spec.node_name or pod.terminating or pod.finished or pod.spec.scheduling_gates)
 
 
-def replacement(move: Move, seen: Seen) -> Pod:
+def replacement(move: Move, template: PodSpec, rules: ClassRules) -> Pod:
     """The pod that will come: the template's, with its class as admission gives it, and the volumes of the one that goes."""
     gone = move.replica.pod
-    spec = of_class(seen.workload.spec.template.spec, move.to, seen.settings.rules.in_use(seen.view[NODES]))
     meta = Metadata(name=gone.name, namespace=gone.namespace, uid=gone.uid, labels=gone.labels)
-    return Pod(metadata=meta, spec=replace(spec, node_name="", volumes=gone.spec.volumes))
+    return Pod(metadata=meta, spec=replace(of_class(template, move.to, rules), node_name="", volumes=gone.spec.volumes))
 
 
 def of_class(spec: PodSpec, wanted: CapacityClass, rules: ClassRules) -> PodSpec:

@@ -14,15 +14,26 @@ from plimsoll.placement.counting import Counts, Replica, count, pods_of, replica
 from plimsoll.placement.next_action import ReplicaState
 from plimsoll.placement.settings import PlacementSettings
 from plimsoll.placement.workload import Managed
+from plimsoll.remembered import Disruptions
 
 
 class Seen:
-    def __init__(self, managed: Managed, view: View, now: datetime, settings: PlacementSettings) -> None:
+    def __init__(
+        self,
+        managed: Managed,
+        view: View,
+        now: datetime,
+        settings: PlacementSettings,
+        disruptions: Disruptions | None = None,
+    ) -> None:
+        """disruptions: as they were read for an earlier decision; only what has changed since is read again."""
         self.managed = managed
         self.workload = managed.workload
         self.view = view
         self.now = now
         self.settings = settings
+        self.disruptions = disruptions or Disruptions(settings.memory)
+        self.disruptions.follow(view)
         self._allowances: dict[str, Allowance] = {}
         self.replicas: tuple[Replica, ...] = replicas(pods_of(managed.workload, view), view, settings.rules)
         self.counts: Counts = count(self.replicas)

@@ -13,22 +13,10 @@ from plimsoll.scheduling.classes import Classes, PodClass
 
 def standing_for(classes: Classes, indexes: Iterable[int]) -> dict[int, PodClass]:
     """By index of a class: the first of these that no selector of any class known so far tells apart from it."""
-    mentioned = _labels_mentioned(classes.classes)
+    mentioned = classes.index.labels_mentioned()
     first: dict[object, PodClass] = {}
     known = classes.classes
     return {index: first.setdefault(_as_seen(known[index], mentioned), known[index]) for index in indexes}
-
-
-def _labels_mentioned(classes: Iterable[PodClass]) -> set[str]:
-    selectors = {
-        selector
-        for one in classes
-        for selector in (
-            *(term.selector for term in (*one.affinity, *one.anti_affinity, *(p.term for p in one.preferences))),
-            *(spread.selector for spread in (*one.spread, *one.soft_spread)),
-        )
-    }
-    return {key for selector in selectors for key, *_ in selector or ()}
 
 
 def _as_seen(one: PodClass, mentioned: set[str]) -> object:

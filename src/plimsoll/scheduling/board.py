@@ -17,6 +17,7 @@ from plimsoll.scheduling.classes import PodClass, Shape
 from plimsoll.scheduling.daemons import Daemons
 from plimsoll.scheduling.kinds import Kinds, Place, static_keys
 from plimsoll.scheduling.model import HOSTNAME, ComingNode, Template
+from plimsoll.scheduling.node_rows import node_rows
 from plimsoll.scheduling.offerings import Ladder, Lane, Offerings, cheapest
 from plimsoll.scheduling.requests import allocatable
 from plimsoll.scheduling.snapshot import Snapshot
@@ -45,14 +46,12 @@ class Board:
         self.census = Census(snapshot, self.in_play, self.daemons.class_indexes)
         self.daemons.census = self.census
 
-        kept = [row for row, facts in enumerate(snapshot.nodes) if facts is not None]
-        board_rows = np.full(len(snapshot.nodes), -1, np.int64)
-        board_rows[kept] = np.arange(len(kept))
-        self.places = [Place(f.name, f.labels, f.taints, f.unschedulable) for f in snapshot.nodes if f is not None]
-        self.places += [
+        rows = node_rows(snapshot)
+        more = [
             Place(node.name, {HOSTNAME: node.name, **node.labels}, node.taints, unschedulable=False) for node in coming
         ]
-        self.names = [place.name for place in self.places]
+        self.places = [*rows.places, *more] if more else rows.places
+        self.names = [*rows.names, *(place.name for place in more)]
         self.size = self.first_new = len(self.places)  # rows in use; those from `first_new` on are nodes to be made
 
         topology_keys = self.census.topology_keys
@@ -63,7 +62,7 @@ class Board:
             rule_keys |= keys
             if any(s.honor_affinity for s in (*pod_class.spread, *pod_class.soft_spread)):
                 lane_keys |= keys - {HOSTNAME}  # whether the spread counts a new node must be known when it is opened
-        self.kinds = Kinds(self.places, rule_keys)
+        self.kinds = Kinds(self.places, rule_keys) if more else rows.kinds(rule_keys)
 
         lane_keys |= _with_few_values(rule_keys - lane_keys - {HOSTNAME}, templates)
         self.offerings = Offerings(templates, sorted(lane_keys), self.classes.resource)
@@ -71,22 +70,22 @@ class Board:
         self.offerings.make_lanes()
         self.offering_kinds = Kinds(self.offerings.places, rule_keys)
 
-        self._make_rows(kept, coming)
+        self._make_rows(rows.kept, coming)
         self.topologies = {key: self._make_topology(key) for key in sorted(topology_keys)}
-        first_coming = len(kept)
+        first_coming = len(rows.kept)
         on_coming = [(first_coming + position, index) for position, index in self.daemons.on_coming]
         self.census.take(
             topologies=self.topologies,
             kinds=self.kinds,
             offering_kinds=self.offering_kinds,
-            board_rows=board_rows,
+            board_rows=rows.board_rows,
             size=self.size,
             more=on_coming,
         )
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _make_rows(self, kept: list[int], coming: Sequence[ComingNode]) -> None:
+    def _make_rows(self, kept: RowIndex, coming: Sequence[ComingNode]) -> None:
         sizes = [allocatable(node.allocatable) for node in coming]
         for size in sizes:
             for name in size:

@@ -11,6 +11,7 @@ another, and nothing depends on whether equal parts happen to be the same object
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -27,6 +28,7 @@ from plimsoll.kube.types import (
     PreferredNodeTerm,
     Toleration,
 )
+from plimsoll.scheduling.class_index import ClassIndex
 from plimsoll.scheduling.requests import PODS, effective_requests
 from plimsoll.scheduling.rules import Expressions, HostPort, expressions, narrowed, selects
 
@@ -127,6 +129,13 @@ class PodClass:
     def has_preferences(self) -> bool:
         return bool(self.preferred_nodes or self.preferences or self.soft_spread)
 
+    def selectors(self) -> Iterator[Expressions | None]:
+        """Of all its rules about other pods."""
+        for term in (*self.affinity, *self.anti_affinity, *(preference.term for preference in self.preferences)):
+            yield term.selector
+        for spread in (*self.spread, *self.soft_spread):
+            yield spread.selector
+
 
 class _Wants(NamedTuple):
     """The part of a class that comes from the spec alone: shared by classes that differ in labels only."""
@@ -172,6 +181,7 @@ class Classes:
 
     def __init__(self) -> None:
         self.classes: list[PodClass] = []
+        self.index = ClassIndex(self.classes)
         self.identities: list[Identity] = []
         self.shapes: list[Shape] = []
         self.resources: list[str] = ["cpu", "memory", PODS]  # the first three are on every node
@@ -191,6 +201,7 @@ class Classes:
         self.__init__()  # type: ignore[misc]
         for name, value in state.items():
             setattr(self, name, value)
+        self.index = ClassIndex(self.classes)
         self._resource_index = {name: index for index, name in enumerate(self.resources)}
         self._shape_index = {shape: index for index, shape in enumerate(self.shapes)}
 

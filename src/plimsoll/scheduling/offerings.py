@@ -136,6 +136,8 @@ class Offerings:
 
     def make_lanes(self) -> None:
         """Called once daemons have been taken off `caps` and every resource has its row."""
+        if not self.sold:
+            return
         for_sale = [index for index, offering in enumerate(self.sold) if offering.available != 0]
         # What is limited is bought by the piece: a node in such a lane is that offering and no other.
         piece = [None if self.sold[index].available is None else index for index in for_sale]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,6 +20,9 @@ from plimsoll.kube.types import KubeObject, Labels, Namespace, Node, Pod
 from plimsoll.kube.volumes import PersistentVolume, PersistentVolumeClaim
 from plimsoll.scheduling.classes import Classes
 from plimsoll.scheduling.facts import ClaimFacts, NodeFacts, VolumeFacts
+
+if TYPE_CHECKING:
+    from plimsoll.scheduling.node_rows import NodeRows
 
 Ints = NDArray[np.int64]
 Rows = NDArray[np.int32]
@@ -70,6 +73,9 @@ class Snapshot:
         self.namespaces: dict[str, Labels] = {}
         self.claims: dict[tuple[str, str], ClaimFacts] | None = None  # None: claims are not watched
         self.volumes: dict[str, VolumeFacts] | None = None
+        self.node_rows: NodeRows | None = (
+            None  # what was worked out of the nodes alone; forgotten when one of them changes
+        )
         self.version = 0  # changes with every change that stays: what was worked out before holds no longer
         self._free_rows: list[int] = []
         self._free_slots: list[int] = []
@@ -213,6 +219,7 @@ class Snapshot:
                 self.add_node(facts)
             elif self.nodes[row] != facts:
                 self.nodes[row] = facts
+                self.node_rows = None
                 self._write_capacity(row, facts)
         elif before is not None:
             self.remove_node(before.name)
@@ -255,6 +262,7 @@ class Snapshot:
 
     def add_node(self, facts: NodeFacts) -> None:
         self.version += 1
+        self.node_rows = None
         if self._free_rows:
             row = self._free_rows.pop()
             self.nodes[row] = facts
@@ -284,7 +292,7 @@ class Snapshot:
         facts = self.nodes[row]
         assert facts is not None, "a named row has a node"  # noqa: S101
         del self.rows[name]
-        self.nodes[row] = None
+        self.nodes[row] = self.node_rows = None
         self.capacity[:, row] = 0
         self._free_rows.append(row)
         self.version += 1

@@ -1,0 +1,63 @@
+"""Which classes a selector could mean, and which could mean a class, found without walking over all that were ever met.
+
+A cluster has thousands of classes, and most questions are about one pod. What is asked here is kept from one question to the
+next; classes that were met since are entered when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from plimsoll.scheduling.classes import PodClass, Term
+    from plimsoll.scheduling.rules import Expressions
+
+Label: TypeAlias = tuple[str, str]
+
+
+class ClassIndex:
+    def __init__(self, classes: list[PodClass]) -> None:
+        self._classes = classes
+        self._entered = 0
+        self._mentioned: set[str] = set()
+        self._with_label: dict[Label, list[int]] = {}
+        self._holders: dict[Term, list[int]] = {}  # by anti-affinity term: the classes that have it
+        self._asking_for: dict[Label | None, dict[Term, None]] = {}  # those terms, by labels of which they ask for one
+
+    def labels_mentioned(self) -> set[str]:
+        """The keys that a selector over pods looks at, of any class."""
+        self._catch_up()
+        return self._mentioned
+
+    def with_label(self, label: Label) -> Iterable[int]:
+        """The classes whose pods carry it."""
+        self._catch_up()
+        return self._with_label.get(label, ())
+
+    def holders(self, one: PodClass) -> Iterator[tuple[Term, list[int]]]:
+        """Anti-affinity terms that may speak of a class, each with the classes that have it, in ascending order."""
+        self._catch_up()
+        for label in (None, *one.identity.labels.items()):
+            for term in self._asking_for.get(label, ()):
+                yield term, self._holders[term]
+
+    def _catch_up(self) -> None:
+        for one in self._classes[self._entered :] if self._entered < len(self._classes) else ():
+            for label in one.identity.labels.items():
+                self._with_label.setdefault(label, []).append(one.index)
+            for selector in one.selectors():
+                self._mentioned.update(key for key, *_ in selector or ())
+            for term in dict.fromkeys(one.anti_affinity):
+                if term not in self._holders:
+                    for asked_for in next(labels_asked_for(term.selector), (None,)):
+                        self._asking_for.setdefault(asked_for, {})[term] = None
+                self._holders.setdefault(term, []).append(one.index)
+        self._entered = len(self._classes)
+
+
+def labels_asked_for(selector: Expressions | None) -> Iterator[list[Label]]:
+    """For each expression that a pod can only meet by having one of some labels: those labels."""
+    for key, operator, values in selector or ():
+        if operator == "In":
+            yield [(key, value) for value in values]

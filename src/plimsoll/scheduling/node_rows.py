@@ -1,0 +1,38 @@
+"""The nodes of a snapshot as rows of a board: the same for every question that is asked while no node changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from plimsoll.scheduling.kinds import Kinds, Place
+from plimsoll.scheduling.snapshot import Snapshot
+
+# Questions about pods that look at the same labels share what was worked out; beyond so many sets of labels it is forgotten.
+_MOST_SETS_OF_LABELS = 64
+
+
+class NodeRows:
+    def __init__(self, snapshot: Snapshot) -> None:
+        found = [(row, facts) for row, facts in enumerate(snapshot.nodes) if facts is not None]
+        self.kept = np.array([row for row, _ in found], np.intp)  # by row of the board: the row of the snapshot
+        self.board_rows = np.full(len(snapshot.nodes), -1, np.int64)
+        self.board_rows[self.kept] = np.arange(len(found))
+        self.places = [Place(f.name, f.labels, f.taints, f.unschedulable) for _, f in found]
+        self.names = [place.name for place in self.places]
+        self._kinds: dict[frozenset[str], Kinds] = {}
+
+    def kinds(self, keys: Iterable[str]) -> Kinds:
+        keys = frozenset(keys)
+        if keys not in self._kinds:
+            if len(self._kinds) >= _MOST_SETS_OF_LABELS:
+                self._kinds.clear()
+            self._kinds[keys] = Kinds(self.places, keys)
+        return self._kinds[keys]
+
+
+def node_rows(snapshot: Snapshot) -> NodeRows:
+    if snapshot.node_rows is None:
+        snapshot.node_rows = NodeRows(snapshot)
+    return snapshot.node_rows

@@ -1,0 +1,123 @@
+"""Places for replacements worked out from nothing at each question, and promises that are all looked at each time.
+
+What `placement.room` and `placement.promises` keep from one question to the next must not change a single answer: this is what
+they are compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from plimsoll.decision import Blocker
+from plimsoll.kube.resources import CLAIMS, NAMESPACES, NODES, PODS, VOLUMES, Key
+from plimsoll.kube.store import View
+from plimsoll.kube.types import Pod
+from plimsoll.placement.controller import PlacementController
+from plimsoll.placement.counting import active, pods_of
+from plimsoll.placement.guards import Move
+from plimsoll.placement.leaving import receives_nobody
+from plimsoll.placement.promises import SENT_WITHIN
+from plimsoll.placement.room import Places, _nowhere, replacement
+from plimsoll.placement.seen import Seen
+from plimsoll.placement.settings import PlacementSettings
+from plimsoll.placement.workload import workload_at
+from plimsoll.scheduling.pack import pack
+from plimsoll.scheduling.prospects import NodeMaker, Prospects
+from plimsoll.scheduling.snapshot import Snapshot
+
+
+class Promised(Struct, frozen=True):
+    key: Key
+    leaving: Pod
+    stand_in: Pod
+    node: str  # "" for one that is not there yet
+    at: datetime
+
+
+class RoomsAfresh:
+    def __init__(self, maker: NodeMaker | None) -> None:
+        self._maker = maker
+        self.promised: list[Promised] = []
+
+    def places_for(self, seen: Seen, moves: Sequence[Move]) -> Places | Blocker:
+        view = seen.view
+        self._forget(seen)
+        nodes = [node for node in view[NODES] if not receives_nobody(node)]
+        snapshot = Snapshot.build(
+            nodes, view[PODS], namespaces=view[NAMESPACES], claims=view[CLAIMS], volumes=view[VOLUMES]
+        )
+        for promise in self.promised:
+            if promise.node:
+                snapshot.add(promise.stand_in, promise.node)
+        waiting = [pod for pod in view[PODS] if active(pod) and not pod.spec.node_name]
+        waiting += [promise.stand_in for promise in self.promised if not promise.node]
+        labels = {label for node in view[NODES] for label in node.labels}
+        rules = seen.settings.rules.in_use(labels)
+        wanted = tuple(replacement(move, seen.workload.spec.template.spec, rules) for move in moves)
+        with snapshot.trial():
+            by_uid = {pod.uid: pod for pod in waiting}
+            for uid, node in pack(snapshot, waiting).placements.items():
+                snapshot.add(by_uid[uid], node)
+            at_hand = pack(snapshot, wanted)
+        if not at_hand.unplaced:
+            return Places(at_hand.placements, replacements=wanted)
+        prospects = self._maker.prospects(view, seen.now) if self._maker is not None else Prospects()
+        together = pack(snapshot, [*waiting, *wanted], prospects.templates)
+        without = pack(snapshot, waiting, prospects.templates)
+        ours = {pod.uid for pod in wanted}
+        if together.unplaced.keys() & ours or len(without.unplaced) < len(together.unplaced):
+            return _nowhere(moves, at_hand, prospects)
+        made = {node.name: f"node group {node.template} makes a node" for node in together.new_nodes}
+        homes = {uid: together.placements[uid] for uid in ours}
+        return Places(
+            {uid: name for uid, name in homes.items() if name not in made},
+            {uid: made[name] for uid, name in homes.items() if name in made},
+            wanted,
+        )
+
+    def promise(self, seen: Seen, moves: Sequence[Move], places: Places) -> None:
+        for move, coming in zip(moves, places.replacements, strict=True):
+            meta = replace(coming.metadata, name=f"{coming.name}-next", uid=f"{coming.uid}-next")
+            stand_in = replace(coming, metadata=meta)
+            node = places.at_hand.get(coming.uid, "")
+            self.promised.append(Promised(seen.key, move.replica.pod, stand_in, node, seen.now))
+
+    def _forget(self, seen: Seen) -> None:
+        view = seen.view
+        left = [p for p in self.promised if p.key != seen.key or not _is_there(p.leaving, view)]
+        for key in dict.fromkeys(promise.key for promise in left):
+            of_key = [promise for promise in left if promise.key == key]
+            there = [promise for promise in of_key if _is_there(promise.leaving, view)]
+            over = [promise for promise in there if seen.now >= promise.at + SENT_WITHIN]
+            if len(there) < len(of_key):
+                over += _replaced(key, [promise for promise in of_key if promise not in over], view)
+            left = [promise for promise in left if promise not in over]
+        self.promised = left
+
+
+def _is_there(pod: Pod, view: View) -> bool:
+    found = view[PODS].get(pod.namespace, pod.name)
+    return found is not None and found.uid == pod.uid and active(found)
+
+
+def _replaced(key: Key, promises: list[Promised], view: View) -> list[Promised]:
+    workload = workload_at(key, view)
+    if workload is None:
+        return promises
+    leaving = {promise.leaving.uid for promise in promises}
+    staying = sum(1 for pod in pods_of(workload, view) if active(pod) and pod.uid not in leaving)
+    lacking = max(0, workload.spec.replicas - staying)
+    return promises[: max(0, len(promises) - lacking)]
+
+
+def controller_afresh(settings: PlacementSettings, maker: NodeMaker | None, rooms: RoomsAfresh) -> PlacementController:
+    """One that has kept nothing but what was promised."""
+    made = PlacementController(settings, maker)
+    kept: Any = rooms
+    made._rooms = kept
+    return made
