@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from msgspec.structs import replace
 
 from plimsoll.kube.codec import convert
@@ -129,6 +130,19 @@ def test_a_workload_that_is_gone_takes_no_place():
     for number in range(4):
         pair.stores[PODS].remove("default", f"a-1-{number}")
     assert evicted(pair.decide("b"))
+
+
+@pytest.mark.parametrize("key", ["aws-node-termination-handler/spot-itn", "DeletionCandidateOfClusterAutoscaler"])
+def test_a_node_that_goes_is_no_place_until_it_stays_after_all(key: str):
+    """Also where the taint alone would keep nobody away."""
+    pair = Pair(free=2)
+    going, staying = spot_node(pods=2, taint=key, effect="PreferNoSchedule"), spot_node(pods=2)
+    pair.stores[NODES].put(going)
+    assert codes(pair.decide("a")) == ["NoPlaceToMovePods"]
+    pair.stores[NODES].put(staying)
+    assert len(evicted(pair.decide("a"))) == 1
+    pair.stores[NODES].put(going)
+    assert codes(pair.decide("b")) == ["NoPlaceToMovePods"]
 
 
 def test_where_someone_else_makes_nodes_nothing_is_counted():
