@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from plimsoll.decision import Blocker
 from plimsoll.kube.budgets import PodDisruptionBudget
-from plimsoll.kube.resources import BUDGETS
+from plimsoll.kube.covering import budgets_of
 from plimsoll.kube.selectors import selects
 from plimsoll.nodegroups.seen import must_move
 from plimsoll.nodegroups.situation import Candidate, Situation
@@ -18,11 +18,7 @@ def budgets(candidate: Candidate, situation: Situation) -> Blocker | None:
     for pod in candidate.pods:
         if pod.terminating:
             continue
-        covering = [
-            budget
-            for budget in situation.seen.view[BUDGETS]
-            if budget.namespace == pod.namespace and selects(budget.spec.selector, pod.labels)
-        ]
+        covering = budgets_of(pod, situation.seen.view)
         if len(covering) > 1:
             names = ", ".join(sorted(budget.name for budget in covering))
             message = (

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from plimsoll.decision import Blocker
-from plimsoll.kube.resources import BUDGETS
-from plimsoll.kube.selectors import selects
+from plimsoll.kube.covering import budgets_of
 from plimsoll.nodegroups.checks.opt_outs import said_safe
 from plimsoll.nodegroups.situation import Candidate, Situation
 
@@ -13,8 +12,7 @@ def system_pods(candidate: Candidate, situation: Situation) -> Blocker | None:
     for pod in candidate.pods:
         if pod.namespace != "kube-system" or said_safe(pod):
             continue
-        budgets = situation.seen.view[BUDGETS]
-        if not any(one.namespace == pod.namespace and selects(one.spec.selector, pod.labels) for one in budgets):
+        if not budgets_of(pod, situation.seen.view):
             message = f"pod {pod.namespace}/{pod.name} is a system pod without a PodDisruptionBudget"
             return Blocker("UnmovableKubeSystemPod", message)
     return None
