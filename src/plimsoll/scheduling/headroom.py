@@ -26,6 +26,7 @@ _DEAREST = 1.45
 _PARTS = 32
 _STRIDE = 5  # neighbours, which were opened for the same pods in the same zone, are not raised together
 _STEP = 1.03  # each way costs at least so many times the one before
+_CLOSER_STEP = 1.005  # where the nodes are so few that they are all played, and quickly
 _SAME_PRICE = 1e-9  # sums of the same prices in another order differ by less
 
 Offerings = NDArray[np.int64]  # by new node: the offering it would be
@@ -70,28 +71,34 @@ class Headroom:
     def _ways(self) -> list[Offerings]:
         """From the exact fit to one even size after the other; between two of them with a few, half and so on of the nodes raised.
 
-        Few nodes are played quickly: every number of them is tried. Of many, no two ways cost nearly the same, but for the even sizes:
-        where sizes are few, all nodes alike may bind where most of them do not.
+        No two cost nearly the same, but for the even sizes: where sizes are few, all nodes alike may bind where most of them do not.
         """
-        ways, below, self._steps = [self.exact], self.exact, [0]
+        ways, self._steps = [self.exact], [0]
         dearest = at_step = self._price(self.exact)
+        closer = _CLOSER_STEP if len(self._samples) == 1 else _STEP
         part = np.arange(len(self.rows)) * _STRIDE % _PARTS
-        few = len(self._samples) == 1
+        for price, parts, below, above in self._raised(part):
+            step = price >= _STEP * at_step or (parts == _PARTS and price > at_step + _SAME_PRICE)
+            if price >= closer * dearest or (step and price > dearest + _SAME_PRICE):
+                ways.append(np.where(part < parts, above, below))
+                dearest = price
+            if step:
+                self._steps.append(len(ways) - 1)
+                at_step = price
+        if self._steps[-1] < len(ways) - 1:
+            self._steps.append(len(ways) - 1)
+        return ways
+
+    def _raised(self, part: NDArray[np.int64]) -> Iterator[tuple[float, int, Offerings, Offerings]]:
+        """What it costs to raise the nodes of one part, of two and so on from an even size to the next, as long as that is allowed."""
+        below = self.exact
         for above in self._even_sizes():
             dearer = np.bincount(part, self.prices[above] - self.prices[below], minlength=_PARTS)
-            prices = (self._price(below) + dearer.cumsum()).tolist()  # with one part raised, with two and so on
-            for parts, price in enumerate(prices, start=1):
+            for parts, price in enumerate((self._price(below) + dearer.cumsum()).tolist(), start=1):
                 if price > self.most_price + _SAME_PRICE:
-                    return ways
-                step = price >= _STEP * at_step or (parts == _PARTS and price > at_step + _SAME_PRICE)
-                if (step or few) and price > dearest + _SAME_PRICE:
-                    ways.append(np.where(part < parts, above, below))
-                    dearest = price
-                if step:
-                    self._steps.append(len(ways) - 1)
-                    at_step = price
+                    return
+                yield price, parts, below, above
             below = above
-        return ways
 
     def _even_sizes(self) -> Iterator[Offerings]:
         """Sizes rounded up so that no node costs less than a certain price, from the lowest such price to the highest.
@@ -99,9 +106,8 @@ class Headroom:
         A node is never made smaller in one respect to be larger in another.
         """
         offerings, sets = self.board.offerings, self.board.sets
-        kinds = (
-            self.board.set_of[self.rows] * len(self.prices) + self.exact
-        )  # of nodes that may become the same and need as much
+        # Nodes that may become the same and need as much are of one kind.
+        kinds = self.board.set_of[self.rows] * len(self.prices) + self.exact
         ladders = []
         for kind in np.unique(kinds).tolist():
             index, offering = divmod(kind, len(self.prices))
@@ -117,7 +123,7 @@ class Headroom:
 
 
 def first_good(pending: list[int], steps: list[int], allowed: float) -> int | None:
-    """The first way that leaves few enough pending, where those between two steps are looked at for the first step that does."""
+    """The first step that leaves few enough pending, or a cheaper way between it and the step below that does so, too."""
     left = [pending[step] for step in steps]
     for number, step in enumerate(steps):
         below, above = left[max(number - 1, 0)], left[min(number + 1, len(left) - 1)]
