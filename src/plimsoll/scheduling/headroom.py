@@ -61,12 +61,12 @@ class Headroom:
         model = BindingModel(self.board, self._samples, arrivals)
         pending = model.pending(np.array([way[self._sampled] for way in self.ways]))
         allowed = max(_PENDING * model.pods, min(_ONE_POD * model.pods, 1.0))
-        found = first_good(pending, self._steps, allowed)
-        self.binds = found is not None
-        if found is not None:
-            return self.ways[found]
-        least = pending.index(min(pending))
-        return self.ways[least] if pending[least] <= _WORTH_IT * pending[0] else self.exact
+        chosen = first_good(pending, self._steps, allowed)
+        if chosen is None:
+            least = pending.index(min(pending))
+            chosen = least if pending[least] <= _WORTH_IT * pending[0] else 0
+            self.binds = pending[chosen] <= allowed
+        return self.ways[chosen]
 
     def _ways(self) -> list[Offerings]:
         """From the exact fit to one even size after the other; between two of them with a few, half and so on of the nodes raised.
@@ -101,7 +101,7 @@ class Headroom:
             below = above
 
     def _even_sizes(self) -> Iterator[Offerings]:
-        """Sizes rounded up so that no node costs less than a certain price, from the lowest such price to the highest.
+        """Every node as large as it can be had for a certain price, or as it must be, from the lowest such price to the highest.
 
         A node is never made smaller in one respect to be larger in another.
         """
@@ -114,11 +114,11 @@ class Headroom:
             lane = offerings.lanes[sets[index][0]]
             rungs = lane.members[self.board.ladder(*sets[index]).rungs_from(lane.member(offering))]
             ladders.append((np.flatnonzero(kinds == kind), rungs, self.prices[rungs]))
-        floors: list[float] = np.unique(np.concatenate([prices for _, _, prices in ladders])).tolist()
-        for floor in floors[1:]:
+        every_price: list[float] = np.unique(np.concatenate([prices for _, _, prices in ladders])).tolist()
+        for price in every_price[1:]:
             way = self.exact.copy()
             for nodes, rungs, prices in ladders:
-                way[nodes] = rungs[min(int(prices.searchsorted(floor - _SAME_PRICE)), len(rungs) - 1)]
+                way[nodes] = rungs[max(int(prices.searchsorted(price + _SAME_PRICE)) - 1, 0)]
             yield way
 
 
