@@ -133,8 +133,17 @@ CATALOGUES: tuple[tuple[Callable[[], list[Template]], Callable[[int], list[Pod]]
 )
 
 
-@pytest.mark.parametrize("seed", [3, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2, 4, 5, 6, 7))])
-@pytest.mark.parametrize(("catalogue", "crowd"), CATALOGUES, ids=lambda part: part.__name__)
+# Room to spare is dearer than need be here where sizes are tried in steps of 3 % alone, where a single pod of 200 is held against a
+# way, or where a way that leaves none is distrusted because the next cheaper one left many.
+TELLING = ((spot_and_on_demand, diverse, 5), (ten_pods_only, plain, 35), (ten_pods_only, plain, 26))
+SOAKED = tuple((*pair, seed) for pair in CATALOGUES for seed in (1, 2, 4, 5, 6, 7) if (*pair, seed) not in TELLING)
+
+
+@pytest.mark.parametrize(
+    ("catalogue", "crowd", "seed"),
+    [*((*pair, 3) for pair in CATALOGUES), *TELLING, *(pytest.param(*one, marks=pytest.mark.soak) for one in SOAKED)],
+    ids=lambda part: getattr(part, "__name__", None),
+)
 def test_no_worse_than_one_pod_after_the_other(
     catalogue: Callable[[], list[Template]], crowd: Callable[[int], list[Pod]], seed: int
 ) -> None:

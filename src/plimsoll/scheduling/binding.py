@@ -149,9 +149,9 @@ class BindingModel:
             draws.append((max(crowd / max(1, there[lane]) for lane, crowd in crowds.items()), lanes))
         return sorted(draws)[_UNLUCKY][1]
 
-    def pending(self, ways: NDArray[np.int64]) -> list[float]:
-        """By way (a row of offerings, one a node, sample after sample): the share of pods that found no place, in the order of
-        arrival that is worst for it.
+    def pending(self, ways: NDArray[np.int64]) -> list[int]:
+        """By way (a row of offerings, one a node, sample after sample): how many pods found no place, in the order of arrival that is
+        worst for it.
         """
         samples = len(self._samples)
         offerings = self._offerings(ways)
@@ -163,8 +163,8 @@ class BindingModel:
         last = [[pod for *_, pod in sorted(chain(*(q[apart:] for q in queues)))] for queues in self._orders]
         placed = self._play(nodes, first).reshape(-1, _ORDERS, samples).sum(axis=2)
         placed += self._play(nodes, last)  # the samples of an order are one column now
-        shares: list[float] = (1 - placed.min(axis=1) / self.pods).tolist()
-        return shares
+        pending: list[int] = (self.pods - placed.min(axis=1)).tolist()
+        return pending
 
     def _play(self, nodes: _Nodes, queues: list[list[int]]) -> NDArray[np.int64]:
         """Let the pods of each queue choose, one after the other, in all columns at once; way × column: how many found a place."""

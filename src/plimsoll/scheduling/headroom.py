@@ -26,6 +26,7 @@ _DEAREST = 1.45
 _PARTS = 32
 _STRIDE = 5  # neighbours, which were opened for the same pods in the same zone, are not raised together
 _STEP = 1.03  # each way costs at least so many times the one before
+_CLOSER_STEP = 1.005  # where the nodes are so few that they are all played, and quickly
 _SAME_PRICE = 1e-9  # sums of the same prices in another order differ by less
 
 Offerings = NDArray[np.int64]  # by new node: the offering it would be
@@ -38,12 +39,13 @@ class Headroom:
         self.prices = np.array(board.offerings.prices)
         self.exact: Offerings = np.array(board.cheapest_offerings(rows))
         self.most_price = _DEAREST * self._price(self.exact) if at_most is None else at_most
-        # None where there is but one size. A plan that is made of the largest is still judged: it may be compared with another one.
-        self.ways = self._ways() if any(len(lane.members) > 1 for lane in board.offerings.lanes) else []
         self._samples = dealt(rows)
         position = {row: index for index, row in enumerate(rows)}
         self.sampled_rows = [row for sample in self._samples for row in sample]
         self._sampled = [position[row] for row in self.sampled_rows]
+        self._steps: list[int] = []  # the ways that are a step from one another
+        # None where there is but one size. A plan that is made of the largest is still judged: it may be compared with another one.
+        self.ways = self._ways() if any(len(lane.members) > 1 for lane in board.offerings.lanes) else []
         self.binds = True  # whether the way that was chosen leaves few enough pending, as far as there was a choice
 
     def choose(self, arrivals: list[Arrival]) -> dict[int, int]:
@@ -58,63 +60,84 @@ class Headroom:
         """Where no way is good enough, the one that leaves the fewest pending, if that is worth it; else the exact fit."""
         model = BindingModel(self.board, self._samples, arrivals)
         pending = model.pending(np.array([way[self._sampled] for way in self.ways]))
-        allowed = max(_PENDING, min(_ONE_POD, 1 / model.pods))
-        good = [number for number, share in enumerate(smoothed(pending)) if share <= allowed]
-        self.binds = bool(good)
-        if good:
-            return self.ways[good[0]]
-        least = pending.index(min(pending))
-        return self.ways[least] if pending[least] <= _WORTH_IT * pending[0] else self.exact
+        allowed = max(_PENDING * model.pods, min(_ONE_POD * model.pods, 1.0))
+        chosen = first_good(pending, self._steps, allowed)
+        if chosen is None:
+            least = pending.index(min(pending))
+            chosen = least if pending[least] <= _WORTH_IT * pending[0] else 0
+            self.binds = pending[chosen] <= allowed
+        return self.ways[chosen]
 
     def _ways(self) -> list[Offerings]:
         """From the exact fit to one even size after the other; between two of them with a few, half and so on of the nodes raised.
 
         No two cost nearly the same, but for the even sizes: where sizes are few, all nodes alike may bind where most of them do not.
         """
-        ways, below, least = [self.exact], self.exact, _STEP * self._price(self.exact)
+        ways, self._steps = [self.exact], [0]
+        dearest = at_step = self._price(self.exact)
+        closer = _CLOSER_STEP if len(self._samples) == 1 else _STEP
         part = np.arange(len(self.rows)) * _STRIDE % _PARTS
-        for above in self._even_sizes():
-            dearer = np.bincount(part, self.prices[above] - self.prices[below], minlength=_PARTS)
-            prices = (self._price(below) + dearer.cumsum()).tolist()  # with one part raised, with two and so on
-            for parts, price in enumerate(prices, start=1):
-                if price > self.most_price + _SAME_PRICE:
-                    return ways
-                if price >= least or (parts == _PARTS and price * _STEP > least):
-                    ways.append(np.where(part < parts, above, below))
-                    least = _STEP * price
-            below = above
+        for price, parts, below, above in self._raised(part):
+            step = price >= _STEP * at_step or (parts == _PARTS and price > at_step + _SAME_PRICE)
+            if price >= closer * dearest or (step and price > dearest + _SAME_PRICE):
+                ways.append(np.where(part < parts, above, below))
+                dearest = price
+            if step:
+                self._steps.append(len(ways) - 1)
+                at_step = price
+        if self._steps[-1] < len(ways) - 1:
+            self._steps.append(len(ways) - 1)
         return ways
 
+    def _raised(self, part: NDArray[np.int64]) -> Iterator[tuple[float, int, Offerings, Offerings]]:
+        """What it costs to raise the nodes of one part, of two and so on from an even size to the next, as long as that is allowed."""
+        below = self.exact
+        for above in self._even_sizes():
+            dearer = np.bincount(part, self.prices[above] - self.prices[below], minlength=_PARTS)
+            for parts, price in enumerate((self._price(below) + dearer.cumsum()).tolist(), start=1):
+                if price > self.most_price + _SAME_PRICE:
+                    return
+                yield price, parts, below, above
+            below = above
+
     def _even_sizes(self) -> Iterator[Offerings]:
-        """Sizes rounded up so that no node costs less than a certain price, from the lowest such price to the highest."""
-        board = self.board
-        sets = board.set_of[self.rows]
-        ladders = [
-            (
-                board.offerings.lanes[board.sets[index][0]],
-                board.ladder(*board.sets[index]),
-                np.flatnonzero(sets == index),
-            )
-            for index in sorted(set(sets.tolist()))
-        ]
-        needed = np.zeros(len(self.rows), np.intp)
-        for _, ladder, nodes in ladders:
-            needed[nodes] = ladder.rung_for(board.held[:, self.rows[nodes]])
-        paid = self.prices[self.exact]
-        for floor in sorted({price for _, ladder, _ in ladders for price in ladder.prices.tolist()}):
-            if floor <= paid.min():
-                continue
+        """Every node as large as it can be had for a certain price, or as it must be, from the lowest such price to the highest.
+
+        A node is never made smaller in one respect to be larger in another.
+        """
+        offerings, sets = self.board.offerings, self.board.sets
+        # Nodes that may become the same and need as much are of one kind.
+        kinds = self.board.set_of[self.rows] * len(self.prices) + self.exact
+        ladders = []
+        for kind in np.unique(kinds).tolist():
+            index, offering = divmod(kind, len(self.prices))
+            lane = offerings.lanes[sets[index][0]]
+            rungs = lane.members[self.board.ladder(*sets[index]).rungs_from(lane.member(offering))]
+            ladders.append((np.flatnonzero(kinds == kind), rungs, self.prices[rungs]))
+        every_price: list[float] = np.unique(np.concatenate([prices for _, _, prices in ladders])).tolist()
+        for price in every_price[1:]:
             way = self.exact.copy()
-            for lane, ladder, nodes in ladders:
-                cheaper = nodes[paid[nodes] < floor - 1e-9]
-                highest = len(ladder.members) - 1
-                rung = np.maximum(needed[cheaper], min(int(np.searchsorted(ladder.prices, floor - 1e-9)), highest))
-                on_ladder = rung <= highest  # what no rung holds stays as it is
-                way[cheaper[on_ladder]] = lane.members[ladder.members[rung[on_ladder]]]
+            for nodes, rungs, prices in ladders:
+                way[nodes] = rungs[max(int(prices.searchsorted(price + _SAME_PRICE)) - 1, 0)]
             yield way
 
 
-def smoothed(shares: list[float]) -> list[float]:
-    """A single pod more or less is chance; what the next cheaper and the next dearer way leave tells of this one, too."""
-    padded = [shares[0], *shares, shares[-1]]
-    return [(below + 2 * share + above) / 4 for below, share, above in zip(padded, shares, padded[2:], strict=False)]
+def first_good(pending: list[int], steps: list[int], allowed: float) -> int | None:
+    """The first step that leaves few enough pending, or a cheaper way between it and the step below that does so, too."""
+    left = [pending[step] for step in steps]
+    for number, step in enumerate(steps):
+        below, above = left[max(number - 1, 0)], left[min(number + 1, len(left) - 1)]
+        if _few_enough(below, left[number], above, allowed):
+            found = step
+            cheapest = steps[number - 1] if number else step
+            while found - 1 > cheapest and _few_enough(below, pending[found - 1], left[number], allowed):
+                found -= 1
+            return found
+    return None
+
+
+def _few_enough(below: int, pending: int, above: int, allowed: float) -> bool:
+    """A single pod more or less is chance; what the next cheaper and the next dearer step leave tells of a way, too. That none is
+    left twice in a row is no chance.
+    """
+    return pending + above == 0 or below + 2 * pending + above <= 4 * allowed

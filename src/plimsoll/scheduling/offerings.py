@@ -67,6 +67,10 @@ class Lane:
             found = self._holding_one[key] = self.holding(shape, among)
         return found
 
+    def member(self, offering: int) -> int:
+        """The place of an offering among the members."""
+        return int(np.flatnonzero(self.members == offering)[0])
+
     def _make_steps(self, resource: int) -> tuple[list[int], list[int | None]]:
         sizes: list[int] = sorted(set(self.caps[resource].tolist()))
         steps: tuple[list[int], list[int | None]] = (sizes, [None] * len(sizes))
@@ -204,6 +208,13 @@ class Ladder:
             elif size != below:
                 self.complete = False
         return rungs
+
+    def rungs_from(self, member: int) -> NDArray[np.intp]:
+        """The rungs of the ladder on which this member is the lowest one."""
+        if self.complete:
+            return self.members[self.members.searchsorted(member) :]
+        no_smaller = self._lane.holding(enumerate(self._lane.caps[:, member].tolist()), self._members)
+        return Ladder(self._lane, no_smaller).members
 
     def rung_for(self, amounts: Ints) -> NDArray[np.intp]:
         """By column of `amounts` (resource × node): the lowest rung that holds it; the number of rungs if none does."""
