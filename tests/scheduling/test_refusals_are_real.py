@@ -94,6 +94,20 @@ def test_a_pod_of_lowest_priority_may_share_what_another_buys() -> None:
     assert not plan.unplaced
 
 
+def test_a_pod_of_lowest_priority_does_not_take_what_another_gave_up() -> None:
+    """Two that want the same port of the same host: a node was opened for the second in vain, and is not made for an idler."""
+    port = menus.HOST_PORTS[0]
+    together = {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": menus.HOSTNAME}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [together]}}
+    pair = [
+        pod(name, menus.SIZES[0], menus.POD_LABELS[0], port, {"spec": {"affinity": affinity}}) for name in ("a", "b")
+    ]
+    idler = pod("idler", menus.SIZES[0], menus.POD_LABELS[0], port, NOT_WORTH_A_NODE)
+    plan = plan_of(Case(pending=(*pair, idler), templates=(Template("t", (LARGE,)),)))
+    assert [new.pods for new in plan.packing.new_nodes] == [("uid-a",)]
+    assert plan.packing.unplaced.keys() == {"uid-b", "uid-idler"}
+
+
 @pytest.mark.parametrize("priority", [-10, -1, 0, 1000])
 def test_from_minus_ten_up_a_pod_is_worth_a_node(priority: int) -> None:
     plan = plan_of(Case(pending=(pod("p", {"spec": {"priority": priority}}),), templates=(Template("t", (LARGE,)),)))

@@ -48,8 +48,9 @@ class World:
         self.snapshot.apply([Change(before, after)])
 
     def built_anew(self) -> Snapshot:
+        """With its nodes in the same order: of two that are equally good, the first is taken."""
         return Snapshot.build(
-            self.of(Node),
+            sorted(self.of(Node), key=lambda node: self.snapshot.rows[node.name]),
             self.of(Pod),
             namespaces=self.of(Namespace),
             claims=self.of(PersistentVolumeClaim),

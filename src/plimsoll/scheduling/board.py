@@ -269,10 +269,14 @@ class Board:
             self._ladders[key] = Ladder(self.offerings.lanes[lane], members)
         return self._ladders[key]
 
+    def in_use(self) -> Mask:
+        """By new node: whether it holds something."""
+        held: Ints = self.held[:, self.first_new : self.size].max(axis=0, initial=0)
+        return held > 0
+
     def rows_to_make(self) -> list[int]:
         """New nodes that hold something."""
-        held: Ints = self.held[:, self.first_new : self.size].max(axis=0, initial=0)
-        rows: list[int] = (np.flatnonzero(held) + self.first_new).tolist()
+        rows: list[int] = (np.flatnonzero(self.in_use()) + self.first_new).tolist()
         return rows
 
     def sizes_of(self, rows: list[int]) -> list[tuple[int, int]]:

@@ -126,6 +126,11 @@ class PodClass:
         return not (self.affinity or self.anti_affinity or self.spread or self.ports)
 
     @property
+    def worth_a_node(self) -> bool:
+        """Whether one is made for its pods where there is no room."""
+        return self.priority >= LOWEST_PRIORITY_WORTH_A_NODE
+
+    @property
     def has_preferences(self) -> bool:
         return bool(self.preferred_nodes or self.preferences or self.soft_spread)
 

@@ -72,7 +72,7 @@ class Placer:
     def put(self, pod_class: PodClass, shape: Shape, row: int) -> bool:
         """Place one pod on that very row, if it may go there."""
         view = self.view(pod_class)
-        if not view.mask()[row] or any(self.board.free[resource, row] < amount for resource, amount in shape):
+        if not view.open_rows()[row] or any(self.board.free[resource, row] < amount for resource, amount in shape):
             return False
         self._put_one(view, shape, row)
         self.note_reliance(view)
@@ -139,7 +139,7 @@ class Placer:
                     placed += rows_by_level
                     return True
                 single = True
-        mask = view.mask()
+        mask = view.open_rows()
         for start, stop in ((first, board.first_new), (max(first, board.first_new), board.size)):
             if start >= stop:
                 continue
@@ -270,7 +270,7 @@ class Placer:
     def _fill_levels(self, view: View, shape: Shape, left: int, rule: Level, *, first: int) -> list[int]:
         """Spread over zones by counting: all domains with room rise together, none further above the lowest than allowed."""
         board = self.board
-        rows = self._fitting(shape, view.mask(), first, board.size)
+        rows = self._fitting(shape, view.open_rows(), first, board.size)
         domains = rule.topology.domain[rows]
         if len(domains) and domains.min() < 0:
             rows, domains = rows[domains >= 0], domains[domains >= 0]

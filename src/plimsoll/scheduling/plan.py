@@ -199,7 +199,7 @@ class Plan:
             waiting = self.left[index]
             if not waiting or group.pod_class.gates:
                 continue
-            may_open = group.pod_class.priority >= LOWEST_PRIORITY_WORTH_A_NODE
+            may_open = group.pod_class.worth_a_node
             rows = self.placer.place(group.pod_class, group.shape, len(waiting), may_open=may_open, give_way=give_way)
             if rows:
                 progress = True
@@ -388,7 +388,7 @@ class Plan:
             return dict.fromkeys(keys, hopeless)
         why = {EXISTING: refused_by_existing(view, group.shape)}
         for index, template in enumerate(templates):
-            if me.priority < LOWEST_PRIORITY_WORTH_A_NODE:
+            if not me.worth_a_node:
                 words = f"priority {me.priority} is below {LOWEST_PRIORITY_WORTH_A_NODE}: the pod only uses what is left over"
                 why[template.name] = Refusal(Rule.PRIORITY, words)
             else:

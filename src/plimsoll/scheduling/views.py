@@ -170,6 +170,14 @@ class View:
             self._mask, self._mask_at = mask, at
         return self._mask
 
+    def open_rows(self) -> Mask:
+        """`mask`, without empty new nodes where the pod is worth none: it uses what is left over on nodes that others need."""
+        mask = self.mask()
+        if self.pod_class.worth_a_node:
+            return mask
+        first_new = self.board.first_new
+        return np.concatenate((mask[:first_new], mask[first_new:] & self.board.in_use()))
+
     def growable(self) -> Mask:
         """By new node: whether every rule but amounts and offerings allows one more pod."""
         board = self.board
@@ -180,7 +188,7 @@ class View:
             allowed &= rule.rows(board.size)[new]
         if self.together is not None:
             allowed &= self.together.rows(board.size)[new]
-        return allowed
+        return allowed if self.pod_class.worth_a_node else allowed & board.in_use()
 
     def allows_lane(self, lane_index: int) -> bool:
         board = self.board
