@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from plimsoll.allocation.controller import AllocationController, AllocationSettings
 from plimsoll.allocation.places import WEKA_CONTAINERS
 from plimsoll.allocation.sweep import Sweep, sweep
@@ -53,6 +55,23 @@ def test_what_could_not_be_read_is_tried_again() -> None:
     state, request = sweep(Sweep("x", frozenset({"n1"})), Unread(MOMENT, "503"))
     assert isinstance(request, End)
     assert request.word == "failed"
+    assert not state.done
+
+
+@pytest.mark.parametrize(
+    ("became", "word"), [("conflict", "conflict"), ("refused", "failed"), ("failed", "failed"), ("unknown", "failed")]
+)
+def test_what_could_not_be_removed_is_tried_again_and_the_others_are_removed(became: Any, word: str) -> None:
+    """No node goes and asks for another look: a lease that was renewed in that very moment would stay for good."""
+    leases = tuple(lease(f"weka-allocator-{name}") for name in ("n2", "n3"))
+    state, _ = sweep(Sweep("x", frozenset({"n1"})), Listed(MOMENT, leases))
+    state, _ = sweep(state, Found(MOMENT, None))
+    state, request = sweep(state, Answered(MOMENT, (Answer(became, detail="it was changed"),)))
+    assert isinstance(request, Get)
+    state, _ = sweep(state, Found(MOMENT, None))
+    state, request = sweep(state, Answered(MOMENT, (Answer("done"),)))
+    assert isinstance(request, End)
+    assert (request.word, request.detail) == (word, "it was changed")
     assert not state.done
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import TypeAlias, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from plimsoll.allocation.leases import orphans
 from plimsoll.conversation import (
+    Answer,
     Answered,
     End,
     Found,
@@ -33,6 +35,7 @@ class Sweep(Struct, frozen=True):
     namespace: str
     nodes: frozenset[str]  # that there are, as the view has them
     rest: tuple[tuple[str, Lease], ...] = ()  # node and lease; the first one's node is being looked for
+    left: Answer | None = None  # what became of one that is still there, though its node is gone
     done: bool = False
 
 
@@ -45,18 +48,25 @@ def sweep(state: Sweep, reply: Reply) -> Next:
             return state, ListAll(LEASES, state.namespace)
         case Listed():
             found = orphans(cast("tuple[Lease, ...]", reply.items), state.nodes)
-            return _next(Sweep(state.namespace, state.nodes, found))
+            return _next(replace(state, rest=found))
         case Found(item=None):
             (node, lease), *_ = state.rest
             why = Reason("NodeGone", f"node {node} is gone")
             return state, Together((Delete(Ref.to(LEASES, lease), why),))
-        case Found() | Answered():
-            return _next(Sweep(state.namespace, state.nodes, state.rest[1:]))
+        case Answered():
+            (answer,) = reply.answers
+            left = state.left if answer.word in ("done", "would", "gone") else answer
+            return _next(replace(state, rest=state.rest[1:], left=left))
+        case Found():
+            return _next(replace(state, rest=state.rest[1:]))
         case Unread():
             return state, End("failed", reply.detail)
 
 
 def _next(state: Sweep) -> Next:
     if not state.rest:
-        return Sweep(state.namespace, state.nodes, done=True), End()
+        if state.left is not None:
+            # A conflict: who holds it has just renewed it, or given it up. No node will go and ask for another look.
+            return state, End("conflict" if state.left.word == "conflict" else "failed", state.left.detail)
+        return replace(state, done=True), End()
     return state, Get(NODES, "", state.rest[0][0])
