@@ -50,11 +50,6 @@ class Operator:
         return int(sum(sample.value for sample in samples if labels.items() <= sample.labels.items()))
 
     @property
-    def writes(self) -> int:
-        """All that was sent, whatever became of it."""
-        return self.counter("plimsoll_actions_total")
-
-    @property
     def cpu_seconds(self) -> float:
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS

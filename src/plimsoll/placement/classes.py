@@ -98,9 +98,7 @@ class RulesInUse:
             if node is not None:
                 for label in self._nodes_with.keys() & node.labels.keys():
                     self._nodes_with[label] += step
-        used = self._rules.in_use({label for label, nodes in self._nodes_with.items() if nodes})
-        if used != self.now:
-            self.now = used
+        self.now = self._rules.in_use({label for label, nodes in self._nodes_with.items() if nodes})
 
 
 def with_class(

@@ -43,9 +43,8 @@ class Promises:
         self._made: dict[Key, tuple[_Promise, ...]] = {}
         self._leaving: dict[Name, Key] = {}  # the pods that were asked to leave
         self._due: list[tuple[datetime, Key]] = []  # in order: when a promise is over that nothing came of
-        self._changed: set[Key] = (
-            set()
-        )  # workloads with promises of which something has changed, or whose promises have
+        # Workloads with promises of which something has changed, or whose promises have.
+        self._changed: set[Key] = set()
         self._stores: dict[Resource[Any], Store[Any]] = {}
 
     def make(self, key: Key, stand_ins: Iterable[tuple[Pod, str]], now: datetime) -> None:

@@ -73,9 +73,7 @@ class Snapshot:
         self.namespaces: dict[str, Labels] = {}
         self.claims: dict[tuple[str, str], ClaimFacts] | None = None  # None: claims are not watched
         self.volumes: dict[str, VolumeFacts] | None = None
-        self.node_rows: NodeRows | None = (
-            None  # what was worked out of the nodes alone; forgotten when one of them changes
-        )
+        self.node_rows: NodeRows | None = None  # worked out of the nodes alone, and forgotten when one of them changes
         self.version = 0  # changes with every change that stays: what was worked out before holds no longer
         self._free_rows: list[int] = []
         self._free_slots: list[int] = []
