@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pytest
+
 from tests.controlplane.asking import bare_pod, get, pods, ready, status_of
 from tests.realcluster import StartControlPlane
-from tools.controlplane.api import answers
+from tools.controlplane.api import ApiError, answers
 from tools.controlplane.cluster import ControlPlane
 
 WEB = ["create", "deployment", "web", "--image=web", "--replicas=2"]
@@ -38,7 +40,7 @@ def test_a_job_completes(control_plane: ControlPlane, namespace: str, kwok_nodes
     control_plane.kubectl("wait", "--for=condition=Complete", "job/once", f"--namespace={namespace}", "--timeout=30s")
 
 
-def test_a_namespace_goes_with_its_pods_even_where_no_node_lets_them_go(
+def test_a_namespace_is_closed_and_its_pods_go_even_where_no_node_lets_them(
     control_plane: ControlPlane, kwok_nodes: Callable[[str], list[str]]
 ) -> None:
     kwok_nodes("1")
@@ -49,7 +51,10 @@ def test_a_namespace_goes_with_its_pods_even_where_no_node_lets_them_go(
     control_plane.request("POST", f"/api/v1/namespaces/{name}/pods", bare_pod("stuck", "no-such-node"))
     control_plane.remove_namespace(name)
     control_plane.wait_for(lambda: not pods(control_plane, name), "the pods to vanish", timeout=10)
-    control_plane.kubectl("wait", "--for=delete", f"namespace/{name}", "--timeout=60s")
+    for kind in ("deployments", "replicasets", "configmaps"):
+        assert not control_plane.kubectl("get", kind, f"--namespace={name}", "--output=name"), kind
+    with pytest.raises(ApiError, match="being terminated"):
+        control_plane.request("POST", f"/api/v1/namespaces/{name}/pods", bare_pod("late", "no-such-node"))
 
 
 def test_several_run_at_once_start_in_seconds_and_know_nothing_of_each_other(

@@ -84,9 +84,6 @@ class Layout:
             f"--initial-cluster=default={peer}",
             # Nothing in it must survive the machine.
             "--unsafe-no-fsync",
-            # The only member elects itself; the default would have it wait a second for others.
-            "--heartbeat-interval=10",
-            "--election-timeout=100",
             "--quota-backend-bytes=8589934592",
             "--log-level=warn",
         ]

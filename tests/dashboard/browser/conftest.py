@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect, sync_playwright
 
 from tests.dashboard.browser.stage import Stage
 from tools.browser import BrowserUnavailableError, find_browser
@@ -50,9 +50,39 @@ def browser() -> Iterator[Browser]:
         pytest.skip(str(error))
     with sync_playwright() as playwright:
         # Without its sandbox, which needs rights that containers seldom give; it loads our own pages only.
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        browser = playwright.chromium.launch(
+            executable_path=program,
+            args=["--no-sandbox", "--disable-gpu", "--disable-site-isolation-trials", "--renderer-process-limit=1"],
+        )
         yield browser
         browser.close()
+
+
+class Windows:
+    """Pages that wait for the next test: each new one takes three processes, and seconds of theirs before it shows anything."""
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._idle: list[Page] = []
+
+    def open(self, size: tuple[int, int], theme: Theme) -> Page:
+        page = self._idle.pop() if self._idle else self._browser.new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        page.set_viewport_size({"width": size[0], "height": size[1]})
+        page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        return page
+
+    def leave(self, page: Page) -> None:
+        """Stages are told apart by their port, and a port may come again: nothing stays that the next could remember."""
+        page.evaluate("localStorage.clear(), sessionStorage.clear()")
+        page.mouse.move(0, 0)
+        page.goto("about:blank")
+        self._idle.append(page)
+
+
+@pytest.fixture(scope="package")
+def windows(browser: Browser) -> Windows:
+    return Windows(browser)
 
 
 class Shown:
@@ -63,11 +93,20 @@ class Shown:
         self.stage = stage
         self.complaints: list[str] = []
         page.on("console", self._heard)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("pageerror", self._failed)
 
     def _heard(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning"}:
             self.complaints.append(f"{message.type}: {message.text}")
+
+    def _failed(self, error: Error) -> None:
+        self.complaints.append(str(error))
+
+    def close(self, windows: Windows) -> None:
+        self.page.remove_listener("console", self._heard)
+        self.page.remove_listener("pageerror", self._failed)
+        windows.leave(self.page)
+        self.stage.close()
 
     def go(self, where: str) -> Page:
         """To a view, with the picture in it."""
@@ -89,24 +128,19 @@ Show = Callable[..., Shown]
 
 
 @pytest.fixture
-def show(browser: Browser) -> Iterator[Show]:
-    """Shows a picture in a window of its own; at the end no page may have complained, about its security policy or anything."""
+def show(windows: Windows) -> Iterator[Show]:
+    """Shows a picture in a window that no other test has now; at the end no page may have complained, about its security policy or anything."""
     opened: list[Shown] = []
 
     def start(
         picture: dict[str, Any], where: str = "cluster", *, theme: Theme = "light", size: tuple[int, int] = WIDE
     ) -> Shown:
-        stage = Stage(picture)
-        width, height = size
-        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=theme)
-        page.set_default_timeout(PATIENCE_MS)
-        shown = Shown(page, stage)
+        shown = Shown(windows.open(size, theme), Stage(picture))
         opened.append(shown)
         shown.go(where)
         return shown
 
     yield start
     for shown in opened:
-        shown.page.close()
-        shown.stage.close()
+        shown.close(windows)
     assert [complaint for shown in opened for complaint in shown.complaints] == []
