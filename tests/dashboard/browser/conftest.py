@@ -49,7 +49,8 @@ def browser() -> Iterator[Browser]:
             pytest.fail(str(error), pytrace=False)
         pytest.skip(str(error))
     with sync_playwright() as playwright:
-        # Without its sandbox, which needs rights that containers seldom give; it loads our own pages only.
+        # Without its sandbox, which needs rights that containers seldom give; it loads our own pages only. All in one process: it
+        # would take a new one for every site, and keep another in reserve.
         browser = playwright.chromium.launch(
             executable_path=program,
             args=["--no-sandbox", "--disable-gpu", "--disable-site-isolation-trials", "--renderer-process-limit=1"],
@@ -129,7 +130,7 @@ Show = Callable[..., Shown]
 
 @pytest.fixture
 def show(windows: Windows) -> Iterator[Show]:
-    """Shows a picture in a window that no other test has now; at the end no page may have complained, about its security policy or anything."""
+    """Shows a picture in a window of the test's; at the end no page may have complained, about its security policy or anything."""
     opened: list[Shown] = []
 
     def start(
