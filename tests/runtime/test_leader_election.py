@@ -17,6 +17,7 @@ from plimsoll.kube.lease import LeaderElection, LeaseTimes
 from plimsoll.kube.resources import LEASES, NAMESPACES
 from tests.clocks import PushedClock, StandingClock
 from tests.eventually import eventually
+from tools.controlplane.cluster import ControlPlane
 
 TIMES = LeaseTimes(timedelta(seconds=15), timedelta(seconds=10), timedelta(seconds=2))
 
@@ -348,3 +349,21 @@ async def test_without_its_namespace_it_says_once_what_is_missing_and_leads_as_s
     assert alone.leading
     made = await client.get(NAMESPACES, "", home)
     await client.delete(NAMESPACES, "", home, uid=made.uid)
+
+
+async def test_in_a_namespace_that_is_being_deleted_it_loses_says_why_and_does_not_lead_again(
+    candidate: Callable[[str], Candidate], control_plane: ControlPlane, namespace: str
+):
+    leader = candidate("leader")
+    async with campaigning(leader):
+        await eventually(lambda: leader.leading)
+        await asyncio.to_thread(control_plane.remove_namespace, namespace)
+        with capture_logs() as logs:
+
+            def refused() -> bool:
+                leader.clock.push(TIMES.retry_period.total_seconds())
+                return any("because it is being terminated" in record.get("error", "") for record in logs)
+
+            await eventually(refused)
+    assert leader.lost == ["the lease was deleted"]
+    assert len(leader.elected) == 1 and not leader.leading
