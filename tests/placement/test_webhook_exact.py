@@ -1,4 +1,4 @@
-"""Hundreds of pods created at once end in exactly their targets, also where a quota refuses many of them in between."""
+"""A thousand pods created at once end in exactly their targets, also where a quota refuses many of them in between."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ def all_were_sure(pods: Iterable[Pod]) -> None:
         raise TimeoutError(f"the API server did not answer a look in time: {len(guessed)} approximate answers")
 
 
-async def test_hundreds_from_several_replica_sets_are_exact_though_a_quota_refuses_many_at_first(
+async def test_a_thousand_from_several_replica_sets_are_exact_though_a_quota_refuses_many_at_first(
     control_plane: ControlPlane, client: Client, namespace: str, home: str
 ):
-    quota = await client.create(QUOTAS, namespace, {"metadata": {"name": "tight"}, "spec": {"hard": {"pods": "200"}}})
+    quota = await client.create(QUOTAS, namespace, {"metadata": {"name": "tight"}, "spec": {"hard": {"pods": "400"}}})
     async with operating(control_plane, config(home, namespace)) as running:
         await registered(client)
         await asked(running, client, namespace)
-        sizes = {"a": (200, 70, 0), "b": (150, 33, 5), "c": (100, 100, 25), "d": (50, 70, 0)}
+        sizes = {"a": (400, 70, 0), "b": (300, 33, 5), "c": (200, 100, 25), "d": (100, 70, 0)}
         for name, (replicas, percentage, minimum) in sizes.items():
             await deploy(client, namespace, name, replicas, f"{percentage}%", str(minimum))
 
         async def created(number: int) -> bool:
             return len((await client.list(PODS, namespace)).items) == number
 
-        await eventually(partial(created, 200), "a full quota", seconds=120)
+        await eventually(partial(created, 400), "a full quota", seconds=120)
         given = partial(running.counted, "spotalis_webhook_requests_total", **ASSIGNED)
-        await eventually(lambda: given() > 220, "creations that the quota refuses", seconds=120)
+        await eventually(lambda: given() > 440, "creations that the quota refuses", seconds=120)
         await client.patch(QUOTAS, namespace, "tight", {"spec": {"hard": {"pods": "2000"}}}, uid=quota.uid)
-        await eventually(partial(created, 500), "500 pods", seconds=180)
+        await eventually(partial(created, 1000), "1,000 pods", seconds=240)
         for name, (replicas, percentage, minimum) in sizes.items():
             pods = await pods_of(client, namespace, name)
             all_were_sure(pods)
