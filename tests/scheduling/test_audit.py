@@ -8,7 +8,7 @@ import pytest
 from plimsoll.kube.types import Pod
 from plimsoll.scheduling.audit import is_sound
 from plimsoll.scheduling.board import Board
-from plimsoll.scheduling.pack import grouped
+from plimsoll.scheduling.groups import Groups, waiting
 from plimsoll.scheduling.placing import Placer
 from tests.scheduling import menus
 from tests.scheduling.cases import Case, node, pod
@@ -26,7 +26,9 @@ NODES = (
 def sound(rows: list[int], *pods: Pod) -> bool:
     """Put one pod on each of the rows, whatever the rules say, and ask."""
     snapshot = Case(nodes=NODES).snapshot()
-    groups = grouped(snapshot.classes, pods)
+    who = waiting(snapshot.classes, pods)
+    found = Groups(snapshot.classes, who, np.lexsort(who))
+    groups = [found[number] for number in range(len(found))]
     board = Board(snapshot, {group.pod_class.index: group.pod_class for group in groups}.values())
     placer = Placer(board)
     row = iter(rows)

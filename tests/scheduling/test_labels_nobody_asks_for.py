@@ -23,8 +23,9 @@ def replicas(count: int) -> tuple[Pod, ...]:
 
 def groups(case: Case) -> int:
     with asked(case.snapshot(), case.pending, case.templates, coming=(), headroom=False) as question:
-        assert sum(len(group.pods) for group in question.groups) == len(case.pending)
-        return len(question.groups)
+        class_of, shape_of = question.waiting
+        assert len(class_of) == len(shape_of) == len(case.pending)
+        return len(set(zip(class_of.tolist(), shape_of.tolist(), strict=True)))
 
 
 def test_they_are_one_group() -> None:

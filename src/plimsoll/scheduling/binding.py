@@ -8,7 +8,6 @@ samples, all orders of arrival and all ways of sizing the nodes at once: one ste
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain
 from random import Random
 from typing import NamedTuple, TypeAlias
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from plimsoll.scheduling.board import Board
 from plimsoll.scheduling.classes import Shape
+from plimsoll.scheduling.groups import Numbers
 from plimsoll.scheduling.neighbours import NoneThere
 from plimsoll.scheduling.views import View
 
@@ -36,18 +36,18 @@ _UNLUCKY = 5  # which of the draws, from the luckiest on
 
 _APART = 0.85  # of the pods, which are played on each sample for itself
 
-Turn: TypeAlias = tuple[int, int, int]  # of a pod: how unimportant it is, when it was made, and which it is
 Floats: TypeAlias = NDArray[np.float32]
-Indexes: TypeAlias = NDArray[np.intp]
 
 
-class Arrival(NamedTuple):
-    """A pod that is planned for a sampled node."""
+class Arrivals(NamedTuple):
+    """The pods that are planned for sampled nodes."""
 
-    number: int  # its place in the order in which the pods were made
-    row: int
-    view: View
-    shape: Shape
+    numbers: Numbers  # by pod: its place in the order in which the pods were made
+    rows: Numbers
+    views: list[View]
+    view_of: Numbers  # by pod: which of the views
+    shapes: list[Shape]
+    shape_of: Numbers  # by pod: which of the shapes
 
 
 def dealt(rows: list[int]) -> list[list[int]]:
@@ -66,68 +66,57 @@ class BindingModel:
     that come late, and find little room, choose among the nodes of all samples as they will in the end.
     """
 
-    def __init__(self, board: Board, samples: list[list[int]], arrivals: list[Arrival]) -> None:
+    def __init__(self, board: Board, samples: list[list[int]], arrivals: Arrivals) -> None:
+        self.pods = len(arrivals.numbers)
+        self._board = board
         self._samples = samples
         self._width = max(len(sample) for sample in samples)
-        self._board = board
-        self._resources = self._scarce(arrivals)
+        self._resources = self._scarce(arrivals.shapes)
         self._lanes = [[board.sets[index][0] for index in board.set_of[sample].tolist()] for sample in samples]
         self._templates = [lane.template for lane in board.offerings.lanes]
         self._read(arrivals)
 
-    def _scarce(self, arrivals: list[Arrival]) -> list[int]:
+    def _scarce(self, shapes: list[Shape]) -> list[int]:
         """The resources that matter, CPU and memory and then others: what little of is asked for does not run out."""
         board = self._board
         rows = [row for sample in self._samples for row in sample]
         held, there = board.held[:, rows].sum(axis=1), board.offerings.caps[:, board.offering[rows]].sum(axis=1)
-        shapes = {arrival.shape for arrival in arrivals}
         asked = {resource for shape in shapes for resource, _ in shape}.difference(_SCORED)
         return [*_SCORED, *sorted(r for r in asked if held[r] > _PLENTY_LEFT * there[r])]
 
-    def _read(self, arrivals: list[Arrival]) -> None:
+    def _read(self, arrivals: Arrivals) -> None:
         """Put what pods want into arrays, pod by pod, and the pods into queues."""
-        sample_of = {row: s for s, sample in enumerate(self._samples) for row in sample}
-        lane_of = {
-            row: lane
-            for sample, lanes in zip(self._samples, self._lanes, strict=True)
-            for row, lane in zip(sample, lanes, strict=True)
-        }
-        template_place = [len(self._templates) + template for template in self._templates]
-        pods: list[list[Turn]] = [[] for _ in self._samples]
-        wants: list[list[int]] = []
-        places: list[int] = []  # a lane for pods that have a rule about zones, behind those a template
-        kinds: list[int] = []  # what it must not meet on a host; -1: nothing
-        circles: list[int] = []  # whose company it wants, where nobody is yet; -1: nobody's
+        zonal: list[bool] = []  # by view: whether it has a rule about zones
+        kinds: list[int] = []  # by view: what it must not meet on a host; -1: nothing
+        circles: list[int] = []  # by view: whose company it wants, where nobody is yet; -1: nobody's
         lonely: dict[int, int] = {}
         company: dict[int, tuple[int, View]] = {}
-        of_view: dict[View, tuple[bool, int, int, int]] = {}
-        of_shape: dict[Shape, list[int]] = {}
-        for number, row, view, shape in arrivals:
-            vector = of_shape.get(shape)
-            if vector is None:
-                amounts = dict(shape)
-                vector = of_shape[shape] = [amounts.get(resource, 0) for resource in self._resources]
-            if view not in of_view:
-                counter, wanted = _alone_on_host(view), _company_that_is_to_come(view)
-                kind = -1 if counter is None else lonely.setdefault(counter, len(lonely))
-                circle = -1 if wanted is None else company.setdefault(wanted, (len(company), view))[0]
-                of_view[view] = (_has_rule_about_zones(view), kind, circle, -view.pod_class.priority)
-            zonal, kind, circle, turn = of_view[view]  # the more important come first, then the older
-            pods[sample_of[row]].append((turn, number, len(wants)))
-            wants.append(vector)
-            places.append(lane_of[row] if zonal else template_place[lane_of[row]])
-            kinds.append(kind)
-            circles.append(circle)
-        self.pods = len(wants)
+        for view in arrivals.views:
+            counter, wanted = _alone_on_host(view), _company_that_is_to_come(view)
+            zonal.append(_has_rule_about_zones(view))
+            kinds.append(-1 if counter is None else lonely.setdefault(counter, len(lonely)))
+            circles.append(-1 if wanted is None else company.setdefault(wanted, (len(company), view))[0])
+        lane_of = np.zeros(self._board.size, np.intp)  # by row
+        sample_of = np.zeros(self._board.size, np.intp)
+        for number, (sample, lanes) in enumerate(zip(self._samples, self._lanes, strict=True)):
+            lane_of[sample], sample_of[sample] = lanes, number
         # Behind the last is one that wants nothing and may go nowhere: it stands in where a queue is shorter than others.
-        self._wants = np.array([*wants, [0] * len(self._resources)], np.float32)
-        self._place = np.array([*places, -1])
-        self._kind = np.array([*kinds, -1])
+        amounts = np.array([self._board.vector(shape) for shape in arrivals.shapes], np.float32)[:, self._resources]
+        self._wants: Floats = np.append(
+            amounts[arrivals.shape_of], np.zeros((1, len(self._resources)), np.float32), axis=0
+        )
+        # A lane for pods that have a rule about zones, behind those a template.
+        lane = lane_of[arrivals.rows]
+        template = len(self._templates) + np.array(self._templates)[lane]
+        self._place = np.append(np.where(np.array(zonal)[arrivals.view_of], lane, template), -1)
+        self._kind = np.append(np.array(kinds)[arrivals.view_of], -1)
         self._kinds = len(lonely)
         draw = Random(0)  # noqa: S311 - the same for every plan is what is wanted
-        self._orders = _orders(pods, draw)
-        self._circle = np.array([*circles, -1])
-        sizes = Counter(circles)
+        # The more important come first.
+        turns = np.array([-view.pod_class.priority for view in arrivals.views])[arrivals.view_of]
+        self._orders = _orders(sample_of[arrivals.rows], turns, arrivals.numbers, draw)
+        self._circle = np.append(np.array(circles)[arrivals.view_of], -1)
+        sizes = np.bincount(self._circle[:-1] + 1, minlength=1 + len(company))[1:].tolist()
         groups = [(view, sizes[circle]) for circle, view in company.values()]
         self._drawn = [self._lanes_drawn(groups, draw) for _ in range(_ORDERS)] if groups else []
 
@@ -158,15 +147,15 @@ class BindingModel:
         # One resource after the other: indexed all at once, they would lie side by side in memory and each step take twice as long.
         caps = np.array([self._board.offerings.caps[resource][offerings] for resource in self._resources], np.float32)
         nodes = _Nodes(caps, self._closed(), self._kinds)
-        apart = int(_APART * max(map(len, self._orders[0]))) if samples > 1 else 0
-        first = [[pod for _, _, pod in queue[:apart]] for queues in self._orders for queue in queues]
-        last = [[pod for *_, pod in sorted(chain(*(q[apart:] for q in queues)))] for queues in self._orders]
+        apart = int(_APART * max(map(len, self._orders[0].queues))) if samples > 1 else 0
+        first = [queue[:apart] for order in self._orders for queue in order.queues]
+        last = [order.merged([queue[apart:] for queue in order.queues]) for order in self._orders]
         placed = self._play(nodes, first).reshape(-1, _ORDERS, samples).sum(axis=2)
         placed += self._play(nodes, last)  # the samples of an order are one column now
         pending: list[int] = (self.pods - placed.min(axis=1)).tolist()
         return pending
 
-    def _play(self, nodes: _Nodes, queues: list[list[int]]) -> NDArray[np.int64]:
+    def _play(self, nodes: _Nodes, queues: list[Numbers]) -> NDArray[np.int64]:
         """Let the pods of each queue choose, one after the other, in all columns at once; way × column: how many found a place."""
         queue = np.full((max(map(len, queues)), len(queues)), -1)
         for column, pods in enumerate(queues):
@@ -180,7 +169,7 @@ class BindingModel:
             place = np.where((circle >= 0) & (lanes >= 0), lanes, place)
         return nodes.choose(self._wants[queue], place, self._kind[queue])
 
-    def _offerings(self, ways: NDArray[np.int64]) -> Indexes:
+    def _offerings(self, ways: NDArray[np.int64]) -> Numbers:
         """Way × node, of all columns."""
         offering = np.zeros((len(ways), len(self._samples), self._width), np.intp)
         start = 0
@@ -210,7 +199,7 @@ class _Nodes:
         self._taken: Floats = np.zeros((kinds, *caps.shape[1:]), np.float32)  # minus infinity where one of the kind is
         self._closed = closed  # by place, without ways
 
-    def choose(self, wants: Floats, place: Indexes, kinds: Indexes) -> NDArray[np.int64]:
+    def choose(self, wants: Floats, place: Numbers, kinds: Numbers) -> NDArray[np.int64]:
         """One pod of each column after the other (step × column, and for `wants` resource) takes the node that it likes best."""
         share, free, taken = self._share, self._free, self._taken
         (ways, nodes), (steps, columns) = free.shape[1:], place.shape
@@ -250,11 +239,29 @@ class _Nodes:
         return placed
 
 
-def _orders(pods: list[list[Turn]], draw: Random) -> list[list[list[tuple[int, float, int]]]]:
-    """By order and sample: the pods as kube-scheduler comes to them."""
-    given: list[list[tuple[int, float, int]]] = [[*queue] for queue in pods]
-    mixed = [[(turn, draw.random(), pod) for turn, _, pod in queue] for queue in given]
-    return [[sorted(queue) for queue in queues] for queues in (given, mixed)]
+class _Order(NamedTuple):
+    """The pods of each sample as kube-scheduler comes to them."""
+
+    turns: Numbers  # by pod: how unimportant it is
+    times: NDArray[np.float64]  # by pod: when it comes, among those that are as important
+    queues: list[Numbers]
+
+    def merged(self, queues: list[Numbers]) -> Numbers:
+        pods = np.concatenate(queues)
+        found: Numbers = pods[np.lexsort((self.times[pods], self.turns[pods]))]
+        return found
+
+
+def _orders(sample_of: Numbers, turns: Numbers, numbers: Numbers, draw: Random) -> list[_Order]:
+    by_sample = sample_of.argsort(kind="stable")
+    ends = np.bincount(sample_of).cumsum()[:-1]
+    mixed = np.empty(len(numbers))
+    mixed[by_sample] = [draw.random() for _ in range(len(numbers))]
+    orders = []
+    for times in (numbers.astype(np.float64), mixed):
+        queues = np.split(np.lexsort((times, turns, sample_of)), ends)
+        orders.append(_Order(turns, times, queues))
+    return orders
 
 
 def _has_rule_about_zones(view: View) -> bool:

@@ -8,6 +8,7 @@ elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,15 @@ _MOST_LANES_FOR_SELECTORS = 8
 
 Ints = NDArray[np.int64]
 RowIndex = NDArray[np.intp]
+
+
+class Opening(NamedTuple):
+    """New nodes of one kind."""
+
+    lane: int
+    members: int  # what they may become
+    offering: int  # what they are taken for at first
+    nodes: int
 
 
 class Board:
@@ -117,7 +127,7 @@ class Board:
         self._vectors: dict[Shape, tuple[Ints, float]] = {}
         self.slack: NDArray[np.float64] = np.zeros(self.capacity_rows)  # what is free, all resources weighed together
         self.slack[: self.size] = self.weights @ self.free[:, : self.size]
-        self._slack_when_empty: list[float] = (self.weights @ self.offerings.caps).tolist()  # by offering
+        self._slack_when_empty: NDArray[np.float64] = self.weights @ self.offerings.caps  # by offering
         # How many rows there were when a pod was first placed where it may not have been allowed with more of them: a node
         # opened later is an empty domain of hosts, and brings its daemons along.
         self.relied_on_rows = 2**31
@@ -199,27 +209,31 @@ class Board:
             found = self._vectors[shape] = (vector, float(self.weights @ vector))
         return found
 
-    def open(self, lane_index: int, members: int, offering: int, nodes: int) -> RowIndex:
-        """Append new nodes, taken for `offering` at first; `members` is what they may become."""
-        self._reserve(nodes)
-        lane = self.offerings.lanes[lane_index]
-        self.offerings.opened(lane, nodes)
-        first, self.size = self.size, self.size + nodes
+    def open(self, openings: Sequence[Opening]) -> RowIndex:
+        """Append new nodes, those of one opening after those of another."""
+        nodes = [opening.nodes for opening in openings]
+        self._reserve(sum(nodes))
+        first, self.size = self.size, self.size + sum(nodes)
         new = slice(first, self.size)
-        names = [f"new-{row - self.first_new}" for row in range(first, self.size)]
+        names = [f"new-{number}" for number in range(first - self.first_new, self.size - self.first_new)]
         self.names += names
-        caps = self.offerings.caps[:, offering]
-        self.free[:, new] = caps[:, None]
+        offering = np.repeat([opening.offering for opening in openings], nodes)
+        self.free[:, new] = self.offerings.caps[:, offering]
         self.held[:, new] = 0
         self.slack[new] = self._slack_when_empty[offering]
         self.offering[new] = offering
-        self.set_of[new] = self.set_index(lane_index, members)
-        self.census.open(new, names, lane.domains, offering)
-        rows = np.arange(first, self.size)
-        for counter in self.daemons.bumps(offering):
-            counter.add(rows, 1)
+        self.set_of[new] = np.repeat([self.set_index(o.lane, o.members) for o in openings], nodes)
+        self.census.open_hosts(new, names)
+        for lane_index, _, offered, count in openings:
+            lane = self.offerings.lanes[lane_index]
+            self.offerings.opened(lane, count)
+            rows = slice(first, first + count)
+            self.census.open(rows, lane.domains, offered)
+            for counter in self.daemons.bumps(offered):
+                counter.add(np.arange(rows.start, rows.stop), 1)
+            first = rows.stop
         self.structure += 1
-        return rows
+        return np.arange(new.start, new.stop)
 
     def close(self, first: int) -> None:
         """Take back the opening of the last rows, on which no pod was placed."""

@@ -9,16 +9,17 @@ except for what a host may not hold twice, which is checked pod by pod. What fin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from operator import add
-from typing import NamedTuple
 
 import numpy as np
 
 from plimsoll.scheduling.board import RowIndex
 from plimsoll.scheduling.classes import Shape
+from plimsoll.scheduling.groups import Numbers
 from plimsoll.scheduling.levels import levelled
 from plimsoll.scheduling.neighbours import PLENTY, Level, Rule
+from plimsoll.scheduling.ordering import Sized
 from plimsoll.scheduling.placing import Placer
 from plimsoll.scheduling.tallies import HostTallies, first_allowed
 from plimsoll.scheduling.topology import Counter, Mask, Topology
@@ -30,12 +31,7 @@ ANYWHERE = -1
 _ROWS_A_POD = 2
 _SPARE_ROWS = 32
 
-
-class Sized(NamedTuple):
-    """A shape, and how large that is: all amounts weighed together."""
-
-    shape: Shape
-    size: float
+_NOBODY: Numbers = np.zeros(0, np.intp)
 
 
 class Crowd:
@@ -47,7 +43,7 @@ class Crowd:
         self.view = view
         self.groups: list[int] = []  # their indexes
         self.pods: list[int] = []
-        self.shapes: list[int] = []  # by pod: the index of its shape
+        self.shapes: Numbers = _NOBODY  # by pod: the index of its shape
         self.zones: list[int] = []  # by pod, from the first on; those for which there is none are missing at the end
         self.rows: list[int] = []  # by pod; -1: none
 
@@ -165,7 +161,7 @@ class Bulk:
             crowd.zones = [ANYWHERE] * len(crowd.pods)
             view.foresee(foreseen=False)
             return
-        view.look_for_openable(self.shapes[crowd.shapes[0]].shape)
+        view.look_for_openable(self.shapes[int(crowd.shapes[0])].shape)
         level = next((rule for rule in zonal if rule.crowding), None)
         allowed = [bool(len(rows)) for rows in self.rows]
         for rule in zonal:
@@ -174,7 +170,7 @@ class Bulk:
         allowed = self._with_company(view, allowed)
         crowd.zones = self._shares(level, allowed, len(crowd.pods), view)
         load, a_node = self.load, self._a_node
-        for zone, shape in zip(crowd.zones, crowd.shapes, strict=False):
+        for zone, shape in zip(crowd.zones, crowd.shapes.tolist(), strict=False):
             load[zone] += self.shapes[shape].size * a_node[zone]
         view.foresee(foreseen=False)
 
@@ -224,9 +220,10 @@ class Bulk:
             self._ways += [_Ways(crowd.view, tallies)] * len(crowd.zones)
         self._row_of = [-1] * len(self._ways)
         ordered = sorted(self.shapes, key=lambda index: (-self.shapes[index].size, self.shapes[index].shape))
-        rank = {shape: number for number, shape in enumerate(ordered)}
-        zones = np.array([zone for crowd in self.lot for zone in crowd.zones], np.int64)
-        ranks = np.array([rank[shape] for crowd in self.lot for shape in crowd.shapes[: len(crowd.zones)]], np.int64)
+        rank = np.zeros(1 + max(ordered), np.int64)
+        rank[ordered] = np.arange(len(ordered))
+        zones = np.array(list(chain.from_iterable([crowd.zones for crowd in self.lot])), np.int64)
+        ranks = rank[np.concatenate([crowd.shapes[: len(crowd.zones)] for crowd in self.lot])]
         order = np.lexsort((-zones, ranks))  # within a shape, those that may go anywhere come last
         ranks, zones = ranks[order], zones[order]
         starts = np.flatnonzero(np.diff(ranks, prepend=-1) | np.diff(zones, prepend=-2)).tolist()

@@ -277,10 +277,16 @@ class Census:
         for watched in self._watched.values():
             watched.reserve(rows)
 
-    def open(self, rows: slice, names: list[str], domains: dict[str, str | None], offering: int) -> None:
-        """New nodes are there, without pods so far."""
+    def open_hosts(self, rows: slice, names: list[str]) -> None:
+        """New nodes are there, each a host of its own; in which zones and what they are taken for, `open` is told."""
         for topology in self._topologies.values():
-            topology.put_new(rows, names, domains.get(topology.key))
+            topology.put_hosts(rows, names)
+
+    def open(self, rows: slice, domains: dict[str, str | None], offering: int) -> None:
+        """New nodes of one lane are there, without pods so far."""
+        for topology in self._topologies.values():
+            if not topology.of_hosts:
+                topology.put_together(rows, domains.get(topology.key))
         for watched in self._watched.values():
             watched.appeared(rows, offering)
 

@@ -12,6 +12,7 @@ import numpy as np
 from plimsoll.scheduling.board import Board, Ints, RowIndex
 from plimsoll.scheduling.classes import Shape
 from plimsoll.scheduling.offerings import cheapest, listed
+from plimsoll.scheduling.topology import Mask
 from plimsoll.scheduling.views import View
 
 
@@ -79,13 +80,9 @@ class Grower:
         board.resize(np.array([row]), int(lane.members[member]))
         return most
 
-    def grow(self, view: View, shape: Shape) -> bool:
+    def grow(self, view: View, shape: Shape, growable: Mask) -> bool:
         """Take some new nodes for larger offerings, so that at least one of them can take one more pod."""
-        board = self.board
-        if board.size == board.first_new:
-            return False
-        allowed = view.growable()
-        rows = np.flatnonzero(allowed) + board.first_new
+        rows = np.flatnonzero(growable) + self.board.first_new
         if not len(rows):
             return False
         return self.climb(view, shape, rows) or self._grow_one(view, shape, rows)

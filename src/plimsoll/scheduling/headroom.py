@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from plimsoll.scheduling.binding import Arrival, BindingModel, dealt
+from plimsoll.scheduling.binding import Arrivals, BindingModel, dealt
 from plimsoll.scheduling.board import Board
 
 # The share of pods that may stay pending in the model. It agrees with the real one within a third; the bar for that is 0.5 %.
@@ -48,7 +48,7 @@ class Headroom:
         self.ways = self._ways() if any(len(lane.members) > 1 for lane in board.offerings.lanes) else []
         self.binds = True  # whether the way that was chosen leaves few enough pending, as far as there was a choice
 
-    def choose(self, arrivals: list[Arrival]) -> dict[int, int]:
+    def choose(self, arrivals: Arrivals) -> dict[int, int]:
         """By row of a new node: the offering to make it. `arrivals` are the pods planned for the sampled rows."""
         chosen = self._cheapest_that_binds(arrivals)
         return dict(zip(self.rows.tolist(), chosen.tolist(), strict=True))
@@ -56,7 +56,7 @@ class Headroom:
     def _price(self, way: Offerings) -> float:
         return float(self.prices[way].sum())
 
-    def _cheapest_that_binds(self, arrivals: list[Arrival]) -> Offerings:
+    def _cheapest_that_binds(self, arrivals: Arrivals) -> Offerings:
         """Where no way is good enough, the one that leaves the fewest pending, if that is worth it; else the exact fit."""
         model = BindingModel(self.board, self._samples, arrivals)
         pending = model.pending(np.array([way[self._sampled] for way in self.ways]))

@@ -162,11 +162,12 @@ class Offerings:
             lane.remaining = self.sold[int(members[0])].available
             self.lanes.append(lane)
 
-    def can_open(self, lane: Lane) -> int:
-        """How many more nodes may be made in a lane."""
-        left = self.nodes_left[lane.template]
-        limits = [limit for limit in (left, lane.remaining) if limit is not None]
-        return min(limits) if limits else 2**31
+    def can_open(self, lane: Lane, planned: int = 0) -> int:
+        """How many more nodes may be made in a lane, with so many planned in other lanes of its template."""
+        left, remaining = self.nodes_left[lane.template], lane.remaining
+        if left is None:
+            return 2**31 if remaining is None else remaining
+        return left - planned if remaining is None else min(left - planned, remaining)
 
     def opened(self, lane: Lane, nodes: int) -> None:
         left = self.nodes_left[lane.template]

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import chain
 from typing import NamedTuple
 
 from plimsoll.kube.types import Pod
-from plimsoll.scheduling.alike import standing_for
-from plimsoll.scheduling.classes import Classes, PodClass
 from plimsoll.scheduling.collecting import collector_paused
+from plimsoll.scheduling.groups import Waiting, waiting
 from plimsoll.scheduling.model import ComingNode, Packing, Template
-from plimsoll.scheduling.plan import Group, Plan
+from plimsoll.scheduling.plan import Plan
 from plimsoll.scheduling.snapshot import Snapshot
 
 FEW_GROUPS = 200
@@ -24,7 +21,7 @@ class Question(NamedTuple):
 
     snapshot: Snapshot
     uids: list[str]  # of the pods, in the order in which they were given; elsewhere a pod is its number in that order
-    groups: list[Group]
+    waiting: Waiting
     templates: tuple[Template, ...]
     coming: tuple[ComingNode, ...]
     headroom: bool
@@ -66,8 +63,8 @@ def asked(
                     snapshot.remove(pod.metadata.uid)
         templates, coming = tuple(templates), tuple(coming)
         daemons = [d for template in templates for d in template.daemons] + [d for node in coming for d in node.daemons]
-        groups = grouped(snapshot.classes, pods, daemons)
-        yield Question(snapshot, [pod.metadata.uid for pod in pods], groups, templates, coming, headroom)
+        who = waiting(snapshot.classes, pods, daemons)
+        yield Question(snapshot, [pod.metadata.uid for pod in pods], who, templates, coming, headroom)
 
 
 def answer(question: Question) -> Packing:
@@ -83,7 +80,7 @@ def _cheaper(question: Question) -> Plan:
     """
     plan = _attempt(question)
     sound = plan.sound
-    if sound and (not question.templates or (len(question.groups) > FEW_GROUPS and not plan.placer.opened_for_room)):
+    if sound and (not question.templates or (len(plan.groups) > FEW_GROUPS and not plan.placer.opened_for_room)):
         return plan
     greedy = _attempt(question, first_fit=True)
     if not sound:
@@ -100,25 +97,8 @@ def _cheaper(question: Question) -> Plan:
 
 
 def _attempt(question: Question, *, first_fit: bool = False) -> Plan:
-    plan = Plan(question.snapshot, question.groups, question.templates, question.coming, first_fit=first_fit)
+    plan = Plan(question.snapshot, question.waiting, question.templates, question.coming, first_fit=first_fit)
     plan.run()
     if question.headroom:
         plan.add_headroom()
     return plan
-
-
-def grouped(classes: Classes, pods: Iterable[Pod], daemons: Iterable[Pod] = ()) -> list[Group]:
-    """The pods as numbers, those together that ask for the same and for as much. Selectors of `daemons` may tell pods apart, too."""
-    numbers: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    for number, key in enumerate(map(classes.of, pods)):
-        numbers[key].append(number)
-    for daemon in daemons:
-        classes.of(daemon)
-    class_of = standing_for(classes, dict.fromkeys([index for index, _ in numbers]))
-    alike: defaultdict[tuple[PodClass, int], list[list[int]]] = defaultdict(list)
-    for (index, shape), of in numbers.items():
-        alike[class_of[index], shape].append(of)
-    return [
-        Group(one, shape, classes.shapes[shape], parts[0] if len(parts) == 1 else sorted(chain.from_iterable(parts)))
-        for (one, shape), parts in alike.items()
-    ]

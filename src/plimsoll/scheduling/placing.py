@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from plimsoll.scheduling.board import Board, Ints, RowIndex
+from plimsoll.scheduling.board import Board, Ints, Opening, RowIndex
 from plimsoll.scheduling.classes import PodClass, Shape
 from plimsoll.scheduling.grounds import Grounds, what_it_asks_of_nodes
 from plimsoll.scheduling.growing import Grower
@@ -102,12 +102,14 @@ class Placer:
                 closed.update(opened_in)
                 board.close(opened)
                 opened_in = []
-            if not self.first_fit and self.grower.grow(view, shape):
+            growable = view.growable()
+            if not self.first_fit and self.grower.grow(view, shape, growable):
                 continue
             if may_open:
                 opened = board.size
                 opened_in = self._open(view, shape, left, closed)
                 if opened_in:
+                    self.opened_for_room = self.opened_for_room or bool(growable.any())
                     continue
             if not view.forget_openable():
                 return  # no domain was waited for in vain: this is how it is
@@ -323,17 +325,19 @@ class Placer:
                 ties.append((index, member, holds))
         if best is None:
             return []
-        if not self.opened_for_room and view.growable().any():
-            self.opened_for_room = True
         ties.sort(key=lambda tie: (lanes[tie[0]].nodes_opened, tie[0]))
         nodes = -(-left // ties[0][2])
         if any(not self._on_hosts(rule) for rule in crowding) or view.minds_daemons:
             nodes = 1  # the next node may be wanted in another zone
-        opened = []
+        openings = []
+        planned = [0] * len(board.offerings.templates)
         for position, (index, member, _) in enumerate(ties):  # as many in each zone, where nothing else decides
-            share = min(-(-nodes // (len(ties) - position)), board.offerings.can_open(lanes[index]))
+            template = lanes[index].template
+            share = min(-(-nodes // (len(ties) - position)), board.offerings.can_open(lanes[index], planned[template]))
             if share:
-                board.open(index, view.lane_sets[index], int(lanes[index].members[member]), share)
-                opened.append(index)
+                planned[template] += share
+                openings.append(Opening(index, view.lane_sets[index], int(lanes[index].members[member]), share))
                 nodes -= share
-        return opened
+        if openings:
+            board.open(openings)
+        return [opening.lane for opening in openings]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
@@ -10,14 +11,16 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from plimsoll.scheduling.audit import is_sound
-from plimsoll.scheduling.binding import Arrival
-from plimsoll.scheduling.board import Board
-from plimsoll.scheduling.bulk import Bulk, Crowd, Sized
+from plimsoll.scheduling.binding import Arrivals
+from plimsoll.scheduling.board import Board, Opening
+from plimsoll.scheduling.bulk import Bulk, Crowd
 from plimsoll.scheduling.census import KeptSpread
-from plimsoll.scheduling.classes import LOWEST_PRIORITY_WORTH_A_NODE, PodClass, Shape
+from plimsoll.scheduling.classes import LOWEST_PRIORITY_WORTH_A_NODE, PodClass
+from plimsoll.scheduling.groups import Group, Groups, Waiting, distinct
 from plimsoll.scheduling.headroom import Headroom
-from plimsoll.scheduling.model import EXISTING, HOSTNAME, ComingNode, Packing, Refusal, Rule, Template
+from plimsoll.scheduling.model import EXISTING, ComingNode, Packing, Refusal, Rule, Template
 from plimsoll.scheduling.new_nodes import NewNodes
+from plimsoll.scheduling.ordering import Sized, by_size, hardest_first, rank
 from plimsoll.scheduling.placing import Placer
 from plimsoll.scheduling.reasons import refused_by_existing, refused_by_template, refused_everywhere
 from plimsoll.scheduling.snapshot import Snapshot
@@ -28,15 +31,6 @@ MANY_GROUPS = 200
 _MOVED_ALONE = 16  # pods at most; each costs as much as all placements before it
 
 Pods: TypeAlias = frozenset[int]  # their numbers
-
-
-class Group(NamedTuple):
-    """Pods that ask for the same and for as much. A pod is a number: its place in the order in which all pods were given."""
-
-    pod_class: PodClass
-    shape_index: int
-    shape: Shape
-    pods: list[int]
 
 
 class Placed(NamedTuple):
@@ -58,7 +52,7 @@ class Plan:
     def __init__(
         self,
         snapshot: Snapshot,
-        groups: Sequence[Group],
+        waiting: Waiting,
         templates: tuple[Template, ...],
         coming: tuple[ComingNode, ...],
         *,
@@ -67,32 +61,27 @@ class Plan:
         """With `first_fit`, one pod after the other, the largest first, each on the first node that will do."""
         self._coming = coming
         self._first_fit = first_fit
-        in_play: dict[int, PodClass] = {}
-        self._crowds: dict[int, int] = {}  # by class: its pods
-        for pod_class, _, _, pods in groups:
-            index = pod_class.index
-            in_play[index] = pod_class
-            self._crowds[index] = self._crowds.get(index, 0) + len(pods)
-        self.board = Board(snapshot, in_play.values(), templates, coming)
+        classes = snapshot.classes
+        self._crowds = Counter(waiting.class_of.tolist())  # by class: its pods
+        in_play = [classes.classes[index] for index in self._crowds]
+        self.board = Board(snapshot, in_play, templates, coming)
         self.placer = Placer(self.board, first_fit=first_fit, crowds=self._crowds)
-        self._ranks = {index: self._rank(pod_class) for index, pod_class in in_play.items()}
+        self._ranks = {pod_class.index: rank(pod_class) for pod_class in in_play}
         weights = self.board.weights.tolist()
         self._shapes = {  # by index, with their size: all amounts weighed together
-            index: Sized(shape, sum(weights[resource] * amount for resource, amount in shape))
-            for index, shape in {group.shape_index: group.shape for group in groups}.items()
+            index: Sized(shape, sum([weights[resource] * amount for resource, amount in shape]))
+            for index, shape in ((index, classes.shapes[index]) for index in dict.fromkeys(waiting.shape_of.tolist()))
         }
-        self.groups = sorted(groups, key=self._by_size) if first_fit else self._hardest_first(groups)
-        self._group_of = [-1] * sum(len(group.pods) for group in groups)  # by pod: the index of its group
-        for index, (_, _, _, pods) in enumerate(self.groups):
-            for pod in pods:
-                self._group_of[pod] = index
+        self._waiting = waiting
+        order = by_size if first_fit else hardest_first
+        self.groups = Groups(classes, waiting, order(waiting, in_play, self._shapes))
         self.placed: list[Placed] = []
         self.sizes: dict[int, int] = {}  # row of a new node → offering, where that is to be larger than needed
         self.binds = True  # whether kube-scheduler would find a place for (nearly) every pod, as far as was looked at
-        self.left = [group.pods for group in self.groups]  # by index of the group: its unplaced pods
+        self.left = [*self.groups.pods]  # by group: its unplaced pods
 
     def run(self) -> None:
-        openers = sum(1 for group in self.groups if self._ranks[group.pod_class.index] == 0)
+        openers = sum(len(groups) for pod_class, groups in self.groups.runs() if self._ranks[pod_class.index] == 0)
         self._place_each(give_way=False, until=openers)
         self._place_in_bulk()
         self._place_what_is_left()
@@ -195,9 +184,11 @@ class Plan:
     def _place_each(self, *, give_way: bool, until: int | None = None) -> bool:
         """One round over the groups; False if nothing was placed or nothing is left."""
         progress = False
-        for index, group in enumerate(self.groups[:until]):
-            waiting = self.left[index]
-            if not waiting or group.pod_class.gates:
+        for index, waiting in enumerate(self.left[:until]):
+            if not waiting:
+                continue
+            group = self.groups[index]
+            if group.pod_class.gates:
                 continue
             may_open = group.pod_class.worth_a_node
             rows = self.placer.place(group.pod_class, group.shape, len(waiting), may_open=may_open, give_way=give_way)
@@ -210,16 +201,17 @@ class Plan:
     def _place_in_bulk(self) -> None:
         """The quick way for many groups of few pods each; a plan with few, large groups is as quick without."""
         crowds: dict[PodClass, Crowd] = {}
-        for index, (pod_class, shape, _, _) in enumerate(self.groups):
-            pods = self.left[index]
-            if not pods or pod_class.gates:
+        for pod_class, run in self.groups.runs():
+            groups = [index for index in run if self.left[index]]
+            if not groups or pod_class.gates:
                 continue
             crowd = crowds.get(pod_class)
             if crowd is None:
                 crowd = crowds[pod_class] = Crowd(self.placer.view(pod_class))
-            crowd.groups.append(index)
-            crowd.pods += pods
-            crowd.shapes += [shape] * len(pods)
+            crowd.groups += groups
+        for crowd in crowds.values():
+            crowd.pods = list(chain.from_iterable([self.left[index] for index in crowd.groups]))
+            crowd.shapes = self._waiting.shape_of[crowd.pods]
         waiting = list(crowds.values())
         priorities = {crowd.view.pod_class.priority for crowd in waiting}
         if len(priorities) != 1 or priorities.pop() < LOWEST_PRIORITY_WORTH_A_NODE:
@@ -241,37 +233,11 @@ class Plan:
         if -1 in rows:
             for pod, row in zip(pods, rows, strict=True):
                 if row < 0:
-                    self.left[self._group_of[pod]].append(pod)
+                    self.left[self.groups.of[pod]].append(pod)
             pods = [pod for pod, row in zip(pods, rows, strict=True) if row >= 0]
             rows = [row for row in rows if row >= 0]
         if pods:
             self.placed.append(Placed(crowd.view.pod_class, pods, rows))
-
-    def _hardest_first(self, groups: Sequence[Group]) -> list[Group]:
-        """Pods that need nodes of their own open them; those with rules of their own follow; what fits anywhere fills up.
-
-        The groups of a class follow one another, the largest pods first.
-        """
-        sizes = [self._shapes[group.shape_index].size for group in groups]
-        largest: dict[PodClass, float] = {}
-        for group, size in zip(groups, sizes, strict=True):
-            if size > largest.get(group.pod_class, -1.0):
-                largest[group.pod_class] = size
-        ordered = sorted(largest, key=lambda me: (-me.priority, self._ranks[me.index], -largest[me], me.index))
-        place_of = {me: place for place, me in enumerate(ordered)}
-        places = np.array([place_of[group.pod_class] for group in groups], np.intp)
-        order = np.lexsort((-np.array(sizes), places))
-        return [groups[index] for index in order.tolist()]
-
-    @staticmethod
-    def _rank(me: PodClass) -> int:
-        if me.ports or any(term.topology_key == HOSTNAME for term in me.anti_affinity):
-            return 0
-        return 1 if me.spread else 2 if me.affinity or me.anti_affinity else 3
-
-    def _by_size(self, group: Group) -> tuple[float, ...]:
-        amounts = dict(group.shape)
-        return (-group.pod_class.priority, -amounts.get(0, 0), -amounts.get(1, 0), group.pod_class.index)
 
     def _replay(self, but: Pods = frozenset()) -> None:
         """Place everything once more, with all nodes of the plan there from the start, each pod where it was if it may.
@@ -287,7 +253,7 @@ class Plan:
         for row in range(old.first_new, old.size):
             if old.held[:, row].any():
                 lane, members = old.sets[int(old.set_of[row])]
-                row_of[row] = int(self.board.open(lane, members, int(old.offering[row]), 1)[0])
+                row_of[row] = int(self.board.open([Opening(lane, members, int(old.offering[row]), 1)])[0])
         all_placed = [(pod, row) for _, pods, rows in placed for pod, row in zip(pods, rows, strict=True)]
         moving = [(pod, row) for pod, row in all_placed if pod in but]
         waiting = [(pod, row_of[row]) for pod, row in all_placed if pod not in but]
@@ -295,14 +261,14 @@ class Plan:
         while waiting and progress:
             later = []
             for pod, row in waiting:
-                group = self.groups[self._group_of[pod]]
+                group = self.groups[self.groups.of[pod]]
                 if self.placer.put(group.pod_class, group.shape, row):
                     self.placed.append(Placed(group.pod_class, [pod], [row]))
                 else:
                     later.append((pod, row))
             progress, waiting = len(later) < len(waiting), later
         for pod, _ in (*waiting, *moving):
-            index = self._group_of[pod]
+            index = self.groups.of[pod]
             self.left[index] = [*self.left[index], pod]
         self.placer.expects_empty_hosts = True
         self._place_what_is_left()
@@ -318,13 +284,17 @@ class Plan:
         headroom = Headroom(board, rows, at_most)
         if not headroom.ways:
             return
-        pods, on = self._all_placed
+        pods, on = map(np.array, self._all_placed)
         sampled = np.zeros(board.size, np.bool_)
         sampled[headroom.sampled_rows] = True
-        arrivals = []
-        for number in np.flatnonzero(sampled[on]).tolist():
-            group = self.groups[self._group_of[pods[number]]]
-            arrivals.append(Arrival(pods[number], on[number], self.placer.view(group.pod_class), group.shape))
+        here = sampled[on]
+        pods, on = pods[here], on[here]
+        class_of, shape_of = self._waiting
+        class_indexes, view_of = distinct(class_of[pods])
+        shape_indexes, shape_of = distinct(shape_of[pods])
+        views = [self.placer.view(board.classes.classes[index]) for index in class_indexes]
+        shapes = [board.classes.shapes[index] for index in shape_indexes]
+        arrivals = Arrivals(pods, on, views, view_of, shapes, shape_of)
         self.sizes = headroom.choose(arrivals)
         self.binds = headroom.binds
 

@@ -45,21 +45,24 @@ class Topology:
         if self.private_rows == row == self.domain[row]:
             self.private_rows += 1
 
-    def put_new(self, rows: slice, names: list[str], value: str | None) -> None:
-        """Domains of nodes just opened: each its own host, all of one zone."""
+    def put_hosts(self, rows: slice, names: list[str]) -> None:
+        """Domains of nodes just opened, where each is its own."""
         self._rows_in_size = -1
-        if self.of_hosts:
-            known = len(self.values)
-            if self._index.keys().isdisjoint(names):
-                self._index.update(zip(names, range(known, known + len(names)), strict=True))
-                self.values += names
-                self.domain[rows] = np.arange(known, known + len(names))
-            else:
-                self.domain[rows] = [self.enter(name) for name in names]
-            if self.private_rows == rows.start and int(self.domain[rows.start]) == rows.start:
-                self.private_rows = rows.stop
+        if not self.of_hosts:
+            return
+        known = len(self.values)
+        if self._index.keys().isdisjoint(names):
+            self._index.update(zip(names, range(known, known + len(names)), strict=True))
+            self.values += names
+            self.domain[rows] = np.arange(known, known + len(names))
         else:
-            self.domain[rows] = NOWHERE if value is None else self.enter(value)
+            self.domain[rows] = [self.enter(name) for name in names]
+        if self.private_rows == rows.start and int(self.domain[rows.start]) == rows.start:
+            self.private_rows = rows.stop
+
+    def put_together(self, rows: slice, value: str | None) -> None:
+        """The domain of nodes just opened, where they share one."""
+        self.domain[rows] = NOWHERE if value is None else self.enter(value)
 
     def rows_in(self, allowed: bytes, size: int, *, nowhere: bool) -> Mask:
         """By row: whether its domain is allowed (one byte a domain, in order); `nowhere` for rows without one."""

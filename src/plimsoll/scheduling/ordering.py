@@ -1,0 +1,59 @@
+"""Who is placed first: what is hard to place while there is most choice, what fits anywhere last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from plimsoll.scheduling.classes import PodClass, Shape
+from plimsoll.scheduling.groups import Numbers, Waiting
+from plimsoll.scheduling.model import HOSTNAME
+
+
+class Sized(NamedTuple):
+    """A shape, and how large that is: all amounts weighed together."""
+
+    shape: Shape
+    size: float
+
+
+def rank(me: PodClass) -> int:
+    """How hard a class is to place; 0 for the hardest."""
+    if me.ports or any(term.topology_key == HOSTNAME for term in me.anti_affinity):
+        return 0
+    return 1 if me.spread else 2 if me.affinity or me.anti_affinity else 3
+
+
+def hardest_first(waiting: Waiting, in_play: Sequence[PodClass], shapes: Mapping[int, Sized]) -> Numbers:
+    """Pods that need nodes of their own open them; those with rules of their own follow; what fits anywhere fills up.
+
+    The groups of a class follow one another, the largest pods first.
+    """
+    size_of = np.zeros(1 + max(shapes, default=0))  # by shape
+    for index, (_, size) in shapes.items():
+        size_of[index] = size
+    sizes = size_of[waiting.shape_of]
+    largest = np.zeros(1 + max((me.index for me in in_play), default=0))  # by class
+    np.maximum.at(largest, waiting.class_of, sizes)
+    ordered = sorted(in_play, key=lambda me: (-me.priority, rank(me), -largest[me.index], me.index))
+    place_of = np.zeros(len(largest), np.intp)  # by class
+    place_of[[me.index for me in ordered]] = np.arange(len(ordered))
+    order: Numbers = np.lexsort((waiting.firsts(), -sizes, place_of[waiting.class_of]))
+    return order
+
+
+def by_size(waiting: Waiting, in_play: Sequence[PodClass], shapes: Mapping[int, Sized]) -> Numbers:
+    """One pod after the other, the largest first: by CPU, then by memory."""
+    class_of, shape_of = waiting
+    cpu, memory = np.zeros((2, 1 + max(shapes, default=0)), np.int64)  # by shape
+    for index, (shape, _) in shapes.items():
+        amounts = dict(shape)
+        cpu[index], memory[index] = amounts.get(0, 0), amounts.get(1, 0)
+    priority_of = np.zeros(1 + max((me.index for me in in_play), default=0), np.int64)  # by class
+    for me in in_play:
+        priority_of[me.index] = me.priority
+    keys = (waiting.firsts(), class_of, -memory[shape_of], -cpu[shape_of], -priority_of[class_of])
+    order: Numbers = np.lexsort(keys)
+    return order
