@@ -188,6 +188,16 @@ class Board:
         for counter in self.census.bumps(pod_class):
             counter.add_one(row, count)
 
+    def place_each(self, pod_class: PodClass, shapes: Sequence[Shape], counts: Sequence[int], rows: RowIndex) -> None:
+        """Put one pod on each of `rows` (all different): `counts[i]` pods of a class that ask for `shapes[i]`, then the next."""
+        vectors, weights = zip(*map(self._vector, shapes), strict=True)
+        taken = np.repeat(np.array(vectors), counts, axis=0).T
+        self.free[:, rows] -= taken
+        self.held[:, rows] += taken
+        self.slack[rows] -= np.repeat(weights, counts)
+        for counter in self.census.bumps(pod_class):
+            counter.add(rows, 1)
+
     def take(self, shape: Shape, rows: RowIndex) -> None:
         """Take the amounts of one pod from each of `rows` (all different); counters are the caller's business."""
         vector, weight = self._vector(shape)
@@ -210,7 +220,7 @@ class Board:
         return found
 
     def open(self, openings: Sequence[Opening]) -> RowIndex:
-        """Append new nodes, those of one opening after those of another."""
+        """Append new nodes that have been set aside, those of one opening after those of another."""
         nodes = [opening.nodes for opening in openings]
         self._reserve(sum(nodes))
         first, self.size = self.size, self.size + sum(nodes)
@@ -226,7 +236,6 @@ class Board:
         self.census.open_hosts(new, names)
         for lane_index, _, offered, count in openings:
             lane = self.offerings.lanes[lane_index]
-            self.offerings.opened(lane, count)
             rows = slice(first, first + count)
             self.census.open(rows, lane.domains, offered)
             for counter in self.daemons.bumps(offered):

@@ -101,7 +101,7 @@ class Bulk:
             return False
         crowding = 0
         for rule in view.rules:
-            if self._on_hosts(rule):
+            if rule.topology.each_row_its_own(self.board.size):
                 continue
             if rule.topology is not self.zone or (rule.crowding and not isinstance(rule, Level)):
                 return False
@@ -119,9 +119,6 @@ class Bulk:
             eligible = watched.eligible[: self.board.size][view.static()]
             self._counted[key] = True if eligible.all() else None if eligible.any() else False
         return self._counted[key]
-
-    def _on_hosts(self, rule: Rule) -> bool:
-        return rule.topology.of_hosts and rule.topology.private_rows >= self.board.size
 
     @staticmethod
     def _same_nodes(first: View | None, view: View) -> bool:

@@ -33,6 +33,14 @@ class KeptSpread(NamedTuple):
     min_domains: int
 
 
+class OwnSpread(NamedTuple):
+    """A spread of a class in play."""
+
+    spread: Spread
+    counter: Counter
+    kept: Counter  # pods of this plan whose own spread a later pod could break, by domain
+
+
 class Census:
     def __init__(self, snapshot: Snapshot, in_play: Sequence[PodClass], daemons: Iterable[int]) -> None:
         self._snapshot = snapshot
@@ -46,6 +54,7 @@ class Census:
         self._kept_by_counter: dict[Counter, list[int]] = {}  # which of them look at a counter
         self._counters: dict[object, Counter] = {}
         self._watched: dict[object, Watched] = {}  # by the policies of a spread: the nodes it looks at
+        self._own_spreads: dict[int, list[OwnSpread]] = {}  # by class
         self._bumps: dict[int, list[Counter]] = {}
         self._seen: dict[object, list[Counter]] = {}
 
@@ -103,10 +112,9 @@ class Census:
                 self.affinity_counters(me)
             for term in (*me.anti_affinity, *(term for _, term in me.preferences)):
                 self.term_counter(term)
-            for spread in (*me.spread, *me.soft_spread):
+            self.own_spreads(me)
+            for spread in me.soft_spread:
                 self.spread_counter(me, spread)
-            for spread in me.spread:
-                self._kept_counter(me, spread)
             if me.ports:
                 self.port_counter(me)
 
@@ -146,16 +154,22 @@ class Census:
             watched.all_eligible = bool(eligible[: self._size].all())
         return watched
 
-    def _kept_counter(self, pod_class: PodClass, spread: Spread) -> Counter:
-        """Pods of this plan whose own spread a later pod could break, by domain."""
-        key = ("keeps", spread.max_skew, spread.min_domains, self._spread_key(pod_class, spread))
+    def own_spreads(self, pod_class: PodClass) -> list[OwnSpread]:
+        """Of a class in play."""
+        found = self._own_spreads.get(pod_class.index)
+        if found is None:
+            found = self._own_spreads[pod_class.index] = [self._own_spread(pod_class, s) for s in pod_class.spread]
+        return found
+
+    def _own_spread(self, pod_class: PodClass, spread: Spread) -> OwnSpread:
+        counter = self.spread_counter(pod_class, spread)
+        key = ("keeps", spread.max_skew, spread.min_domains, counter.key)
         kept = self._counters.get(key)
         if kept is None:
             kept = self._counter(key, spread.topology_key)
-            counter = self.spread_counter(pod_class, spread)
             self._kept_by_counter.setdefault(counter, []).append(len(self.kept_spreads))
             self.kept_spreads.append(KeptSpread(counter, kept, spread.max_skew, spread.min_domains))
-        return kept
+        return OwnSpread(spread, counter, kept)
 
     @staticmethod
     def _beside(pod_class: PodClass, spread: Spread) -> tuple[Spread, ...]:
@@ -246,7 +260,7 @@ class Census:
         found = self._bumps.get(pod_class.index)
         if found is None:
             plays = pod_class.index in self._playing
-            kept = [self._kept_counter(pod_class, spread) for spread in pod_class.spread] if plays else []
+            kept = [spread.kept for spread in self.own_spreads(pod_class)] if plays else []
             found = self._bumps[pod_class.index] = [*self._seen_by(pod_class), *dict.fromkeys(kept)]
         return found
 

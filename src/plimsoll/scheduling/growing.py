@@ -7,10 +7,13 @@ each node becomes the cheapest offering that holds its pods. So nodes grow evenl
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
-from plimsoll.scheduling.board import Board, Ints, RowIndex
+from plimsoll.scheduling.board import Board, Ints, Opening, RowIndex
 from plimsoll.scheduling.classes import Shape
+from plimsoll.scheduling.neighbours import PLENTY
 from plimsoll.scheduling.offerings import cheapest, listed
 from plimsoll.scheduling.topology import Mask
 from plimsoll.scheduling.views import View
@@ -40,6 +43,44 @@ class Grower:
         enough = np.flatnonzero(holds >= pods)
         member = int(enough[0]) if len(enough) else int(holds.argmax())
         return member, min(pods, int(holds[member]))
+
+    def openings(self, view: View, shape: Shape, pods: int, closed: Collection[int]) -> list[Opening]:
+        """Nodes to open for up to `pods` pods, in the lanes that need the fewest and then the cheapest. They are set aside."""
+        offerings, size = self.board.offerings, self.board.size
+        lanes = offerings.lanes
+        crowding = [rule for rule in view.asked() if rule.crowding]
+        a_node = min((rule.room_on_new_host() for rule in crowding), default=PLENTY)
+        best: tuple[float, ...] | None = None
+        ties: list[tuple[int, int, int]] = []
+        for index, lane in enumerate(lanes):
+            if index in closed or not view.allows_lane(index):
+                continue
+            choice = self.opening(view, index, shape, min(pods, a_node))
+            if choice is None:
+                continue
+            member, holds = choice
+            liked = 0 if view.offerings_liked is None else int(view.offerings_liked[lane.members[member]])
+            priority = offerings.templates[lane.template].priority
+            rank = (-priority, -liked, 0 if self.first_fit else -holds, float(lane.prices[member]))
+            if best is None or rank < best:
+                best, ties = rank, []
+            if rank == best:
+                ties.append((index, member, holds))
+        if best is None:
+            return []
+        ties.sort(key=lambda tie: (lanes[tie[0]].nodes_opened, tie[0]))
+        nodes = -(-pods // ties[0][2])
+        if view.minds_daemons or not all(rule.topology.each_row_its_own(size) for rule in crowding):
+            nodes = 1  # the next node may be wanted in another zone
+        found = []
+        for position, (index, member, _) in enumerate(ties):  # as many in each zone, where nothing else decides
+            lane = lanes[index]
+            share = min(-(-nodes // (len(ties) - position)), offerings.can_open(lane))
+            if share:
+                offerings.opened(lane, share)
+                found.append(Opening(index, view.lane_sets[index], int(lane.members[member]), share))
+                nodes -= share
+        return found
 
     def sizes_are_fixed(self) -> bool:
         """Whether no new node could become anything but what it is."""

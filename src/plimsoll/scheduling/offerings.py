@@ -162,14 +162,15 @@ class Offerings:
             lane.remaining = self.sold[int(members[0])].available
             self.lanes.append(lane)
 
-    def can_open(self, lane: Lane, planned: int = 0) -> int:
-        """How many more nodes may be made in a lane, with so many planned in other lanes of its template."""
+    def can_open(self, lane: Lane) -> int:
+        """How many more nodes may be made in a lane."""
         left, remaining = self.nodes_left[lane.template], lane.remaining
         if left is None:
             return 2**31 if remaining is None else remaining
-        return left - planned if remaining is None else min(left - planned, remaining)
+        return left if remaining is None else min(left, remaining)
 
     def opened(self, lane: Lane, nodes: int) -> None:
+        """So many more nodes are planned in a lane; fewer, if negative."""
         left = self.nodes_left[lane.template]
         if left is not None:
             self.nodes_left[lane.template] = left - nodes

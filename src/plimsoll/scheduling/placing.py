@@ -7,11 +7,12 @@ anti-affinity, level by level over zones for a spread, a single one where rules 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import islice
 
 import numpy as np
 
-from plimsoll.scheduling.board import Board, Ints, Opening, RowIndex
+from plimsoll.scheduling.board import Board, Ints, RowIndex
 from plimsoll.scheduling.classes import PodClass, Shape
 from plimsoll.scheduling.grounds import Grounds, what_it_asks_of_nodes
 from plimsoll.scheduling.growing import Grower
@@ -69,6 +70,31 @@ class Placer:
             view.protecting = True
         return placed
 
+    def place_apart(self, view: View, groups: Sequence[tuple[Shape, int]]) -> list[list[int]]:
+        """Give each pod of a class whose pods may not share a host a new node, if there is no other that will do. By group, a shape
+        and its number of pods: the row of each, as many as there are nodes to be had.
+
+        What `place` would do group by group, where every group but the first finds the nodes of the others taken.
+        """
+        board = self.board
+        if (
+            self.first_fit
+            or not view.pod_class.worth_a_node
+            or not view.stay_apart()
+            or view.open_rows().any()
+            or view.growable().any()
+        ):
+            return []
+        openings = [self.grower.openings(view, shape, pods, ()) for shape, pods in groups]
+        nodes = [sum(opening.nodes for opening in of_group) for of_group in openings]
+        if not sum(nodes):
+            return []
+        rows = board.open([opening for of_group in openings for opening in of_group])
+        board.place_each(view.pod_class, [shape for shape, _ in groups], nodes, rows)
+        self.note_reliance(view)
+        every = iter(rows.tolist())
+        return [list(islice(every, count)) for count in nodes]
+
     def put(self, pod_class: PodClass, shape: Shape, row: int) -> bool:
         """Place one pod on that very row, if it may go there."""
         view = self.view(pod_class)
@@ -107,8 +133,10 @@ class Placer:
                 continue
             if may_open:
                 opened = board.size
-                opened_in = self._open(view, shape, left, closed)
-                if opened_in:
+                openings = self.grower.openings(view, shape, left, closed)
+                if openings:
+                    board.open(openings)
+                    opened_in = [opening.lane for opening in openings]
                     self.opened_for_room = self.opened_for_room or bool(growable.any())
                     continue
             if not view.forget_openable():
@@ -131,7 +159,7 @@ class Placer:
         single = left == 1 or view.has_preferences or (view.together is not None and view.together.first)
         if not single:
             crowding = [rule for rule in view.asked() if rule.crowding]
-            zonal = [rule for rule in crowding if not self._on_hosts(rule)]
+            zonal = [rule for rule in crowding if not rule.topology.each_row_its_own(board.size)]
             if zonal:
                 level = zonal[0] if len(zonal) == 1 and left > _A_FEW and not self.first_fit else None
                 rows_by_level = (
@@ -175,9 +203,6 @@ class Placer:
                 placed += [row] * count
                 return True
         return False
-
-    def _on_hosts(self, rule: Rule) -> bool:
-        return rule.topology.of_hosts and rule.topology.private_rows >= self.board.size
 
     def _fitting(self, shape: Shape, mask: Mask, start: int, stop: int) -> RowIndex:
         fits = mask[start:stop]
@@ -298,46 +323,3 @@ class Placer:
                     due -= len(expanded)
         by_level.sort(key=lambda entry: entry[:2])
         return [row for _, _, row in by_level]
-
-    # ── on further nodes ─────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _open(self, view: View, shape: Shape, left: int, closed: set[int]) -> list[int]:
-        """Open nodes for up to `left` pods in the lanes that need the fewest and then the cheapest; returns the lanes."""
-        board = self.board
-        lanes = board.offerings.lanes
-        crowding = [rule for rule in view.asked() if rule.crowding]
-        a_node = min((rule.room_on_new_host() for rule in crowding), default=PLENTY)
-        best: tuple[float, ...] | None = None
-        ties: list[tuple[int, int, int]] = []
-        for index, lane in enumerate(lanes):
-            if index in closed or not view.allows_lane(index):
-                continue
-            choice = self.grower.opening(view, index, shape, min(left, a_node))
-            if choice is None:
-                continue
-            member, holds = choice
-            liked = 0 if view.offerings_liked is None else int(view.offerings_liked[lane.members[member]])
-            priority = board.offerings.templates[lane.template].priority
-            rank = (-priority, -liked, 0 if self.first_fit else -holds, float(lane.prices[member]))
-            if best is None or rank < best:
-                best, ties = rank, []
-            if rank == best:
-                ties.append((index, member, holds))
-        if best is None:
-            return []
-        ties.sort(key=lambda tie: (lanes[tie[0]].nodes_opened, tie[0]))
-        nodes = -(-left // ties[0][2])
-        if any(not self._on_hosts(rule) for rule in crowding) or view.minds_daemons:
-            nodes = 1  # the next node may be wanted in another zone
-        openings = []
-        planned = [0] * len(board.offerings.templates)
-        for position, (index, member, _) in enumerate(ties):  # as many in each zone, where nothing else decides
-            template = lanes[index].template
-            share = min(-(-nodes // (len(ties) - position)), board.offerings.can_open(lanes[index], planned[template]))
-            if share:
-                planned[template] += share
-                openings.append(Opening(index, view.lane_sets[index], int(lanes[index].members[member]), share))
-                nodes -= share
-        if openings:
-            board.open(openings)
-        return [opening.lane for opening in openings]

@@ -82,6 +82,7 @@ class Plan:
 
     def run(self) -> None:
         openers = sum(len(groups) for pod_class, groups in self.groups.runs() if self._ranks[pod_class.index] == 0)
+        self._place_apart()
         self._place_each(give_way=False, until=openers)
         self._place_in_bulk()
         self._place_what_is_left()
@@ -181,6 +182,19 @@ class Plan:
         while self._place_each(give_way=True):
             pass
 
+    def _place_apart(self) -> None:
+        """New nodes at once for the classes that come first and whose pods need a host each, where there is no other node for them."""
+        for pod_class, run in self.groups.runs():
+            if self._ranks[pod_class.index]:
+                return
+            if pod_class.gates:
+                continue
+            waiting = [(self.groups.shape_at(index), len(self.left[index])) for index in run]
+            for index, rows in zip(run, self.placer.place_apart(self.placer.view(pod_class), waiting), strict=False):
+                if rows:
+                    self.placed.append(Placed(pod_class, self.left[index][: len(rows)], rows))
+                    self.left[index] = self.left[index][len(rows) :]
+
     def _place_each(self, *, give_way: bool, until: int | None = None) -> bool:
         """One round over the groups; False if nothing was placed or nothing is left."""
         progress = False
@@ -253,6 +267,7 @@ class Plan:
         for row in range(old.first_new, old.size):
             if old.held[:, row].any():
                 lane, members = old.sets[int(old.set_of[row])]
+                self.board.offerings.opened(self.board.offerings.lanes[lane], 1)
                 row_of[row] = int(self.board.open([Opening(lane, members, int(old.offering[row]), 1)])[0])
         all_placed = [(pod, row) for _, pods, rows in placed for pod, row in zip(pods, rows, strict=True)]
         moving = [(pod, row) for pod, row in all_placed if pod in but]

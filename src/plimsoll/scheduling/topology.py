@@ -64,6 +64,10 @@ class Topology:
         """The domain of nodes just opened, where they share one."""
         self.domain[rows] = NOWHERE if value is None else self.enter(value)
 
+    def each_row_its_own(self, rows: int) -> bool:
+        """Whether each of the first rows is a host of its own, under its own number."""
+        return self.of_hosts and self.private_rows >= rows
+
     def rows_in(self, allowed: bytes, size: int, *, nowhere: bool) -> Mask:
         """By row: whether its domain is allowed (one byte a domain, in order); `nowhere` for rows without one."""
         if size != self._rows_in_size:

@@ -26,7 +26,7 @@ class View:
         self.lane_sets = grounds.lane_sets
         self.uniform = grounds.uniform
 
-        self.spreads = [EvenlySpread(board.census.spread_counter(pod_class, s), s) for s in pod_class.spread]
+        self.spreads = [EvenlySpread(counter, spread) for spread, counter, _ in board.census.own_spreads(pod_class)]
         self._protecting_rules = self._make_protecting_rules()
         self.rules: list[Rule] = [*self.spreads, *self._make_anti_rules(), *self._protecting_rules]
         self.together = self._make_affinity()
@@ -177,6 +177,19 @@ class View:
             return mask
         first_new = self.board.first_new
         return np.concatenate((mask[:first_new], mask[first_new:] & self.board.in_use()))
+
+    def stay_apart(self) -> bool:
+        """Whether each pod of the class needs a host of its own and nothing else about one matters to the next."""
+        crowding = [rule for rule in self.asked() if rule.crowding]
+        size = self.board.size
+        return (
+            bool(crowding)
+            and all(rule.topology.each_row_its_own(size) and rule.room_on_new_host() == 1 for rule in crowding)
+            and self.together is None
+            and not self._zonal_spreads
+            and not self.has_preferences
+            and not self.minds_daemons
+        )
 
     def growable(self) -> Mask:
         """By new node: whether every rule but amounts and offerings allows one more pod."""
