@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
+import numpy as np
+
 from plimsoll.kube.quantity import Quantity
 from plimsoll.kube.types import Resources
 from plimsoll.scheduling.board import Board
@@ -23,26 +27,26 @@ class NewNodes:
         self._daemons: dict[int, list[int]] = {}
         self._resources = list(enumerate(board.classes.resources))
 
-    def make(self, row: int, pods: list[str], number: int, members: int) -> NewNode:
-        """Of a lane, by its number, and the members that hold what is on the node."""
-        board, held = self._board, self._held[row]
-        lane, sold = board.offerings.lanes[number], board.offerings.sold
-        names = self._names.get((number, members))
-        if names is None:
-            names = self._names[number, members] = self._candidates(number, members)
-        index = self._sizes.get(row)
-        if index is None:
-            index = int(lane.members[cheapest(members)])
-        offering = sold[index]
-        return NewNode(
-            board.names[row],
-            board.offerings.templates[lane.template].name,
-            offering.name,
-            names,
-            tuple(pods),
-            self._requested(held, index),
-            offering.price,
-        )
+    def make(self, rows: list[int], pods: list[tuple[str, ...]]) -> tuple[NewNode, ...]:
+        """By row and the UIDs of its pods."""
+        board, held, sizes = self._board, self._held, self._sizes
+        offerings = board.offerings
+        found = []
+        for row, uids, (number, members) in zip(rows, pods, board.sizes_of(rows), strict=True):
+            lane = offerings.lanes[number]
+            candidates = self._names.get((number, members))
+            if candidates is None:
+                candidates = self._names[number, members] = self._candidates(number, members)
+            index = sizes.get(row)
+            if index is None:
+                index = int(lane.members[cheapest(members)])
+            offering = offerings.sold[index]
+            template = offerings.templates[lane.template].name
+            requested = self._requested(held[row], index)
+            found.append(
+                NewNode(board.names[row], template, offering.name, candidates, uids, requested, offering.price)
+            )
+        return tuple(found)
 
     def _candidates(self, number: int, members: int) -> tuple[str, ...]:
         offerings = self._board.offerings
@@ -83,3 +87,14 @@ class NewNodes:
             left = board.offerings.caps[:, offering].tolist()
             found = self._daemons[offering] = [a - b for a, b in zip(whole, left, strict=True)]
         return found
+
+
+def by_row(uids: list[str], rows: list[int], first: int) -> tuple[list[int], list[tuple[str, ...]]]:
+    """The rows from `first` on that have pods, and the UIDs on each, in the order given."""
+    at = np.array(rows, np.intp)
+    order = at.argsort(kind="stable")
+    order = order[at[order].searchsorted(first) :]
+    starts = np.flatnonzero(np.diff(at[order], prepend=-1)).tolist()
+    sorted_uids = [uids[place] for place in order.tolist()]
+    bounds = pairwise((*starts, len(sorted_uids)))
+    return at[order[starts]].tolist(), [tuple(sorted_uids[start:stop]) for start, stop in bounds]

@@ -19,7 +19,7 @@ from plimsoll.scheduling.classes import LOWEST_PRIORITY_WORTH_A_NODE, PodClass
 from plimsoll.scheduling.groups import Group, Groups, Waiting, distinct
 from plimsoll.scheduling.headroom import Headroom
 from plimsoll.scheduling.model import EXISTING, ComingNode, Packing, Refusal, Rule, Template
-from plimsoll.scheduling.new_nodes import NewNodes
+from plimsoll.scheduling.new_nodes import NewNodes, by_row
 from plimsoll.scheduling.ordering import Sized, by_size, hardest_first, rank
 from plimsoll.scheduling.placing import Placer
 from plimsoll.scheduling.reasons import refused_by_existing, refused_by_template, refused_everywhere
@@ -343,11 +343,6 @@ class Plan:
         pods, rows = self._all_placed
         placed_uids = [uids[pod] for pod in pods]
         placements = dict(zip(placed_uids, [names[row] for row in rows], strict=True))
-        first_new = board.first_new
-        on_new: list[list[str]] = [[] for _ in range(first_new, board.size)]
-        for uid, row in zip(placed_uids, rows, strict=True):
-            if row >= first_new:
-                on_new[row - first_new].append(uid)
         notes: dict[str, str] = {}
         for pod_class, pods, _ in self.placed:
             unknown = board.volume_rules[pod_class.index].unknown
@@ -358,11 +353,8 @@ class Plan:
             if left:
                 why = self._why(self.groups[index])
                 unplaced.update((uids[pod], why) for pod in left)
-        nodes = NewNodes(board, self.sizes)
-        to_make = [row for row, on in enumerate(on_new, start=first_new) if on]
-        sizes = zip(to_make, board.sizes_of(to_make), strict=True)
-        new = [nodes.make(row, on_new[row - first_new], *size) for row, size in sizes]
-        return Packing(placements, tuple(new), unplaced, notes)
+        to_make, on_each = by_row(placed_uids, rows, board.first_new)
+        return Packing(placements, NewNodes(board, self.sizes).make(to_make, on_each), unplaced, notes)
 
     def _why(self, group: Group) -> dict[str, Refusal]:
         me, templates = group.pod_class, self.board.offerings.templates
