@@ -19,7 +19,7 @@ from plimsoll.scheduling.views import View
 
 def is_sound(board: Board, placed: Iterable[tuple[View, list[int]]]) -> bool:
     """`placed` are the rows of the pods of each view; a view may come up several times."""
-    if ((board.held[:, : board.size] > 0) & (board.free[:, : board.size] < 0)).any():
+    if board.overdrawn():
         return False
     rows_of: dict[int, tuple[View, list[int]]] = {}
     for view, rows in placed:

@@ -80,7 +80,7 @@ class BindingModel:
         """The resources that matter, CPU and memory and then others: what little of is asked for does not run out."""
         board = self._board
         rows = [row for sample in self._samples for row in sample]
-        held, there = board.held[:, rows].sum(axis=1), board.offerings.caps[:, board.offering[rows]].sum(axis=1)
+        held, there = board.held(np.array(rows)).sum(axis=1), board.offerings.caps[:, board.offering[rows]].sum(axis=1)
         asked = {resource for shape in shapes for resource, _ in shape}.difference(_SCORED)
         return [*_SCORED, *sorted(r for r in asked if held[r] > _PLENTY_LEFT * there[r])]
 

@@ -110,14 +110,14 @@ class Board:
             for name, amount in size.items():
                 self.free[self.classes.resource(name), row] = amount
             self.daemons.take_off_coming(self.free, row, node)
+        self._free_at_first = self.free[:, : self.size].copy()
         self.alive: Mask = np.ones(self.capacity_rows, np.bool_)  # False: takes no more pods
-        # New nodes only: the offering they are taken for at present, the set they may become, and what they hold.
+        # New nodes only: the offering they are taken for at present, and the set they may become.
         self.offering = np.full(self.capacity_rows, -1, np.int64)
         self.set_of = np.full(self.capacity_rows, -1, np.int64)
         self.sets: list[tuple[int, int]] = []  # a lane and some of its members
         self._set_index: dict[tuple[int, int], int] = {}
         self._ladders: dict[tuple[int, int], Ladder] = {}
-        self.held: Ints = np.zeros((resources, self.capacity_rows), np.int64)
         caps = self.offerings.caps
         if caps.shape[0] < resources:
             self.offerings.caps = np.concatenate((caps, np.zeros((resources - caps.shape[0], caps.shape[1]), np.int64)))
@@ -158,7 +158,6 @@ class Board:
         more = max(self.capacity_rows, self.size + rows - self.capacity_rows)
         wide = np.zeros((self.free.shape[0], more), np.int64)
         self.free = np.concatenate((self.free, wide), axis=1)
-        self.held = np.concatenate((self.held, wide), axis=1)
         self.alive = np.concatenate((self.alive, np.ones(more, np.bool_)))
         self.offering = np.concatenate((self.offering, np.full(more, -1, np.int64)))
         self.set_of = np.concatenate((self.set_of, np.full(more, -1, np.int64)))
@@ -173,7 +172,6 @@ class Board:
         vector, weight = self._vector(shape)
         taken = vector[:, None] * counts
         self.free[:, rows] -= taken
-        self.held[:, rows] += taken
         self.slack[rows] -= weight * counts
         for counter in self.census.bumps(pod_class):
             counter.add(rows, counts)
@@ -183,7 +181,6 @@ class Board:
         if count != 1:
             vector, weight = vector * count, weight * count
         self.free[:, row] -= vector
-        self.held[:, row] += vector
         self.slack[row] -= weight
         for counter in self.census.bumps(pod_class):
             counter.add_one(row, count)
@@ -193,7 +190,6 @@ class Board:
         vectors, weights = zip(*map(self._vector, shapes), strict=True)
         taken = np.repeat(np.array(vectors), counts, axis=0).T
         self.free[:, rows] -= taken
-        self.held[:, rows] += taken
         self.slack[rows] -= np.repeat(weights, counts)
         for counter in self.census.bumps(pod_class):
             counter.add(rows, 1)
@@ -202,7 +198,6 @@ class Board:
         """Take the amounts of one pod from each of `rows` (all different); counters are the caller's business."""
         vector, weight = self._vector(shape)
         self.free[:, rows] -= vector[:, None]
-        self.held[:, rows] += vector[:, None]
         self.slack[rows] -= weight
 
     def vector(self, shape: Shape) -> Ints:
@@ -229,7 +224,6 @@ class Board:
         self.names += names
         offering = np.repeat([opening.offering for opening in openings], nodes)
         self.free[:, new] = self.offerings.caps[:, offering]
-        self.held[:, new] = 0
         self.slack[new] = self._slack_when_empty[offering]
         self.offering[new] = offering
         self.set_of[new] = np.repeat([self.set_index(o.lane, o.members) for o in openings], nodes)
@@ -257,8 +251,9 @@ class Board:
 
     def resize(self, rows: RowIndex, offerings: RowIndex | int) -> None:
         """Take new nodes for another offering of their lane."""
+        held = self.held(rows)
         self.offering[rows] = offerings
-        self.free[:, rows] = self.offerings.caps[:, self.offering[rows]] - self.held[:, rows]
+        self.free[:, rows] = self.offerings.caps[:, self.offering[rows]] - held
         self.slack[rows] = self.weights @ self.free[:, rows]
         self.structure += 1
 
@@ -278,9 +273,22 @@ class Board:
                 here = rows[self.set_of[rows] == index]
                 self.set_of[here] = self.set_index(lane, members & admitted[lane])
 
+    def held(self, rows: RowIndex | slice | int) -> Ints:
+        """What the pods on new nodes take of each resource."""
+        taken: Ints = self.offerings.caps[:, self.offering[rows]] - self.free[:, rows]
+        return taken
+
+    def overdrawn(self) -> bool:
+        """Whether the plan took more from a node than there was; what others did before it is not its fault."""
+        free = self.free[:, : self.size]
+        at_first = np.concatenate(
+            (self._free_at_first, self.offerings.caps[:, self.offering[self.first_new : self.size]]), axis=1
+        )
+        return bool(((free < 0) & (free < at_first)).any())
+
     def holding(self, row: int, more: Shape = (), count: int = 1) -> int:
         """The members of a new node's lane that may still be chosen and hold what is on it and `count` pods more."""
-        held: list[int] = self.held[:, row].tolist()
+        held: list[int] = self.held(row).tolist()
         for resource, amount in more:
             held[resource] += amount * count
         lane, members = self.sets[int(self.set_of[row])]
@@ -294,8 +302,8 @@ class Board:
 
     def in_use(self) -> Mask:
         """By new node: whether it holds something."""
-        held: Ints = self.held[:, self.first_new : self.size].max(axis=0, initial=0)
-        return held > 0
+        most: Ints = self.held(slice(self.first_new, self.size)).max(axis=0, initial=0)
+        return most > 0
 
     def rows_to_make(self) -> list[int]:
         """New nodes that hold something."""
@@ -312,7 +320,7 @@ class Board:
             ladder = self.ladder(lane, members)
             here = at[sets == index]
             if ladder.complete:
-                rungs = ladder.rung_for(self.held[:, here]).tolist()
+                rungs = ladder.rung_for(self.held(here)).tolist()
                 found.update((r, (lane, ladder.holding(rung))) for r, rung in zip(here.tolist(), rungs, strict=True))
             else:
                 found.update((row, (lane, self.holding(row))) for row in here.tolist())
@@ -327,7 +335,7 @@ class Board:
             lane, ladder = self.offerings.lanes[lane_index], self.ladder(lane_index, members)
             here = np.flatnonzero(sets == index)
             if ladder.complete:  # what is cheaper than a rung is as small as a lower one
-                of_lane = ladder.members[ladder.rung_for(self.held[:, at[here]])]
+                of_lane = ladder.members[ladder.rung_for(self.held(at[here]))]
             else:
                 of_lane = np.array([cheapest(self.holding(row)) for row in at[here].tolist()])
             chosen[here] = lane.members[of_lane]

@@ -92,7 +92,7 @@ class Grower:
         rows = np.flatnonzero(view.growable()) + board.first_new
         for resource, amount in shape:
             most = np.array([self._largest(index)[resource] for index in range(len(board.sets))])
-            rows = rows[board.held[resource, rows] + amount <= most[board.set_of[rows]]]
+            rows = rows[board.held(rows)[resource] + amount <= most[board.set_of[rows]]]
         found: list[int] = rows.tolist()
         return found
 
@@ -110,10 +110,11 @@ class Grower:
         lane_index, members = board.sets[int(board.set_of[row])]
         lane = board.offerings.lanes[lane_index]
         among = members & view.lane_sets[lane_index]
+        held = board.held(row).tolist()
         holds = np.full(len(lane.members), pods)
         for resource, amount in shape:
-            np.minimum(holds, (lane.caps[resource] - board.held[resource, row]) // amount, out=holds)
-        fitting = lane.holding(list(enumerate(board.held[:, row].tolist())), among)
+            np.minimum(holds, (lane.caps[resource] - held[resource]) // amount, out=holds)
+        fitting = lane.holding(list(enumerate(held)), among)
         candidates = listed(fitting)
         if not candidates or (most := int(holds[candidates].max())) <= 0:
             return 0
@@ -138,7 +139,7 @@ class Grower:
             lane, members = board.sets[index]
             ladder = board.ladder(lane, members & view.lane_sets[lane])
             at = np.flatnonzero(sets == index)
-            wanted = board.held[:, rows[at]]
+            wanted = board.held(rows[at])
             for resource, amount in shape:
                 wanted[resource] += amount
             rung = ladder.rung_for(wanted)

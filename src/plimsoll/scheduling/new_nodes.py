@@ -20,7 +20,7 @@ class NewNodes:
     def __init__(self, board: Board, sizes: dict[int, int]) -> None:
         self._board = board
         self._sizes = sizes
-        self._held: list[list[int]] = board.held[:, : board.size].T.tolist()
+        self._held: list[list[int]] = board.held(slice(board.first_new, board.size)).T.tolist()  # by new node
         self._names: dict[tuple[int, int], tuple[str, ...]] = {}
         self._all_names: dict[int, tuple[str, ...]] = {}  # by lane
         self._requests: dict[tuple[int, ...], Resources] = {}
@@ -42,7 +42,7 @@ class NewNodes:
                 index = int(lane.members[cheapest(members)])
             offering = offerings.sold[index]
             template = offerings.templates[lane.template].name
-            requested = self._requested(held[row], index)
+            requested = self._requested(held[row - board.first_new], index)
             found.append(
                 NewNode(board.names[row], template, offering.name, candidates, uids, requested, offering.price)
             )

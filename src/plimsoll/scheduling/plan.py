@@ -264,11 +264,10 @@ class Plan:
         self.placer = Placer(self.board, first_fit=self._first_fit, crowds=self._crowds)
         self.placed = []
         row_of = {row: row for row in range(old.first_new)}
-        for row in range(old.first_new, old.size):
-            if old.held[:, row].any():
-                lane, members = old.sets[int(old.set_of[row])]
-                self.board.offerings.opened(self.board.offerings.lanes[lane], 1)
-                row_of[row] = int(self.board.open([Opening(lane, members, int(old.offering[row]), 1)])[0])
+        for row in old.rows_to_make():
+            lane, members = old.sets[int(old.set_of[row])]
+            self.board.offerings.opened(self.board.offerings.lanes[lane], 1)
+            row_of[row] = int(self.board.open([Opening(lane, members, int(old.offering[row]), 1)])[0])
         all_placed = [(pod, row) for _, pods, rows in placed for pod, row in zip(pods, rows, strict=True)]
         moving = [(pod, row) for pod, row in all_placed if pod in but]
         waiting = [(pod, row_of[row]) for pod, row in all_placed if pod not in but]
