@@ -288,8 +288,12 @@ class Bulk:
                 continue
             row = row_of[pod] = waiting.pop(position)
             taken.append(row)
-            for tally in way.bumps:
-                tally.add(row)
+            for tally in way.bumps:  # thousands of times: in place, without a call
+                if tally.eligible is None or tally.eligible[row]:
+                    before = tally.count[row]
+                    tally.count[row] = before + 1
+                    if before == tally.low:
+                        tally.one_left_the_low()
             if anywhere:
                 for counter in way.zonal_bumps:
                     counter.add_one(row)

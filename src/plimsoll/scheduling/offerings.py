@@ -127,15 +127,16 @@ class Offerings:
         """What each offering has of each resource. Zones and capacity types of an instance type often share one mapping."""
         distinct = {id(offering.allocatable): offering.allocatable for offering in self.sold}
         column_of = {key: column for column, key in enumerate(distinct)}
-        by_resource: dict[int, tuple[list[int], list[int]]] = {}  # columns, and the amount in each
+        alike: dict[tuple[str, ...], list[int]] = {}  # columns by the resources that they have: mostly the same
         for column, given in enumerate(distinct.values()):
-            for name, amount in allocatable(given).items():
-                columns, amounts = by_resource.setdefault(resource(name), ([], []))
-                columns.append(column)
-                amounts.append(amount)
-        caps = np.zeros((1 + max(by_resource, default=-1), len(distinct)), np.int64)
-        for r, (columns, amounts) in by_resource.items():
-            caps[r, columns] = amounts
+            alike.setdefault(tuple(given), []).append(column)
+        indexes = {names: [resource(name) for name in names] for names in alike}
+        caps = np.zeros((1 + max(map(max, filter(None, indexes.values())), default=-1), len(distinct)), np.int64)
+        sizes = list(distinct.values())
+        for names, columns in alike.items():
+            amounts = [allocatable(sizes[column]).values() for column in columns]
+            for index, row in zip(indexes[names], zip(*amounts, strict=True), strict=True):
+                caps[index, columns] = row
         return caps[:, [column_of[id(offering.allocatable)] for offering in self.sold]]
 
     def make_lanes(self) -> None:

@@ -16,31 +16,32 @@ from plimsoll.scheduling.views import View
 class HostTally:
     """What one counter of hosts counts, by row: every row has a host of its own, under its own number."""
 
-    __slots__ = ("_at_low", "_counter", "_eligible", "_rows", "count", "low")
+    __slots__ = ("_at_low", "_counter", "_rows", "count", "eligible", "low")
 
     def __init__(self, counter: Counter, size: int) -> None:
         self._counter = counter
         self.count: list[int] = counter.by_domain()[:size].tolist()
         watched = counter.watched
-        self._eligible = None if watched is None or watched.all_eligible else watched.eligible.tolist()
+        # Where not every host counts: by row, whether it does.
+        self.eligible: list[bool] | None = None
+        if watched is not None and not watched.all_eligible:
+            self.eligible = watched.eligible.tolist()
         self._rows = [] if watched is None else watched.there.nonzero()[0].tolist()
-        self.low = self._at_low = 0  # the fewest on any host that is looked at, and how many have so few
+        self.low = -1  # the fewest on any host that is looked at, and how many have so few; -1 where none is looked at
+        self._at_low = 0
         self._find_low()
 
     def _find_low(self) -> None:
-        counts = [self.count[row] for row in self._rows]
-        self.low = min(counts, default=0)
-        self._at_low = counts.count(self.low)
+        if self._rows:
+            counts = [self.count[row] for row in self._rows]
+            self.low = min(counts)
+            self._at_low = counts.count(self.low)
 
-    def add(self, row: int) -> None:
-        if self._eligible is not None and not self._eligible[row]:
-            return
-        before = self.count[row]
-        self.count[row] = before + 1
-        if before == self.low and self._rows:
-            self._at_low -= 1
-            if not self._at_low:
-                self._find_low()
+    def one_left_the_low(self) -> None:
+        """A host that had the fewest has one more now."""
+        self._at_low -= 1
+        if not self._at_low:
+            self._find_low()
 
     def put_back(self) -> None:
         self._counter.replace(self.count)
