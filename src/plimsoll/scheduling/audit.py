@@ -22,14 +22,16 @@ def is_sound(board: Board, placed: Iterable[tuple[View, list[int]]]) -> bool:
     if board.overdrawn():
         return False
     rows_of: dict[int, tuple[View, list[int]]] = {}
+    rows_on: dict[int, tuple[View, list[int]]] = {}  # by grounds, which many classes share
     for view, rows in placed:
         rows_of.setdefault(view.pod_class.index, (view, []))[1].extend(rows)
-    return all(_keeps_its_rules(view, np.array(rows, np.intp)) for view, rows in rows_of.values())
+        rows_on.setdefault(id(view.grounds), (view, []))[1].extend(rows)
+    return all(view.static()[rows].all() for view, rows in rows_on.values()) and all(
+        _keeps_its_rules(view, np.array(rows, np.intp)) for view, rows in rows_of.values() if view.minds_neighbours
+    )
 
 
 def _keeps_its_rules(view: View, rows: RowIndex) -> bool:
-    if not view.static()[rows].all():
-        return False
     counted = {id(counter) for counter in view.bumps}
     for rule in view.rules:
         if isinstance(rule, NoneThere) and (_there(rule.counter, rows) > (id(rule.counter) in counted)).any():

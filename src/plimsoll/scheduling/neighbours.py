@@ -121,7 +121,7 @@ class Level(Rule):
         if version != watched.version or openable is not self.openable:
             there = np.zeros(len(self.openable), np.bool_)
             there[: len(watched.there)] = watched.there[: len(there)]
-            self._expected = int((self.openable & ~there).sum())
+            self._expected = int(np.count_nonzero(self.openable & ~there))
             self._expected_for = (watched.version, self.openable)
         return self._expected
 

@@ -114,7 +114,7 @@ class Watched:
         self.there = np.zeros(len(self.topology.values) + 1, np.bool_)
         self.there[self.topology.domain[self.eligible]] = True  # NOWHERE is -1: the last, which is cut off
         self.there = self.there[:-1]
-        self.there_count = int(self.there.sum())
+        self.there_count = int(np.count_nonzero(self.there))
         self.version += 1
 
     def appeared(self, rows: slice, offering: int) -> None:
@@ -255,6 +255,6 @@ class Counter:
             watched.fit()
             counts = self.by_domain()[watched.there]
             self._low = int(counts.min())
-            self._at_low = int((counts == self._low).sum())
+            self._at_low = int(np.count_nonzero(counts == self._low))
             self._low_version = watched.version
         return self._low

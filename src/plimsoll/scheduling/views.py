@@ -55,6 +55,11 @@ class View:
         # Whether daemons that come with new nodes count in a rule of the class.
         self.minds_daemons = bool(board.daemons) and not {*self.counters}.isdisjoint(board.daemons.any_bumps())
 
+    @property
+    def minds_neighbours(self) -> bool:
+        """Whether it matters to the class, now and once all are placed, who else is there."""
+        return self.together is not None or any(isinstance(rule, NoneThere) for rule in self.rules)
+
     def static(self) -> Mask:
         """By row: whether the class may ever go there, as long as a new node stays the offering it is taken for."""
         return self.grounds.rows()
