@@ -190,9 +190,8 @@ class Bulk:
             return []
         if isinstance(level, Level):
             tally = level.counter.by_tally()
-            rising = np.array(allowed)
             counts = [tally[zone] for zone in order]
-            shares = levelled(counts, [PLENTY] * len(order), pods, level.level_limit(rising))
+            shares = levelled(counts, [PLENTY] * len(order), pods, level.level_limit(allowed))
             rising_zones = list(zip(order, counts, map(add, counts, shares), strict=True))
             levels = range(min(counts), max(map(add, counts, shares)))
             zones = [zone for level in levels for zone, low, high in rising_zones if low <= level < high]
@@ -204,9 +203,7 @@ class Bulk:
     def _count(self, view: View, pods_by_zone: list[tuple[int, int]]) -> None:
         for counter in view.bumps:
             if counter.topology is self.zone and self._counts(counter, view):
-                for zone, pods in pods_by_zone:
-                    if pods:
-                        counter.add_in_domain(zone, pods)
+                counter.add_in_domains(pods_by_zone)
 
     # ── rows, shape by shape ─────────────────────────────────────────────────────────────────────────────────────────
 

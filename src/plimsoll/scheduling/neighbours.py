@@ -6,6 +6,9 @@ how many more each domain can take.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import zip_longest
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -125,18 +128,23 @@ class Level(Rule):
             self._expected_for = (watched.version, self.openable)
         return self._expected
 
-    def level_limit(self, rising: Mask) -> int:
-        """How high the domains in `rising` may go together: held down by the lowest of those that stay behind."""
+    def level_limit(self, rising: Sequence[bool]) -> int:
+        """How high the domains in `rising` may go together: held down by the lowest of those that stay behind. For keys other than
+        hosts, of which there are a few: plain integers are sooner compared than arrays are set up.
+        """
         expected, watched = self.domains_to_come(), self.watched
         if watched.there_count + expected < self.min_domains:
             return self.max_skew
-        counts = self.counter.by_domain()
         watched.fit()
-        there = watched.there
+        there = watched.there.tolist()
         if expected and self.openable is not None:
-            there = there | self.openable[: len(counts)]
-        behind = counts[there & ~rising]
-        return self.max_skew + int(behind.min()) if len(behind) else PLENTY
+            there = [a or b for a, b in zip_longest(there, self.openable.tolist(), fillvalue=False)]
+        behind = [
+            count
+            for count, is_there, rises in zip(self.counter.by_tally(), there, rising, strict=False)
+            if is_there and not rises
+        ]
+        return self.max_skew + min(behind) if behind else PLENTY
 
 
 class EvenlySpread(Level):

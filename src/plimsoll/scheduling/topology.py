@@ -7,6 +7,8 @@ placed, so that no rule ever walks over pods.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -217,12 +219,14 @@ class Counter:
         if amount < 0:
             self._low = -1
 
-    def add_in_domain(self, domain: int, amount: int) -> None:
-        """Pods of the counted kind arrive somewhere in a domain, on nodes that are eligible."""
+    def add_in_domains(self, pods: Iterable[tuple[int, int]]) -> None:
+        """By domain, so many pods of the counted kind arrive somewhere in it, on nodes that are eligible."""
         self._fit()
-        self.tally[domain] += amount
-        self.count[domain] = self.tally[domain]
-        self.total += amount
+        for domain, amount in pods:
+            if amount:
+                self.tally[domain] += amount
+                self.count[domain] = self.tally[domain]
+                self.total += amount
         self._low = -1
         self.version += 1
 
