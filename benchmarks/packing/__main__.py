@@ -72,7 +72,7 @@ def _options() -> argparse.Namespace:
         "--pods", action="append", type=int, metavar="N", help="how many pods K1 packs; may be repeated"
     )
     parser.add_argument("--seed", action="append", type=int, metavar="N", help="of K1's pods; may be repeated")
-    parser.add_argument("--runs", type=int, default=3, metavar="N", help="how often each is measured (default 3)")
+    parser.add_argument("--runs", type=int, default=7, metavar="N", help="how often each is measured (default 7)")
     parser.add_argument(
         "--peers", action="store_true", help=f"build {KARPENTER} and let it pack K1's pods too; minutes"
     )

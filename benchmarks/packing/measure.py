@@ -58,8 +58,13 @@ class Emptied:
 
 
 def timed(runs: int, prepare: Callable[[], Given], work: Callable[[Given], Answer]) -> tuple[Timing, Given, Answer]:
-    """The fastest of `runs`, each on what `prepare` makes anew; with what the last was given and answered."""
+    """The fastest of `runs`, each on what `prepare` makes anew; with what the last was given and answered.
+
+    One more run comes before them and does not count: an operator packs again and again, and the interpreter is at its pace, its
+    modules imported and its memory asked for, from the second time on.
+    """
     seconds, cpu_seconds = [], []
+    work(prepare())
     for _ in range(runs):
         given = prepare()
         gc.collect()
