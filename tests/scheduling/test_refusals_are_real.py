@@ -108,6 +108,17 @@ def test_a_pod_of_lowest_priority_does_not_take_what_another_gave_up() -> None:
     assert plan.packing.unplaced.keys() == {"uid-b", "uid-idler"}
 
 
+def test_a_daemon_is_no_company_on_a_node_without_the_label() -> None:
+    daemon = pod("daemon", menus.SIZES[0])
+    case = Case(
+        pending=(pod("p", {"metadata": {"labels": {"tier": "x"}}}, menus.together(menus.NEIGHBOURS[5])),),
+        templates=(Template("t", (LARGE,), daemons=(daemon,)),),
+    )
+    plan = plan_of(case)
+    check_refusals(case, plan)
+    assert plan.packing.unplaced["uid-p"]["t"].rule is Rule.POD_AFFINITY
+
+
 @pytest.mark.parametrize("priority", [-10, -1, 0, 1000])
 def test_from_minus_ten_up_a_pod_is_worth_a_node(priority: int) -> None:
     plan = plan_of(Case(pending=(pod("p", {"spec": {"priority": priority}}),), templates=(Template("t", (LARGE,)),)))
