@@ -135,7 +135,7 @@ class Crowding:
         """Where a pod that is on `row` would leave the fewest pods disturbed; None if nowhere fewer than now."""
         fewest, best = self._harm(), None
         self._count(view, row, -1)
-        view.give_up(view.ways_to_give_way()[-1])
+        view.give_up(view.whatever_it_takes())
         for goal, harm in chain(self._on_others(view, shape, row), self._on_new(view, shape)):
             if harm < fewest:
                 fewest, best = harm, goal

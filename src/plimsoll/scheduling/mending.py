@@ -76,7 +76,7 @@ def _try(plan: Plan, again: Again) -> bool:
     before = (plan.board, plan.placer, plan.placed, [*plan.left])
     unplaced, disturbed = plan.unplaced, len(plan.crowding.disturbed())
     plan.replay(again)
-    if plan.relied_on_fewer_rows():
+    if plan.relied_on_fewer_rows() or plan.counts_nodes_not_made():
         plan.replay(Again(others_stay=again.others_stay))
     worse = (plan.unplaced, len(plan.crowding.disturbed())) >= (unplaced, disturbed)
     if worse or plan.relied_on_fewer_rows():

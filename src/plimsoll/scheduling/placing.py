@@ -66,7 +66,8 @@ class Placer:
             if give_way and len(placed) < count and view.together.first:
                 self._place_all(view, shape, count, placed, may_open=may_open)
         if give_way and len(placed) < count and view.protects_others:
-            for way in view.ways_to_give_way():
+            view.give_up(view.whatever_it_takes())
+            for way in view.ways_to_give_way() if self._could_be_placed(view, shape, may_open=may_open) else ():
                 view.give_up(way)
                 self._place_all(view, shape, count, placed, may_open=may_open)
                 if len(placed) == count:
@@ -74,11 +75,18 @@ class Placer:
             view.give_up(None)
         return placed
 
+    def _could_be_placed(self, view: View, shape: Shape, *, may_open: bool) -> bool:
+        """False where it is no use to try one way after the other."""
+        board = self.board
+        if len(self._fitting(shape, view.open_rows(), 0, board.size)) or view.growable().any():
+            return True
+        return may_open and any(view.allows_lane(index) for index in range(len(board.offerings.lanes)))
+
     def put(self, pod_class: PodClass, shape: Shape, row: int, *, heedless: bool = False) -> bool:
         """Place one pod on that very row, if it may go there; `heedless` of the spread of others."""
         view = self.view(pod_class)
         if heedless:
-            view.give_up(view.ways_to_give_way()[-1])
+            view.give_up(view.whatever_it_takes())
         allowed = view.open_rows()[row]
         if heedless:
             view.give_up(None)

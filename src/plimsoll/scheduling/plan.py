@@ -93,17 +93,17 @@ class Plan:
         self._place_in_bulk()
         self._place_what_is_left()
         for _ in range(3):
-            if not self.relied_on_fewer_rows() and not self._counts_nodes_not_made():
+            if not self.relied_on_fewer_rows() and not self.counts_nodes_not_made():
                 break
             self.replay()
-        if self.board.daemons and self._counts_nodes_not_made():
+        if self.board.daemons and self.counts_nodes_not_made():
             self.replay(Again(may_open=False))
         mend(self)
 
     def relied_on_fewer_rows(self) -> bool:
         return self.board.size > self.board.relied_on_rows
 
-    def _counts_nodes_not_made(self) -> bool:
+    def counts_nodes_not_made(self) -> bool:
         """Whether there are new nodes that hold nothing, beside pods that are spread or were left out. Such a node is not made, but it
         was counted as an empty domain, and its daemons as neighbours.
         """

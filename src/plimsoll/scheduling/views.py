@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from plimsoll.scheduling.board import Board
 from plimsoll.scheduling.classes import PodClass, Shape
 from plimsoll.scheduling.grounds import Grounds
-from plimsoll.scheduling.neighbours import EvenlySpread, KeepsOthersSpread, NoneThere, Rule, Together
+from plimsoll.scheduling.neighbours import PLENTY, EvenlySpread, KeepsOthersSpread, NoneThere, Rule, Together
 from plimsoll.scheduling.rules import ports_conflict
 from plimsoll.scheduling.topology import Counter, Mask
 
@@ -122,12 +122,16 @@ class View:
         return True
 
     def ways_to_give_way(self) -> list[tuple[int, ...]]:
-        """By protecting rule, how many pods in a domain it may give up: what disturbs fewest of all first, everybody last."""
+        """By protecting rule, how many pods in a domain it may give up: what disturbs the fewest first, whatever it takes last."""
         by_rule = [sorted({0, *rule.kept.by_domain().tolist()}) for rule in self._protecting_rules]
         if prod(map(len, by_rule)) <= _MOST_WAYS:
-            return sorted(product(*by_rule), key=sum)
-        most = [numbers[-1] for numbers in by_rule]
-        return [tuple(min(number, top) for top in most) for number in sorted(set(chain(*by_rule)))[-_MOST_WAYS:]]
+            ways = sorted(product(*by_rule), key=sum)
+        else:
+            ways = [(number,) * len(by_rule) for number in sorted(set(chain(*by_rule)))[:_MOST_WAYS]]
+        return [*ways, self.whatever_it_takes()]
+
+    def whatever_it_takes(self) -> tuple[int, ...]:
+        return (PLENTY,) * len(self._protecting_rules)
 
     def give_up(self, pods: tuple[int, ...] | None) -> None:
         self.gives_up = pods
