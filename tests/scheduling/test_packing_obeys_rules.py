@@ -292,6 +292,26 @@ def test_those_that_others_disturb_may_come_last() -> None:
     assert not violations(plan.before, plan.placements)
 
 
+def test_one_that_is_company_for_itself_comes_before_its_like() -> None:
+    """Its like would rather be in the other zone, which keeps the spread; after them it would have to join them there."""
+    b = {"metadata": {"labels": {"app": "b"}}}
+    case = Case(
+        nodes=(
+            node("n0", menus.CAPACITIES[4], zone="z2"),
+            node("n1", menus.CAPACITIES[2], zone="z3", taints=(menus.TAINTS[0],)),
+        ),
+        pending=(
+            pod("company", NOTHING, b, together(menus.NEIGHBOURS[5])),
+            pod("minds", NOTHING, menus.POD_LABELS[4], menus.SPREAD[3]),
+            *(pod(f"anywhere-{n}", NOTHING, b, menus.TOLERATIONS[4]) for n in range(2)),
+        ),
+    )
+    plan = plan_of(case)
+    check_plan(case, plan)
+    assert not plan.unplaced
+    assert not violations(plan.before, plan.placements)
+
+
 def test_the_first_of_a_group_goes_where_the_others_can_follow() -> None:
     company = together({"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "a"}}})
     sold = [
