@@ -9,6 +9,8 @@ import msgspec
 import pytest
 from hypothesis import given
 
+from plimsoll.kube.codec import convert
+from plimsoll.kube.types import Node
 from plimsoll.scheduling.model import NewNode, Template
 from plimsoll.scheduling.pack import pack
 from tests.scheduling import k1, menus
@@ -157,6 +159,155 @@ def test_pods_whose_spread_a_later_one_breaks_are_looked_at_again() -> None:
         pending=(pod("gpu", a, gpu), *(pod(f"p{n}", menus.SIZES[0], b, spread) for n in range(2))),
     )
     plan = plan_of(case)
+    assert not plan.unplaced
+    assert not violations(plan.before, plan.placements)
+
+
+APP_A = {"metadata": {"labels": {"app": "a"}}}
+IN_ZONES, ON_HOSTS = menus.SPREAD[0], menus.SPREAD[1]  # of pods with the label of APP_A
+NOTHING = menus.SIZES[6]
+
+
+def test_what_cannot_be_kept_is_no_reason_to_break_more() -> None:
+    """The zone has one too many wherever the late pod goes; the host need not have."""
+    case = Case(
+        nodes=(node("cordoned", zone="z2", unschedulable=True),),
+        pending=(pod("late", NOTHING, APP_A), pod("zones", NOTHING, APP_A, IN_ZONES), pod("hosts", NOTHING, ON_HOSTS)),
+        templates=(Template("t", (offering("o", TWO, 0.1, labels={ZONE: "z3"}),)),),
+    )
+    plan = plan_of(case)
+    check_plan(case, plan)
+    assert not plan.unplaced
+    assert [violation.pod.name for violation in violations(plan.before, plan.placements)] == ["zones"]
+
+
+def test_one_too_many_goes_where_it_disturbs_fewest() -> None:
+    """Six pods over two zones and three hosts: three of them mind zones, two of these hosts, too."""
+    both = menus.SPREAD[11]
+    case = Case(
+        nodes=(
+            node("n1", menus.CAPACITIES[2], zone="z3"),
+            node("n3", menus.CAPACITIES[2], zone="z1"),
+            node("n4", zone="z1"),
+        ),
+        pending=(
+            *(pod(f"anywhere-{n}", NOTHING, APP_A) for n in range(3)),
+            *(pod(f"both-{n}", NOTHING, APP_A, both) for n in range(2)),
+            pod("zones", NOTHING, APP_A, menus.SPREAD[9]),
+        ),
+    )
+    plan = plan_of(case)
+    check_plan(case, plan)
+    assert not plan.unplaced
+
+
+def test_a_pod_that_is_nobodys_surplus_fills_the_emptiest_host() -> None:
+    """Two that stay together are one too many for their host, unless the third leaves the node that nobody counts."""
+    company = together({"topologyKey": menus.HOSTNAME, "labelSelector": {"matchLabels": {"app": "a"}}})
+    no_host = convert(
+        {
+            "metadata": {"name": "n0", "uid": "uid-n0"},
+            "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "3"}},
+        },
+        Node,
+    )
+    case = Case(
+        nodes=(no_host, node("n2", menus.CAPACITIES[3]), node("n3", menus.CAPACITIES[4])),
+        pending=(
+            *(pod(f"pair-{n}", NOTHING, APP_A, company) for n in range(2)),
+            *(pod(f"spread-{n}", NOTHING, menus.HOST_PORTS[0], ON_HOSTS) for n in range(2)),
+            pod("alone", NOTHING, APP_A),
+        ),
+    )
+    plan = plan_of(case)
+    check_plan(case, plan)
+    assert not plan.unplaced
+    assert not violations(plan.before, plan.placements)
+
+
+def test_a_further_zone_is_opened_where_it_keeps_a_spread_with_min_domains() -> None:
+    """Two must be in the zone of the first, which may have two only when two more zones have one each."""
+    with_b_or_c = together(menus.NEIGHBOURS[3])
+    case = Case(
+        pending=(
+            *(pod(f"anywhere-{n}", NOTHING, APP_A) for n in range(2)),
+            pod("three-zones", NOTHING, {"metadata": {"labels": {"app": "c"}}}, menus.SPREAD[5]),
+            *(pod(f"company-{n}", NOTHING, APP_A, with_b_or_c) for n in range(2)),
+        ),
+        templates=(
+            Template("t", tuple(offering(f"in-{z}", TWO, 0.35, labels={ZONE: z}) for z in ("z1", "z2"))),
+            Template("cheap", (offering("in-z3", TWO, 0.1, labels={ZONE: "z3"}),)),
+        ),
+    )
+    plan = plan_of(case)
+    check_plan(case, plan)
+    assert not plan.unplaced
+    assert not violations(plan.before, plan.placements)
+
+
+def test_a_pod_leaves_the_zone_that_company_has_crowded() -> None:
+    """Two that stay together crowd the zone of two that mind; one of these finds another zone, where a node can be made."""
+    company = together({"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "a"}}})
+    minds = menus.merge(menus.SIZES[2], menus.HOST_PORTS[1], IN_ZONES)
+    case = Case(
+        nodes=(
+            node("n0", menus.CAPACITIES[1], zone="z3"),
+            node("n1", menus.CAPACITIES[3], zone="z3"),
+            node("n2", TWO, zone="z2"),
+        ),
+        pending=(
+            pod("port", NOTHING, menus.HOST_PORTS[1]),
+            *(pod(f"minds-{n}", minds, menus.INIT[1]) for n in range(2)),
+            *(pod(f"company-{n}", NOTHING, APP_A, company) for n in range(2)),
+        ),
+        templates=(Template("t", (offering("in-z1", menus.CAPACITIES[1], 0.1, labels={ZONE: "z1"}, available=1),)),),
+    )
+    plan = plan_of(case)
+    check_plan(case, plan)
+    assert not plan.unplaced
+
+
+def test_those_that_others_disturb_may_come_last() -> None:
+    """Three that mind take the hosts that company of the others needs: no move of one pod helps, another order does."""
+    company = together({"topologyKey": menus.HOSTNAME, "labelSelector": {"matchLabels": {"app": "a"}}})
+    large = menus.CAPACITIES[3]
+    case = Case(
+        nodes=(
+            node("n0", menus.CAPACITIES[1]),
+            node("n1", large),
+            node("n2", large),
+            node("n3", menus.CAPACITIES[4]),
+        ),
+        bound=(pod("there", NOTHING, APP_A, node="n1"),),
+        pending=(
+            *(pod(f"company-{n}", menus.SIZES[2], APP_A, company) for n in range(2)),
+            *(pod(f"minds-{n}", NOTHING, menus.HOST_PORTS[0], menus.SPREAD[8]) for n in range(3)),
+            pod("larger", menus.SIZES[1], APP_A),
+            pod("small", NOTHING, APP_A),
+        ),
+    )
+    plan = plan_of(case)
+    check_plan(case, plan)
+    assert not plan.unplaced
+    assert not violations(plan.before, plan.placements)
+
+
+def test_one_that_is_company_for_itself_comes_before_its_like() -> None:
+    """Its like would rather be in the other zone, which keeps the spread; after them it would have to join them there."""
+    b = {"metadata": {"labels": {"app": "b"}}}
+    case = Case(
+        nodes=(
+            node("n0", menus.CAPACITIES[4], zone="z2"),
+            node("n1", menus.CAPACITIES[2], zone="z3", taints=(menus.TAINTS[0],)),
+        ),
+        pending=(
+            pod("company", NOTHING, b, together(menus.NEIGHBOURS[5])),
+            pod("minds", NOTHING, menus.POD_LABELS[4], menus.SPREAD[3]),
+            *(pod(f"anywhere-{n}", NOTHING, b, menus.TOLERATIONS[4]) for n in range(2)),
+        ),
+    )
+    plan = plan_of(case)
+    check_plan(case, plan)
     assert not plan.unplaced
     assert not violations(plan.before, plan.placements)
 

@@ -108,6 +108,46 @@ def test_a_pod_of_lowest_priority_does_not_take_what_another_gave_up() -> None:
     assert plan.packing.unplaced.keys() == {"uid-b", "uid-idler"}
 
 
+def test_a_node_opened_in_vain_is_nobodys_empty_host() -> None:
+    """Two that want to share a host and be spread over hosts: a second node, made for neither, must not keep them apart."""
+    spread = menus.evenly({"topologyKey": menus.HOSTNAME})
+    pair = tuple(
+        pod(f"p{n}", menus.SIZES[0], menus.POD_LABELS[0], menus.together(menus.NEIGHBOURS[1]), spread) for n in range(2)
+    )
+    case = Case(pending=pair, templates=(Template("t", (LARGE,)),))
+    plan = plan_of(case)
+    assert not plan.unplaced
+    assert len(plan.packing.new_nodes) == 1
+
+
+def test_the_daemon_of_a_node_that_is_not_made_keeps_nobody_out() -> None:
+    """The second needs a node in the zone of the first, whose daemon and the first must not be together: the first stays."""
+    daemon = pod("daemon", menus.SIZES[0], {"metadata": {"labels": {"app": "c"}}})
+    first = pod("first", menus.SIZES[2], menus.POD_LABELS[0], menus.apart(menus.NEIGHBOURS[3]))
+    second = pod("second", menus.SIZES[1], menus.together(menus.NEIGHBOURS[0]))
+    in_z1 = offering("in-z1", menus.CAPACITIES[2], 0.35, labels={menus.ZONE: "z1"})
+    plan = plan_of(
+        Case(
+            nodes=(node("n", zone="z1"),),
+            pending=(second, first),
+            templates=(Template("t", (in_z1,), daemons=(daemon,)),),
+        )
+    )
+    assert [(placement.pod.name, placement.node_name) for placement in plan.placements] == [("first", "n")]
+    assert plan.packing.unplaced["uid-second"]["t"].rule is Rule.EXISTING_ANTI_AFFINITY
+
+
+def test_a_daemon_is_no_company_on_a_node_without_the_label() -> None:
+    daemon = pod("daemon", menus.SIZES[0])
+    case = Case(
+        pending=(pod("p", {"metadata": {"labels": {"tier": "x"}}}, menus.together(menus.NEIGHBOURS[5])),),
+        templates=(Template("t", (LARGE,), daemons=(daemon,)),),
+    )
+    plan = plan_of(case)
+    check_refusals(case, plan)
+    assert plan.packing.unplaced["uid-p"]["t"].rule is Rule.POD_AFFINITY
+
+
 @pytest.mark.parametrize("priority", [-10, -1, 0, 1000])
 def test_from_minus_ten_up_a_pod_is_worth_a_node(priority: int) -> None:
     plan = plan_of(Case(pending=(pod("p", {"spec": {"priority": priority}}),), templates=(Template("t", (LARGE,)),)))

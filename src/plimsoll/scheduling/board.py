@@ -238,6 +238,11 @@ class Board:
         self.structure += 1
         return np.arange(new.start, new.stop)
 
+    def open_one(self, lane: int, members: int, offering: int) -> int:
+        """Append a new node that nobody has set aside."""
+        self.offerings.opened(self.offerings.lanes[lane], 1)
+        return int(self.open([Opening(lane, members, offering, 1)])[0])
+
     def close(self, first: int) -> None:
         """Take back the opening of the last rows, on which no pod was placed."""
         for row in range(first, self.size):

@@ -132,7 +132,9 @@ class Daemons:
 
     def keep_company(self, pod_class: PodClass, lane: Lane) -> bool:
         """Whether a new node of the lane would bring the company along that the pod's affinity asks for."""
-        return bool(self) and any(
+        if not self or any(t.topology_key != HOSTNAME and not lane.domains[t.topology_key] for t in pod_class.affinity):
+            return False  # without the label there is no domain to share
+        return any(
             all(self.census.covers(term, daemon.identity) for term in pod_class.affinity)
             for offering in lane.members.tolist()
             for daemon in self.on_offering(offering)

@@ -191,24 +191,34 @@ class KeepsOthersSpread(Level):
         super().__init__(counter, max_skew, min_domains, crowding=True)
         self.kept = kept
         self.foresees = False  # pods that rely on the spread may yet come to any zone
+        self.gives_up: int | None = None  # the spread of so many pods in a domain may be broken, if any may
 
     def allowed(self) -> Mask:
         below = self.counter.by_domain() < self.limit()
-        return below if self.foresees else below | (self.kept.by_domain() == 0)
+        return below if self.foresees else below | self._harmless()
 
     def allowed_few(self) -> bytes:
+        if self.gives_up is not None:
+            return self.allowed().tobytes()
         limit = self.limit()
         if self.foresees:
             return bytes([count < limit for count in self.counter.by_tally()])
         pairs = zip(self.counter.by_tally(), self.kept.by_tally(), strict=True)
         return bytes([count < limit or not kept for count, kept in pairs])
 
+    def _harmless(self) -> Mask:
+        """By domain: whether any number of pods may come, for nobody minds, or few enough, or those that do have lost already."""
+        harmless: Mask = self.kept.by_domain() <= (self.gives_up or 0)
+        if self.gives_up is not None:
+            harmless |= self.counter.by_domain() > self.limit()
+        return harmless
+
     def allows_row(self, row: int) -> bool:
         return not self.kept.count[row] or bool(self.counter.count[row] < self.limit())
 
     def room(self) -> Counts:
         room = np.maximum(self.limit() - self.counter.by_domain(), 0)
-        return room if self.foresees else np.where(self.kept.by_domain() == 0, PLENTY, room)
+        return room if self.foresees else np.where(self._harmless(), PLENTY, room)
 
 
 class Together:

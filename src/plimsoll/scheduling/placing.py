@@ -31,6 +31,7 @@ class Placer:
         self._crowds = crowds or {}  # by class: how many pods there are to place
         self.first_fit = first_fit  # take the first node that will do, not the one that fits best
         self.expects_empty_hosts = False
+        self.may_open = True  # further nodes, for pods that are worth one
         self.opened_for_room = False  # whether a node was opened though rules would have allowed others
         self.grower = Grower(board, first_fit=first_fit)
         self._views: dict[int, View] = {}
@@ -51,10 +52,11 @@ class Placer:
     ) -> list[int]:
         """Place up to `count` pods; the row of each, in an order that every rule agrees with.
 
-        With `give_way`, the spread of pods placed earlier is broken before a pod stays unplaced, and one that cannot go where most
-        others of its company can may decide for all.
+        With `give_way`, the spread of pods placed earlier, as few as possible, is broken before a pod stays unplaced, and one that
+        cannot go where most others of its company can may decide for all.
         """
         view = self.view(pod_class)
+        may_open = may_open and self.may_open
         view.expect_empty_hosts(expected=self.expects_empty_hosts)
         placed: list[int] = []
         if view.together is not None:
@@ -65,9 +67,13 @@ class Placer:
             if give_way and len(placed) < count and view.together.first:
                 self._place_all(view, shape, count, placed, may_open=may_open)
         if give_way and len(placed) < count and view.protects_others:
-            view.protecting = False
-            self._place_all(view, shape, count, placed, may_open=may_open)
-            view.protecting = True
+            view.give_up(view.whatever_it_takes())
+            for way in view.ways_to_give_way() if self._could_be_placed(view, shape, may_open=may_open) else ():
+                view.give_up(way)
+                self._place_all(view, shape, count, placed, may_open=may_open)
+                if len(placed) == count:
+                    break
+            view.give_up(None)
         return placed
 
     def place_apart(self, view: View, groups: Sequence[tuple[Shape, int]]) -> list[list[int]]:
@@ -95,10 +101,22 @@ class Placer:
         every = iter(rows.tolist())
         return [list(islice(every, count)) for count in nodes]
 
-    def put(self, pod_class: PodClass, shape: Shape, row: int) -> bool:
-        """Place one pod on that very row, if it may go there."""
+    def _could_be_placed(self, view: View, shape: Shape, *, may_open: bool) -> bool:
+        """False where it is no use to try one way after the other."""
+        board = self.board
+        if len(self._fitting(shape, view.open_rows(), 0, board.size)) or view.growable().any():
+            return True
+        return may_open and any(view.allows_lane(index) for index in range(len(board.offerings.lanes)))
+
+    def put(self, pod_class: PodClass, shape: Shape, row: int, *, heedless: bool = False) -> bool:
+        """Place one pod on that very row, if it may go there; `heedless` of the spread of others."""
         view = self.view(pod_class)
-        if not view.open_rows()[row] or any(self.board.free[resource, row] < amount for resource, amount in shape):
+        if heedless:
+            view.give_up(view.whatever_it_takes())
+        allowed = view.open_rows()[row]
+        if heedless:
+            view.give_up(None)
+        if not allowed or any(self.board.free[resource, row] < amount for resource, amount in shape):
             return False
         self._put_one(view, shape, row)
         self.note_reliance(view)
@@ -145,7 +163,7 @@ class Placer:
     # ── on open nodes ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _fill_with_foresight(self, view: View, shape: Shape, left: int, placed: list[int], first: int) -> bool:
-        if view.protecting and view.foresee(foreseen=True):
+        if view.gives_up is None and view.foresee(foreseen=True):
             filled = self._fill(view, shape, left, placed, first)
             view.foresee(foreseen=False)
             if filled:

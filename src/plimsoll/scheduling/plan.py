@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from plimsoll.scheduling.audit import is_sound
 from plimsoll.scheduling.binding import Arrivals
-from plimsoll.scheduling.board import Board, Opening
+from plimsoll.scheduling.board import Board
 from plimsoll.scheduling.bulk import Bulk, Crowd
-from plimsoll.scheduling.census import KeptSpread
 from plimsoll.scheduling.classes import LOWEST_PRIORITY_WORTH_A_NODE, PodClass
+from plimsoll.scheduling.crowding import Crowding
 from plimsoll.scheduling.groups import Group, Groups, Waiting, distinct
 from plimsoll.scheduling.headroom import Headroom
+from plimsoll.scheduling.mending import AS_IT_WAS, Again, mend
 from plimsoll.scheduling.model import EXISTING, ComingNode, Packing, Refusal, Rule, Template
 from plimsoll.scheduling.new_nodes import NewNodes, by_row
 from plimsoll.scheduling.ordering import Sized, by_size, hardest_first, rank
 from plimsoll.scheduling.placing import Placer
 from plimsoll.scheduling.reasons import refused_by_existing, refused_by_template, refused_everywhere
 from plimsoll.scheduling.snapshot import Snapshot
-from plimsoll.scheduling.topology import Counter as PodCounter
-from plimsoll.scheduling.topology import Counts, Topology
 
 MANY_GROUPS = 200
-_MOVED_ALONE = 16  # pods at most; each costs as much as all placements before it
-
-Pods: TypeAlias = frozenset[int]  # their numbers
 
 
 class Placed(NamedTuple):
@@ -87,93 +83,28 @@ class Plan:
         self._place_in_bulk()
         self._place_what_is_left()
         for _ in range(3):
-            if not self._relied_on_fewer_rows():
+            if not self.relied_on_fewer_rows() and not self.counts_nodes_not_made():
                 break
-            self._replay()
-        self._mend()
+            self.replay()
+        if self.board.daemons and self.counts_nodes_not_made():
+            self.replay(Again(may_open=False))
+        mend(self)
 
-    def _relied_on_fewer_rows(self) -> bool:
+    def relied_on_fewer_rows(self) -> bool:
         return self.board.size > self.board.relied_on_rows
 
-    def _mend(self) -> None:
-        """Where late pods broke the spread of earlier ones, look again: let as many move as are too many where they are; then
-        all late ones; then the early ones; and if all that is in vain, one after the other.
+    def counts_nodes_not_made(self) -> bool:
+        """Whether there are new nodes that hold nothing, beside pods that are spread or were left out. Such a node is not made, but it
+        was counted as an empty domain, and its daemons as neighbours.
         """
-        nobody: Callable[[], Pods] = frozenset
-        for who_moves in (self._too_many, self._too_many, nobody, self._disturbed, self._too_many, self._too_many):
-            if not self._disturbed():
-                return
-            self._try_moving(who_moves())
-        for pod in self._crowding()[:_MOVED_ALONE]:
-            if not self._disturbed():
-                return
-            self._try_moving(frozenset((pod,)))
+        board = self.board
+        if board.in_use().all():
+            return False
+        return bool(self.unplaced) or any(spread.kept.total for spread in board.census.kept_spreads)
 
-    def _try_moving(self, pods: Pods) -> None:
-        """Place everything once more but these pods, which find their places afterwards; keep that if it is better."""
-        before = (self.board, self.placer, self.placed, [*self.left])
-        unplaced, disturbed = self.unplaced, len(self._disturbed())
-        self._replay(pods)
-        if self._relied_on_fewer_rows():
-            self._replay()
-        worse = (self.unplaced, len(self._disturbed())) >= (unplaced, disturbed)
-        if worse or self._relied_on_fewer_rows():
-            self.board, self.placer, self.placed, self.left = before
-
-    def _broken_spreads(self) -> Iterator[tuple[KeptSpread, Counts]]:
-        """Spreads that pods of the plan rely on and that do not hold in the end, and by domain how many are too many there."""
-        for spread in self.board.census.kept_spreads:
-            if spread.kept.total:
-                most = spread.max_skew + spread.counter.minimum(spread.min_domains)
-                over = np.where(spread.kept.by_domain() > 0, spread.counter.by_domain() - most, 0)
-                if (over > 0).any():
-                    yield spread, over
-
-    def _disturbed(self) -> Pods:
-        """The pods of the plan whose own spread does not hold in the end."""
-        bad = {id(spread.kept): over > 0 for spread, over in self._broken_spreads()}
-        found: set[int] = set()
-        for pod_class, pods, rows in self.placed if bad else ():
-            for kept in self.board.census.bumps(pod_class):
-                if id(kept) in bad:
-                    where = bad[id(kept)][kept.topology.domain[rows]]
-                    found.update(pod for pod, so in zip(pods, where, strict=True) if so)
-        return frozenset(found)
-
-    def _too_many(self) -> Pods:
-        """As many pods as are too many for a broken spread, those with the fewest rules of their own first."""
-        found: set[int] = set()
-        for spread, over in self._broken_spreads():
-            for pod, domain in self._counted_by(spread.counter):
-                if over[domain] > 0 and pod not in found:
-                    found.add(pod)
-                    over[domain] -= 1
-        return frozenset(found)
-
-    def _crowding(self) -> list[int]:
-        """All pods of which there are too many for a broken spread, those with the fewest rules of their own first."""
-        pods = [
-            pod
-            for spread, over in self._broken_spreads()
-            for pod, domain in self._counted_by(spread.counter)
-            if over[domain] > 0
-        ]
-        return list(dict.fromkeys(pods))
-
-    def _counted_by(self, counter: PodCounter) -> Iterator[tuple[int, int]]:
-        """The pods of the plan that a counter counts and that could be in another domain than theirs, with that domain."""
-        by_rank = sorted(self.placed, key=lambda placed: -self._ranks[placed.pod_class.index])
-        for pod_class, pods, rows in by_rank:
-            if not any(bumped is counter for bumped in self.board.census.bumps(pod_class)):
-                continue
-            if not counter.topology.of_hosts and not self._could_be_elsewhere(pod_class, counter.topology):
-                continue
-            for pod, domain in zip(pods, counter.topology.domain[rows].tolist(), strict=True):
-                if domain >= 0:
-                    yield pod, domain
-
-    def _could_be_elsewhere(self, pod_class: PodClass, topology: Topology) -> bool:
-        return len(self.placer.reached(self.placer.view(pod_class), topology)) > 1
+    @property
+    def crowding(self) -> Crowding:
+        return Crowding(self.placer, self.placed, self._ranks, self.groups.of)
 
     def _place_what_is_left(self) -> None:
         """Again and again until nothing more is placed: what one group places may be what another waits for."""
@@ -253,41 +184,61 @@ class Plan:
         if pods:
             self.placed.append(Placed(crowd.view.pod_class, pods, rows))
 
-    def _replay(self, but: Pods = frozenset()) -> None:
+    def replay(self, again: Again = AS_IT_WAS) -> None:
         """Place everything once more, with all nodes of the plan there from the start, each pod where it was if it may.
 
-        A node that was opened late is an empty domain, below which pods spread over hosts may stand too high. The pods named in
-        `but` are not put where they were: they come last.
+        A node that was opened late is an empty domain, below which pods spread over hosts may stand too high.
         """
         old, placed = self.board, self.placed
         self.board = Board(old.snapshot, old.in_play, old.offerings.templates, self._coming)
         self.placer = Placer(self.board, first_fit=self._first_fit, crowds=self._crowds)
+        self.placer.may_open = again.may_open
         self.placed = []
         row_of = {row: row for row in range(old.first_new)}
         for row in old.rows_to_make():
-            lane, members = old.sets[int(old.set_of[row])]
-            self.board.offerings.opened(self.board.offerings.lanes[lane], 1)
-            row_of[row] = int(self.board.open([Opening(lane, members, int(old.offering[row]), 1)])[0])
+            row_of[row] = self.board.open_one(*old.sets[int(old.set_of[row])], int(old.offering[row]))
+        to = again.to
+        goal = to.row
+        if to.lane >= 0:
+            goal = old.size
+            row_of[goal] = self.board.open_one(to.lane, to.members, to.offering)
         all_placed = [(pod, row) for _, pods, rows in placed for pod, row in zip(pods, rows, strict=True)]
-        moving = [(pod, row) for pod, row in all_placed if pod in but]
-        waiting = [(pod, row_of[row]) for pod, row in all_placed if pod not in but]
+        moving = [(pod, row) for pod, row in all_placed if pod in again.but]
+        waiting = [(pod, row_of[row]) for pod, row in all_placed if pod not in again.but]
+        if again.company_first:
+            waiting.sort(key=lambda one: not self.groups[self.groups.of[one[0]]].pod_class.affinity)
+        waiting = self._put_back(waiting)
+        if again.others_stay:
+            waiting = self._put_back(waiting, heedless=True)
+        if goal in row_of:
+            moving = self._put_back([(pod, row_of[goal]) for pod, _ in moving], heedless=True)
+        for pod, _ in (*waiting, *moving):
+            index = self.groups.of[pod]
+            self.left[index] = [*self.left[index], pod]
+        if again.last:
+            withheld = {index: self.left[index] for index in again.last}
+            self.left = [[] if index in withheld else pods for index, pods in enumerate(self.left)]
+            self._place_what_is_left()
+            for index, pods in withheld.items():
+                self.left[index] = pods
+        self.placer.expects_empty_hosts = True
+        self._place_what_is_left()
+        self.placer.expects_empty_hosts = False
+        self._place_what_is_left()
+
+    def _put_back(self, waiting: list[tuple[int, int]], *, heedless: bool = False) -> list[tuple[int, int]]:
+        """Put pods on their rows, those that have to wait for others after them; returns whoever may not be there."""
         progress = True
         while waiting and progress:
             later = []
             for pod, row in waiting:
                 group = self.groups[self.groups.of[pod]]
-                if self.placer.put(group.pod_class, group.shape, row):
+                if self.placer.put(group.pod_class, group.shape, row, heedless=heedless):
                     self.placed.append(Placed(group.pod_class, [pod], [row]))
                 else:
                     later.append((pod, row))
             progress, waiting = len(later) < len(waiting), later
-        for pod, _ in (*waiting, *moving):
-            index = self.groups.of[pod]
-            self.left[index] = [*self.left[index], pod]
-        self.placer.expects_empty_hosts = True
-        self._place_what_is_left()
-        self.placer.expects_empty_hosts = False
-        self._place_what_is_left()
+        return waiting
 
     def add_headroom(self, *, at_most: float | None = None) -> None:
         """Make nodes so much larger that kube-scheduler finds a place for every pod, for a price that is given or usual."""

@@ -257,13 +257,17 @@ def refused_by_template(view: View, shape: Shape, index: int) -> Refusal:
     ]
     if not lanes:
         return Refusal(Rule.OFFERING, f"no offering of {template.name} that would hold the pod is available")
-    refusals = [refusal for lane in lanes if (refusal := _refused_in_lane(view, lane)) is not None]
+    by_lane = [(lane, _refused_in_lane(view, lane)) for lane in lanes]
+    refusals = [refusal for _, refusal in by_lane if refusal is not None]
     if len(refusals) == len(lanes):
         rules = [refusal.rule for refusal in refusals]
         return max(refusals, key=lambda refusal: rules.count(refusal.rule))
     if offerings.nodes_left[index] == 0:
         may = f"{template.name} may make {_nodes(template.max_nodes or 0)} and no more"
         return Refusal(Rule.LIMIT, f"{may}, and those are full or not for this pod")
+    if board.daemons and any(refusal is None and offerings.can_open(lane) for lane, refusal in by_lane):
+        words = f"a daemon on a further node of {template.name} must not be with a pod that has its place"
+        return Refusal(Rule.EXISTING_ANTI_AFFINITY, words)
     return Refusal(Rule.OFFERING, f"every offering of {template.name} that would hold the pod is used up")
 
 

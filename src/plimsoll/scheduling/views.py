@@ -6,15 +6,20 @@ volumes) as one mask over rows, and what does (other pods) as rules over counter
 
 from __future__ import annotations
 
+from itertools import chain, product, repeat
+from math import prod
+
 import numpy as np
 from numpy.typing import NDArray
 
 from plimsoll.scheduling.board import Board
 from plimsoll.scheduling.classes import PodClass, Shape
 from plimsoll.scheduling.grounds import Grounds
-from plimsoll.scheduling.neighbours import EvenlySpread, KeepsOthersSpread, NoneThere, Rule, Together
+from plimsoll.scheduling.neighbours import PLENTY, EvenlySpread, KeepsOthersSpread, NoneThere, Rule, Together
 from plimsoll.scheduling.rules import ports_conflict
 from plimsoll.scheduling.topology import Counter, Mask
+
+_MOST_WAYS = 32  # of giving way that are tried one after the other
 
 
 class View:
@@ -46,7 +51,7 @@ class View:
         self.offerings_liked = board.offering_kinds.preferred(pod_class)
         self.has_preferences = bool(self._rows_liked is not None or self.offerings_liked is not None or self._soft)
 
-        self.protecting = True  # whether rules that give way are asked at present
+        self.gives_up: tuple[int, ...] | None = None  # by protecting rule: of how many pods it may break the spread
         self.foresees = False
         self.expects_empty_hosts = False
         self._openable_for: tuple[object, ...] = ()
@@ -107,7 +112,7 @@ class View:
         """The rules that have a say at present."""
         if not self._protecting_rules:
             return self.rules
-        silent = [r for r in self._protecting_rules if not self.protecting or not (r.kept.total or r.foresees)]
+        silent = [r for r in self._protecting_rules if not (r.kept.total or r.foresees)]
         return [rule for rule in self.rules if rule not in silent] if silent else self.rules
 
     # ── moods: how strictly the rules are read ───────────────────────────────────────────────────────────────────────
@@ -120,6 +125,23 @@ class View:
             rule.foresees = foreseen
         self.foresees = foreseen
         return True
+
+    def ways_to_give_way(self) -> list[tuple[int, ...]]:
+        """By protecting rule, how many pods in a domain it may give up: what disturbs the fewest first, whatever it takes last."""
+        by_rule = [sorted({0, *rule.kept.by_domain().tolist()}) for rule in self._protecting_rules]
+        if prod(map(len, by_rule)) <= _MOST_WAYS:
+            ways = sorted(product(*by_rule), key=sum)
+        else:
+            ways = [(number,) * len(by_rule) for number in sorted(set(chain(*by_rule)))[:_MOST_WAYS]]
+        return [*ways, self.whatever_it_takes()]
+
+    def whatever_it_takes(self) -> tuple[int, ...]:
+        return (PLENTY,) * len(self._protecting_rules)
+
+    def give_up(self, pods: tuple[int, ...] | None) -> None:
+        self.gives_up = pods
+        for rule, number in zip(self._protecting_rules, pods or repeat(None), strict=False):
+            rule.gives_up = number
 
     def expect_empty_hosts(self, *, expected: bool) -> None:
         self.expects_empty_hosts = expected
@@ -165,7 +187,7 @@ class View:
         board = self.board
         seen = sum([counter.version for counter in self.counters])
         only_in = self.together.first_only_in if self.together is not None else None
-        at = (board.size, board.structure, seen, self.protecting, self.foresees, self.expects_empty_hosts, only_in)
+        at = (board.size, board.structure, seen, self.gives_up, self.foresees, self.expects_empty_hosts, only_in)
         if at != self._mask_at:
             mask = self.static() & board.alive[: board.size]
             for rule in self.asked():
