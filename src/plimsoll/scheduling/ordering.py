@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -17,6 +17,10 @@ class Sized(NamedTuple):
 
     shape: Shape
     size: float
+
+    @classmethod
+    def by(cls, weights: Sequence[float], shape: Shape) -> Self:
+        return cls(shape, sum([weights[resource] * amount for resource, amount in shape]))
 
 
 def rank(me: PodClass) -> int:

@@ -64,9 +64,8 @@ class Plan:
         self.placer = Placer(self.board, first_fit=first_fit, crowds=self._crowds)
         self._ranks = {pod_class.index: rank(pod_class) for pod_class in in_play}
         weights = self.board.weights.tolist()
-        self._shapes = {  # by index, with their size: all amounts weighed together
-            index: Sized(shape, sum([weights[resource] * amount for resource, amount in shape]))
-            for index, shape in ((index, classes.shapes[index]) for index in dict.fromkeys(waiting.shape_of.tolist()))
+        self._shapes = {
+            index: Sized.by(weights, classes.shapes[index]) for index in dict.fromkeys(waiting.shape_of.tolist())
         }
         self._waiting = waiting
         order = by_size if first_fit else hardest_first
