@@ -48,7 +48,7 @@ def mend(plan: Plan) -> None:
             return
     _move_single_pods(plan)
     left = plan.crowding.disturbed()
-    if not left or len(plan.groups) >= _FEW_GROUPS:
+    if not left or len(plan.groups) >= _FEW_GROUPS or not plan.crowding.candidates():
         return
     if _try(plan, Again(plan.crowding.everybody(), last=plan.crowding.groups_of(left))):
         _move_single_pods(plan)
