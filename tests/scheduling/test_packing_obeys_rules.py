@@ -292,6 +292,28 @@ def test_those_that_others_disturb_may_come_last() -> None:
     assert not violations(plan.before, plan.placements)
 
 
+def test_after_another_order_single_pods_move_again() -> None:
+    """Zones and hosts cannot both be kept; those that come last find a place, and then one move still spares a pod."""
+    large = menus.CAPACITIES[3]
+    case = Case(
+        nodes=(
+            node("n0", large, zone="z3"),
+            node("n1", menus.CAPACITIES[1], zone="z2"),
+            node("n2", large, zone="z2"),
+            node("n3", large, zone="z2"),
+        ),
+        pending=(
+            *(pod(f"anywhere-{n}", NOTHING, APP_A) for n in range(4)),
+            *(pod(f"hosts-{n}", NOTHING, APP_A, ON_HOSTS) for n in range(2)),
+            pod("both", NOTHING, APP_A, menus.SPREAD[11]),
+            pod("zones", menus.SIZES[2], APP_A, IN_ZONES),
+        ),
+    )
+    plan = plan_of(case)
+    check_plan(case, plan)
+    assert not plan.unplaced
+
+
 def test_one_that_is_company_for_itself_comes_before_its_like() -> None:
     """Its like would rather be in the other zone, which keeps the spread; after them it would have to join them there."""
     b = {"metadata": {"labels": {"app": "b"}}}

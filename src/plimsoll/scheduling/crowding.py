@@ -122,12 +122,14 @@ class Crowding:
         lowest domain. Of pods that are alike and on one node, one.
         """
         first = {pod: n for n, pod in enumerate((*self.crowding(), *sorted(self.disturbed())))}
-        counters = {id(spread.counter) for spread, _ in self._broken_spreads()}
+        broken = {
+            id(one): one.topology for spread, _ in self._broken_spreads() for one in (spread.counter, spread.kept)
+        }
         found: dict[tuple[int, int], Candidate] = {}
         for pod_class, pods, rows in self._placed:
-            counted = any(id(bumped) in counters for bumped in self._board.census.bumps(pod_class))
-            for pod, row in zip(pods, rows, strict=True):
-                if counted or pod in first:
+            changed = {broken[id(one)] for one in self._board.census.bumps(pod_class) if id(one) in broken}
+            if any(topology.of_hosts or self._could_be_elsewhere(pod_class, topology) for topology in changed):
+                for pod, row in zip(pods, rows, strict=True):
                     found[self._group_of[pod], row] = Candidate(pod, self._group_of[pod], row)
         return sorted(found.values(), key=lambda one: -first.get(one.pod, len(first)))
 

@@ -48,8 +48,10 @@ def mend(plan: Plan) -> None:
             return
     _move_single_pods(plan)
     left = plan.crowding.disturbed()
-    if left and len(plan.groups) < _FEW_GROUPS:
-        _try(plan, Again(plan.crowding.everybody(), last=plan.crowding.groups_of(left)))
+    if not left or len(plan.groups) >= _FEW_GROUPS or not plan.crowding.candidates():
+        return
+    if _try(plan, Again(plan.crowding.everybody(), last=plan.crowding.groups_of(left))):
+        _move_single_pods(plan)
 
 
 def _move_single_pods(plan: Plan) -> None:

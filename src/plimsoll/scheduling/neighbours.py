@@ -206,6 +206,11 @@ class KeepsOthersSpread(Level):
         pairs = zip(self.counter.by_tally(), self.kept.by_tally(), strict=True)
         return bytes([count < limit or not kept for count, kept in pairs])
 
+    def give_up(self, pods: int | None) -> None:
+        self.gives_up = pods
+        # Where it allows any number or none, pods need not be placed one by one for its sake.
+        self.crowding = pods is None or bool((~self._harmless() & (self.counter.by_domain() < self.limit())).any())
+
     def _harmless(self) -> Mask:
         """By domain: whether any number of pods may come, for nobody minds, or few enough, or those that do have lost already."""
         harmless: Mask = self.kept.by_domain() <= (self.gives_up or 0)

@@ -141,7 +141,7 @@ class View:
     def give_up(self, pods: tuple[int, ...] | None) -> None:
         self.gives_up = pods
         for rule, number in zip(self._protecting_rules, pods or repeat(None), strict=False):
-            rule.gives_up = number
+            rule.give_up(number)
 
     def expect_empty_hosts(self, *, expected: bool) -> None:
         self.expects_empty_hosts = expected
