@@ -21,8 +21,8 @@ export RIGHTS
 # The suite starts hundreds of processes: each would compile every module anew where the environment forbids compiled ones.
 export PYTHONDONTWRITEBYTECODE :=
 # Two parts at once, each with a control plane of its own: most tests wait for a cluster more than they compute. A third would save
-# time on two cores, and leave timings no room; histories in virtual time and unit tests know no timings, and take what the two leave
-# idle.
+# time on two cores, and leave timings no room; histories in virtual time and plain functions know no timings, and take what the two
+# leave idle.
 WORKERS ?= 2
 PYTEST := $(BIN)/pytest --dist loadfile --numprocesses
 SPREAD := $(shell expr $(WORKERS) + 1) --histories-aside --no-loadscope-reorder

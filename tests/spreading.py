@@ -1,13 +1,15 @@
 """Which process runs what, where the suite is spread over several (`pytest -n`).
 
 Files go as wholes, as `--dist loadfile` has it, but those that take a cluster or processes of their own come first: a long one
-that comes last leaves every other process idle. With `--histories-aside` the last process takes histories, one by one, then unit
-tests, and nothing else, at the lowest priority: tests on a real control plane wait more than they compute, and neither a history in
-virtual time nor a unit test has a deadline that it could miss. What it does not get done, the others do in the end.
+that comes last leaves every other process idle. With `--histories-aside` the last process takes histories, one by one, then plain
+functions, and nothing else, at the lowest priority: tests on a real control plane wait more than they compute, and neither a history
+in virtual time nor a function that only computes has a deadline that it could miss. A coroutine may have one, of fractions of a
+second. What is not done aside, the others do in the end.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
 from fnmatch import fnmatch
 from typing import Any
@@ -58,12 +60,20 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 # Last, because others mark in the same hook what is real.
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Unit tests stand behind the histories: whoever spreads the tests knows their names and their order, and no marks."""
+    """What may stand aside comes last, histories first: whoever spreads the tests knows their names and their order alone."""
     rank: dict[str, int] = {}  # by file
     for item in items:
-        own = next((n for n, mark in enumerate(("real", "process", "history")) if item.get_closest_marker(mark)), 3)
-        rank[_file(item.nodeid)] = min(rank.get(_file(item.nodeid), own), own)
+        rank[_file(item.nodeid)] = min(rank.get(_file(item.nodeid), 4), _rank(item))
     items.sort(key=lambda item: (rank[_file(item.nodeid)], _file(item.nodeid) not in LONGEST))
+
+
+def _rank(item: pytest.Item) -> int:
+    for rank, mark in enumerate(("real", "process")):
+        if item.get_closest_marker(mark):
+            return rank
+    if is_history(item.nodeid):
+        return 3
+    return 2 if inspect.iscoroutinefunction(getattr(item, "obj", None)) else 4
 
 
 def _file(nodeid: str) -> str:
@@ -78,13 +88,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
 class HistoriesAside(LoadFileScheduling):  # type: ignore[misc]  # xdist says nothing of its types
     """In the order of collection, which `--no-loadscope-reorder` keeps."""
 
-    _units: frozenset[str] = frozenset()
+    _plain: frozenset[str] = frozenset()  # files of plain functions alone
 
     def schedule(self) -> None:
         if self.collection is None:
             ids = next(iter(self.registered_collections.values()))
             first = max((place for place, nodeid in enumerate(ids, 1) if is_history(nodeid)), default=len(ids))
-            self._units = frozenset(map(self._split_scope, ids[first:]))
+            self._plain = frozenset(map(self._split_scope, ids[first:]))
         super().schedule()
 
     def _split_scope(self, nodeid: str) -> str:
@@ -106,7 +116,7 @@ class HistoriesAside(LoadFileScheduling):  # type: ignore[misc]  # xdist says no
         if not self._stands_aside(node):
             return next((scope for scope in self.workqueue if not is_history(scope)), None)
         histories = (scope for scope in self.workqueue if is_history(scope))
-        return next(histories, None) or next((scope for scope in self.workqueue if scope in self._units), None)
+        return next(histories, None) or next((scope for scope in self.workqueue if scope in self._plain), None)
 
     def _stands_aside(self, node: Any) -> bool:
         return _is_aside(self.config, node.gateway.id, self.numnodes)

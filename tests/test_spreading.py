@@ -1,4 +1,4 @@
-"""Histories and unit tests are run aside, at the lowest priority, and nothing else is; what is left over, the others take."""
+"""Histories and plain functions are run aside, at the lowest priority, and nothing else is; what is left over, the others take."""
 
 from __future__ import annotations
 
