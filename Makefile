@@ -21,12 +21,13 @@ export RIGHTS
 # The suite starts hundreds of processes: each would compile every module anew where the environment forbids compiled ones.
 export PYTHONDONTWRITEBYTECODE :=
 # Two parts at once, each with a control plane of its own: most tests wait for a cluster more than they compute. A third would save
-# time on two cores, and leave timings no room; histories in virtual time know no timings, and take what the two leave idle.
+# time on two cores, and leave timings no room; histories in virtual time and plain functions know no timings, and take what the two
+# leave idle.
 WORKERS ?= 2
 PYTEST := $(BIN)/pytest --dist loadfile --numprocesses
 SPREAD := $(shell expr $(WORKERS) + 1) --histories-aside --no-loadscope-reorder
 
-.PHONY: help setup demo demo-real test suite check check-aside unit browser test-e2e rights soak manifests controlplane image sbom audit bench bench-peers docs format clean
+.PHONY: help setup demo demo-real test suite check check-aside unit browser test-e2e rights soak manifests controlplane programs image sbom audit bench bench-peers docs format clean
 
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,7 +59,7 @@ check: $(READY) ## ruff, mypy --strict, import-linter
 unit: $(READY) ## The tests that need no cluster, no process of their own and no long history (under a minute)
 	$(PYTEST) $(WORKERS) -q -m "not real and not process and not history and not soak"
 
-test: controlplane browser ## Checks, unit tests, and the suite on the real control plane
+test: controlplane programs browser ## Checks, unit tests, and the suite on the real control plane
 	@$(MAKE) -j 2 check-aside suite
 
 suite: $(READY)
@@ -83,6 +84,9 @@ manifests: $(READY) ## Print what an installation applies to a cluster
 
 controlplane: $(READY) ## Build etcd, kube-apiserver, controllers, scheduler, kubectl and kwok once, into the user's cache
 	$(BIN)/python -m tools.controlplane build --if-possible
+
+programs: $(READY) ## Build helm, promtool and the checker of Dockerfiles once, into the user's cache
+	$(BIN)/python -m tools.programs --if-possible
 
 browser: $(READY) ## Find the Chromium that tests of the dashboard drive; install the system's where it has none
 	$(BIN)/python -m tools.browser --if-possible

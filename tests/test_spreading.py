@@ -1,4 +1,4 @@
-"""Histories are run aside, at the lowest priority, and nothing else is; what they leave over, the others take."""
+"""Histories and plain functions are run aside, at the lowest priority, and nothing else is; what is left over, the others take."""
 
 from __future__ import annotations
 
@@ -17,14 +17,31 @@ def test_it(number):
     with open({told!r}, "a") as file:
         print({name!r}, os.environ["PYTEST_XDIST_WORKER"], os.getpriority(os.PRIO_PROCESS, 0), file=file)
 """
+# Both of the others are at it until a unit test has been run by the third.
+WAITS = """
+import pathlib, time
+pytestmark = pytest.mark.process
+@pytest.fixture(autouse=True)
+def until_a_unit_test_was_run():
+    deadline = time.monotonic() + 120
+    while "unit" not in (pathlib.Path({told!r}).read_text() if pathlib.Path({told!r}).exists() else ""):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+"""
 
 
-def _run(directory: Path, histories: int, others: int) -> list[tuple[str, str, int]]:
+def _run(directory: Path, histories: int, others: int, units: int = 0) -> list[tuple[str, str, int]]:
     told = directory / "told"
     (directory / "tests/model").mkdir(parents=True)
-    for file, count in (("model/test_history.py", histories), ("test_one.py", others), ("test_two.py", others)):
-        name = "history" if file.startswith("model") else "other"
-        (directory / "tests" / file).write_text(WRITES.format(count=count, told=str(told), name=name))
+    files = {
+        "model/test_history.py": ("history", histories),
+        "test_one.py": ("other", others),
+        "test_two.py": ("other", others),
+        "test_unit.py": ("unit", units),
+    }
+    for file, (name, count) in files.items():
+        text = WRITES + (WAITS if name == "other" and units else "")
+        (directory / "tests" / file).write_text(text.format(count=count, told=str(told), name=name))
     (directory / "pytest.ini").write_text("[pytest]\nmarkers =\n  history\n  real\n  process\n")
     ran = run_pytest(
         directory, "-n", "3", "--dist", "loadfile", "--histories-aside", "--no-loadscope-reorder", "--import-mode=importlib",
@@ -36,11 +53,11 @@ def _run(directory: Path, histories: int, others: int) -> list[tuple[str, str, i
     ]
 
 
-def test_only_the_last_process_stands_aside_and_it_runs_histories_alone(tmp_path: Path) -> None:
-    told = _run(tmp_path, histories=20, others=30)
-    assert len(told) == 80
+def test_only_the_last_process_stands_aside_and_it_runs_histories_and_unit_tests_alone(tmp_path: Path) -> None:
+    told = _run(tmp_path, histories=20, others=30, units=10)
+    assert len(told) == 90
     aside = [(name, nice) for name, worker, nice in told if worker == "gw2"]
-    assert aside and {name for name, _ in aside} == {"history"}
+    assert {name for name, _ in aside} == {"history", "unit"}
     assert {nice for _, nice in aside} == {19}
     assert os.getpriority(os.PRIO_PROCESS, 0) in {nice for _, worker, nice in told if worker != "gw2"}
 

@@ -32,6 +32,8 @@ CONTAINERS = "/apis/weka.weka.io/v1alpha1"
 TIMES = LeaseTimes(retry_period=timedelta(milliseconds=200))
 # One that a test may outwait. Its tenures may come to nothing on a busy machine, so nothing is counted where it is used.
 SHORT_LEASE = LeaseTimes(timedelta(seconds=3), timedelta(seconds=2), timedelta(milliseconds=200))
+# Each operator looks once for leases of nodes that are gone: up to a second after its view is live, and a test may be over by then.
+FIRST_SWEEP = Counter({"list leases": 1})
 
 
 def config(namespace: str, *, read_only: bool = False, alone: bool = False) -> Config:
