@@ -55,6 +55,7 @@ class Crowding:
         self._placed = placed
         self._ranks = ranks
         self._group_of = group_of
+        self._elsewhere: dict[tuple[int, str], bool] = {}
 
     def everybody(self) -> Pods:
         return frozenset(range(len(self._group_of)))
@@ -115,7 +116,10 @@ class Crowding:
                     yield pod, domain
 
     def _could_be_elsewhere(self, pod_class: PodClass, topology: Topology) -> bool:
-        return len(self._placer.reached(self._placer.view(pod_class), topology)) > 1
+        key = (pod_class.index, topology.key)
+        if key not in self._elsewhere:
+            self._elsewhere[key] = len(self._placer.reached(self._placer.view(pod_class), topology)) > 1
+        return self._elsewhere[key]
 
     def candidates(self) -> list[Candidate]:
         """Those whose move alone could mend a broken spread, the likeliest last: who breaks it, who has it, and who could raise its
