@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from plimsoll.kube.resources import DEPLOYMENTS
 from tests.eventually import eventually
 from tests.faults import answers, invariants
 from tests.faults.example import KEEP, kept_name
@@ -90,7 +91,7 @@ async def test_a_config_map_that_was_to_go_is_another_by_now(scene: Scene) -> No
 
 
 async def test_a_workload_comes_and_goes_in_the_gap(scene: Scene) -> None:
-    """Nobody ever hears of it; its pods and their end are heard of."""
+    """Whether it is never heard of or, as the watch goes on where it broke, only afterwards: nothing is left of it."""
     await scene.deploy()
     run = await Run.start(scene.proxy, "a", config(scene.namespace))
     await scene.comes_to_rest(run)
@@ -98,6 +99,8 @@ async def test_a_workload_comes_and_goes_in_the_gap(scene: Scene) -> None:
         await scene.deploy("brief", replicas=1)
         await scene.direct.delete(scene.path("apps/v1/deployments", "brief"))
         await eventually(lambda: _no_pods(scene, "brief"), "its pods are gone")
+    await scene.annotate("apps/v1/deployments", "web", {"after": "the gap"})
+    await eventually(lambda: _is_after_the_gap(scene, run), "what happened in the gap is known")
     await scene.comes_to_rest(run)
     await run.stop()
     assert await scene.find("configmaps", kept_name("brief")) is None
@@ -119,3 +122,8 @@ async def test_kept_let_go_and_kept_again_in_the_gap(scene: Scene) -> None:
 
 async def _no_pods(scene: Scene, name: str = "web") -> bool:
     return await scene.pods(name) == []
+
+
+def _is_after_the_gap(scene: Scene, run: Run) -> bool:
+    web = run.operator.view[DEPLOYMENTS].get(scene.namespace, "web")
+    return web is not None and "after" in web.metadata.annotations

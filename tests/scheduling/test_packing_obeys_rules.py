@@ -45,7 +45,8 @@ def check_each_pod_is_answered_once(case: Case, plan: Plan) -> None:
 
 
 def was_unavoidable(case: Case, plan: Plan, violation: Violation) -> bool:
-    """Whether each pod that was placed later would have disturbed as many wherever else it could have gone.
+    """Whether each pod that was placed later would have disturbed as many wherever else it could have gone, by a plan that is as
+    lawful: no node is made for a pod that is worth none, and no other rule is broken for the sake of a spread.
 
     kube-scheduler looks at a spread only when it places the pod that has it. The engine is stricter and lets a later
     pod disturb an earlier one only where it would otherwise stay unplaced.
@@ -54,9 +55,11 @@ def was_unavoidable(case: Case, plan: Plan, violation: Violation) -> bool:
     disturbed = len(violations(plan.before, plan.placements))
     for number, later in enumerate(plan.placements[position + 1 :], position + 1):
         others = (*plan.placements[:number], *plan.placements[number + 1 :])
-        for before in (plan.before, *(larger for _, larger in with_one_more_node(case, plan))):
+        further = with_one_more_node(case, plan) if later.pod.spec.priority >= LOWEST_PRIORITY_THAT_SCALES else ()
+        for before in (plan.before, *(larger for _, larger in further)):
             for name in open_to(after(before, others), later.pod, but=[later.node_name]):
-                if len(violations(before, (*others, Placement(later.pod, name)))) < disturbed:
+                left = violations(before, (*others, Placement(later.pod, name)))
+                if len(left) < disturbed and all(one.rule == "topology-spread" for one in left):
                     return False
     return True
 
