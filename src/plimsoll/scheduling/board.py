@@ -227,14 +227,11 @@ class Board:
         self.slack[new] = self._slack_when_empty[offering]
         self.offering[new] = offering
         self.set_of[new] = np.repeat([self.set_index(o.lane, o.members) for o in openings], nodes)
-        self.census.open_hosts(new, names)
-        for lane_index, _, offered, count in openings:
-            lane = self.offerings.lanes[lane_index]
-            rows = slice(first, first + count)
-            self.census.open(rows, lane.domains, offered)
+        self.census.open(new, names, [self.offerings.lanes[o.lane].domains for o in openings], nodes, offering)
+        for _, _, offered, count in openings if self.daemons else ():
             for counter in self.daemons.bumps(offered):
-                counter.add(np.arange(rows.start, rows.stop), 1)
-            first = rows.stop
+                counter.add(np.arange(first, first + count), 1)
+            first += count
         self.structure += 1
         return np.arange(new.start, new.stop)
 

@@ -291,16 +291,22 @@ class Census:
         for watched in self._watched.values():
             watched.reserve(rows)
 
-    def open_hosts(self, rows: slice, names: list[str]) -> None:
-        """New nodes are there, each a host of its own; in which zones and what they are taken for, `open` is told."""
+    def open(
+        self,
+        rows: slice,
+        names: list[str],
+        domains: Sequence[dict[str, str | None]],
+        nodes: Sequence[int],
+        offering: NDArray[np.int64],
+    ) -> None:
+        """New nodes are there, without pods so far: `nodes[i]` of them in `domains[i]`, then the next; and by node, what it is taken
+        for at first.
+        """
         for topology in self._topologies.values():
-            topology.put_hosts(rows, names)
-
-    def open(self, rows: slice, domains: dict[str, str | None], offering: int) -> None:
-        """New nodes of one lane are there, without pods so far."""
-        for topology in self._topologies.values():
-            if not topology.of_hosts:
-                topology.put_together(rows, domains.get(topology.key))
+            if topology.of_hosts:
+                topology.put_hosts(rows, names)
+            else:
+                topology.put_together(rows, [where.get(topology.key) for where in domains], nodes)
         for watched in self._watched.values():
             watched.appeared(rows, offering)
 

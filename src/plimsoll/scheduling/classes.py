@@ -11,7 +11,7 @@ another, and nothing depends on whether equal parts happen to be the same object
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -212,59 +212,61 @@ class Classes:
 
     def of(self, pod: Pod) -> tuple[int, int]:
         """The index of the pod's class and of its shape."""
-        meta, spec = pod.metadata, pod.spec
-        affinity = spec.affinity
-        stays = MIRROR in meta.annotations
-        for owner in meta.owner_references:
-            if owner.controller and owner.kind == "DaemonSet":
-                stays = True
-                if spec.node_name and affinity is not None:
-                    # Each pod of a DaemonSet names its own node. Once bound it never moves: what it means to others remains.
-                    affinity = Affinity(pod_anti_affinity=affinity.pod_anti_affinity)
-        claims = None
-        for volume in spec.volumes:
-            if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
-                claims = _claims(pod)
-                break
-        key = _encode(
-            (
-                meta.namespace,
-                meta.labels,
-                spec.node_selector,
-                affinity,
-                spec.tolerations,
-                spec.topology_spread_constraints,
-                spec.priority,
-                spec.scheduling_gates,
-                claims,
-                stays,
-                meta.deletion_timestamp is not None,
+        return next(self.of_each((pod,)))
+
+    def of_each(self, pods: Iterable[Pod]) -> Iterator[tuple[int, int]]:
+        """By pod: the index of its class and of its shape. Thousands are asked about at once, so nothing is called in vain."""
+        plain_classes, shapes_of_requests, seen_pods = self._plain_class, self._shape_of_requests, self._seen
+        for pod in pods:
+            meta, spec = pod.metadata, pod.spec
+            affinity = spec.affinity
+            stays = MIRROR in meta.annotations
+            for owner in meta.owner_references:
+                if owner.controller and owner.kind == "DaemonSet":
+                    stays = True
+                    if spec.node_name and affinity is not None:
+                        # Each pod of a DaemonSet names its own node. Once bound it never moves: what it means to others remains.
+                        affinity = Affinity(pod_anti_affinity=affinity.pod_anti_affinity)
+            claims = None
+            for volume in spec.volumes:
+                if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
+                    claims = _claims(pod)
+                    break
+            key = _encode(
+                (
+                    meta.namespace,
+                    meta.labels,
+                    spec.node_selector,
+                    affinity,
+                    spec.tolerations,
+                    spec.topology_spread_constraints,
+                    spec.priority,
+                    spec.scheduling_gates,
+                    claims,
+                    stays,
+                    meta.deletion_timestamp is not None,
+                )
             )
-        )
-        containers = spec.containers
-        if (
-            len(containers) == 1
-            and not containers[0].ports
-            and not spec.init_containers
-            and not spec.overhead
-            and spec.resources is None
-        ):
-            given = containers[0].resources.requests
-            requests = (*given, *given.values())
-            shape = self._shape_of_requests.get(requests)
-            if shape is None:
-                shape = self._shape_of_requests[requests] = self._shape(spec)
-            plain_class = self._plain_class.get(key)
-            if plain_class is None:
-                plain_class = self._class(key, pod, affinity, (), claims or (), stays=stays)
-                self._plain_class[key] = plain_class
-            return plain_class, shape
-        amounts = (containers, spec.init_containers, spec.overhead, spec.resources)
-        seen = self._seen.get(key)
-        if seen is None or seen.amounts != amounts:
-            class_index = self._class(key, pod, affinity, _host_ports(spec), claims or (), stays=stays)
-            seen = self._seen[key] = _Seen(amounts, (class_index, self._shape(spec)))
-        return seen.answer
+            containers = spec.containers
+            first = containers[0] if len(containers) == 1 and not spec.init_containers else None
+            if first is not None and not first.ports and not spec.overhead and spec.resources is None:
+                given = first.resources.requests
+                requests = (*given, *given.values())
+                shape = shapes_of_requests.get(requests)
+                if shape is None:
+                    shape = shapes_of_requests[requests] = self._shape(spec)
+                plain_class = plain_classes.get(key)
+                if plain_class is None:
+                    plain_class = self._class(key, pod, affinity, (), claims or (), stays=stays)
+                    plain_classes[key] = plain_class
+                yield plain_class, shape
+                continue
+            amounts = (containers, spec.init_containers, spec.overhead, spec.resources)
+            seen = seen_pods.get(key)
+            if seen is None or seen.amounts != amounts:
+                class_index = self._class(key, pod, affinity, _host_ports(spec), claims or (), stays=stays)
+                seen = seen_pods[key] = _Seen(amounts, (class_index, self._shape(spec)))
+            yield seen.answer
 
     def _class(
         self,

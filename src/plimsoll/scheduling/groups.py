@@ -35,7 +35,7 @@ class Waiting(NamedTuple):
 
 def waiting(classes: Classes, pods: Iterable[Pod], daemons: Iterable[Pod] = ()) -> Waiting:
     """The pods as numbers. Selectors of `daemons` may tell pods apart, too."""
-    found = list(map(classes.of, pods))
+    found = list(classes.of_each(pods))
     for daemon in daemons:
         classes.of(daemon)
     class_indexes, shape_indexes = zip(*found, strict=True) if found else ((), ())

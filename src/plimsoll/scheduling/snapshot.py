@@ -115,18 +115,15 @@ class Snapshot:
         return self
 
     def _enter_all(self, pods: Iterable[Pod]) -> None:
-        of, rows, pods_on = self.classes.of, self.rows, self.pods_on
+        rows, pods_on = self.rows, self.pods_on
         pod_rows, pod_classes, pod_shapes, uids, names = [], [], [], self.uids, self.pod_names
-        for pod in pods:
-            name = pod.spec.node_name
-            if not name or pod.status.phase in ("Succeeded", "Failed"):
-                continue
-            class_index, shape_index = of(pod)
+        bound = [pod for pod in pods if pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed")]
+        for pod, (class_index, shape_index) in zip(bound, self.classes.of_each(bound), strict=True):
+            meta, name = pod.metadata, pod.spec.node_name
             row = rows.get(name)
             if row is None:
-                self._add_stray(pod.metadata.uid, name, _Place(pod.metadata.name, class_index, shape_index))
+                self._add_stray(meta.uid, name, _Place(meta.name, class_index, shape_index))
                 continue
-            meta = pod.metadata
             pods_on[row][len(uids)] = None
             uids.append(meta.uid)
             names.append(meta.name)

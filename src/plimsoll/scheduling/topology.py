@@ -7,7 +7,7 @@ placed, so that no rule ever walks over pods.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,8 +50,6 @@ class Topology:
     def put_hosts(self, rows: slice, names: list[str]) -> None:
         """Domains of nodes just opened, where each is its own."""
         self._rows_in_size = -1
-        if not self.of_hosts:
-            return
         known = len(self.values)
         if self._index.keys().isdisjoint(names):
             self._index.update(zip(names, range(known, known + len(names)), strict=True))
@@ -62,9 +60,10 @@ class Topology:
         if self.private_rows == rows.start and int(self.domain[rows.start]) == rows.start:
             self.private_rows = rows.stop
 
-    def put_together(self, rows: slice, value: str | None) -> None:
-        """The domain of nodes just opened, where they share one."""
-        self.domain[rows] = NOWHERE if value is None else self.enter(value)
+    def put_together(self, rows: slice, values: Sequence[str | None], nodes: Sequence[int]) -> None:
+        """The domains of nodes just opened, where many share one: `nodes[i]` of them are in `values[i]`, then the next."""
+        self._rows_in_size = -1
+        self.domain[rows] = np.repeat([NOWHERE if value is None else self.enter(value) for value in values], nodes)
 
     def each_row_its_own(self, rows: int) -> bool:
         """Whether each of the first rows is a host of its own, under its own number."""
@@ -119,18 +118,19 @@ class Watched:
         self.there_count = int(np.count_nonzero(self.there))
         self.version += 1
 
-    def appeared(self, rows: slice, offering: int) -> None:
-        """New nodes, without pods that count so far."""
-        if not self.offerings[offering]:
+    def appeared(self, rows: slice, offering: NDArray[np.int64]) -> None:
+        """New nodes, without pods that count so far; by node, what it is taken for."""
+        eligible = self.offerings[offering]
+        self.eligible[rows] = eligible
+        domains = self.topology.domain[rows]
+        if not eligible.all():
             self.all_eligible = False
-            return
-        self.eligible[rows] = True
+            domains = domains[eligible]
         self.fit()
-        domains = self.topology.domain[rows if self.topology.of_hosts else slice(rows.start, rows.start + 1)]
-        added = domains[~self.there[domains]]  # all hosts, or the one zone; a lane without the label is not eligible
-        if len(added):
-            self.there[added] = True
-            self.there_count += len(added)
+        self.there[domains] = True  # a lane without the label is not eligible
+        there_count = int(np.count_nonzero(self.there))
+        if there_count != self.there_count:
+            self.there_count = there_count
             self.version += 1
 
     def vanished(self, first: int) -> None:
