@@ -322,8 +322,9 @@ class Board:
             ladder = self.ladder(lane, members)
             here = at[sets == index]
             if ladder.complete:
-                rungs = ladder.rung_for(self.held(here)).tolist()
-                found.update((r, (lane, ladder.holding(rung))) for r, rung in zip(here.tolist(), rungs, strict=True))
+                rungs: list[int] = ladder.rung_for(self.held(here)).tolist()
+                size_of = {rung: (lane, ladder.holding(rung)) for rung in dict.fromkeys(rungs)}
+                found.update(zip(here.tolist(), map(size_of.__getitem__, rungs), strict=True))
             else:
                 found.update((row, (lane, self.holding(row))) for row in here.tolist())
         return [found[row] for row in rows]

@@ -65,6 +65,8 @@ class Bulk:
         self.placer = placer
         self.board = placer.board
         self.shapes = shapes  # by index
+        self.sizes = np.zeros(1 + max(shapes))  # by index
+        self.sizes[[*shapes]] = [size for _, size in shapes.values()]
         self.zone = self._zone_topology(crowds)
         self._counted: dict[tuple[int, int], bool | None] = {}
         suited = [crowd for crowd in crowds if self._suits(crowd.view)]
@@ -167,8 +169,8 @@ class Bulk:
         allowed = self._with_company(view, allowed)
         crowd.zones = self._shares(level, allowed, len(crowd.pods), view)
         load, a_node = self.load, self._a_node
-        for zone, shape in zip(crowd.zones, crowd.shapes.tolist(), strict=False):
-            load[zone] += self.shapes[shape].size * a_node[zone]
+        for zone, size in zip(crowd.zones, self.sizes[crowd.shapes].tolist(), strict=False):
+            load[zone] += size * a_node[zone]
         view.foresee(foreseen=False)
 
     def _with_company(self, view: View, allowed: list[bool]) -> list[bool]:
@@ -290,7 +292,9 @@ class Bulk:
                     before = tally.count[row]
                     tally.count[row] = before + 1
                     if before == tally.low:
-                        tally.one_left_the_low()
+                        tally.at_low -= 1
+                        if not tally.at_low:
+                            tally.find_low()
             if anywhere:
                 for counter in way.zonal_bumps:
                     counter.add_one(row)

@@ -20,33 +20,37 @@ class NewNodes:
     def __init__(self, board: Board, sizes: dict[int, int]) -> None:
         self._board = board
         self._sizes = sizes
-        self._held: list[list[int]] = board.held(slice(board.first_new, board.size)).T.tolist()  # by new node
-        self._names: dict[tuple[int, int], tuple[str, ...]] = {}
         self._all_names: dict[int, tuple[str, ...]] = {}  # by lane
-        self._requests: dict[tuple[int, ...], Resources] = {}
         self._daemons: dict[int, list[int]] = {}
-        self._resources = list(enumerate(board.classes.resources))
 
     def make(self, rows: list[int], pods: list[tuple[str, ...]]) -> tuple[NewNode, ...]:
         """By row and the UIDs of its pods."""
-        board, held, sizes = self._board, self._held, self._sizes
-        offerings = board.offerings
-        found = []
-        for row, uids, (number, members) in zip(rows, pods, board.sizes_of(rows), strict=True):
-            lane = offerings.lanes[number]
-            candidates = self._names.get((number, members))
-            if candidates is None:
-                candidates = self._names[number, members] = self._candidates(number, members)
-            index = sizes.get(row)
-            if index is None:
-                index = int(lane.members[cheapest(members)])
-            offering = offerings.sold[index]
-            template = offerings.templates[lane.template].name
-            requested = self._requested(held[row - board.first_new], index)
-            found.append(
-                NewNode(board.names[row], template, offering.name, candidates, uids, requested, offering.price)
-            )
-        return tuple(found)
+        if not rows:
+            return ()
+        board, offerings = self._board, self._board.offerings
+        lanes, sold = offerings.lanes, offerings.sold
+        templates = [offerings.templates[lane.template].name for lane in lanes]  # by lane
+        sizes = board.sizes_of(rows)
+        candidates = {size: self._candidates(*size) for size in dict.fromkeys(sizes)}
+        if self._sizes:
+            chosen = [self._sizes[row] for row in rows]
+        else:
+            chosen = [int(lanes[lane].members[cheapest(members)]) for lane, members in sizes]
+        requested = self._requested(rows, chosen)
+        return tuple(
+            [
+                NewNode(
+                    board.names[row],
+                    templates[size[0]],
+                    sold[index].name,
+                    candidates[size],
+                    uids,
+                    requests,
+                    sold[index].price,
+                )
+                for row, uids, size, index, requests in zip(rows, pods, sizes, chosen, requested, strict=True)
+            ]
+        )
 
     def _candidates(self, number: int, members: int) -> tuple[str, ...]:
         offerings = self._board.offerings
@@ -60,22 +64,20 @@ class NewNodes:
             return everything[lowest.bit_length() - 1 :]
         return tuple([everything[member] for member in listed(members)])
 
-    def _requested(self, held: list[int], offering: int) -> Resources:
-        """By pods and daemons together; nodes that hold as much share the answer."""
-        key = (offering, *held)
-        found = self._requests.get(key)
-        if found is None:
-            found = self._requests[key] = self._sum(held, offering)
-        return found
-
-    def _sum(self, held: list[int], offering: int) -> Resources:
-        daemons = self._by_daemons(offering)
-        requested = {}
-        for index, name in self._resources:
-            amount = held[index] + daemons[index]
-            if amount and name != PODS:
-                requested[name] = Quantity(amount if name == CPU else amount * 1000)
-        return requested
+    def _requested(self, rows: list[int], chosen: list[int]) -> list[Resources]:
+        """By row: what its pods ask for, and the daemons of what it becomes."""
+        board = self._board
+        amounts = board.held(np.array(rows, np.intp))
+        if board.daemons:
+            amounts = amounts + np.array([self._by_daemons(offering) for offering in chosen]).T
+        names = board.classes.resources
+        shown = [(name, amounts[index]) for index, name in enumerate(names) if name != PODS and amounts[index].any()]
+        columns = [(amount if name == CPU else amount * 1000).tolist() for name, amount in shown]
+        names = [name for name, _ in shown]
+        return [
+            {name: Quantity(amount) for name, amount in zip(names, row, strict=True) if amount}
+            for row in zip(*columns, strict=True)
+        ]
 
     def _by_daemons(self, offering: int) -> list[int]:
         """What daemons hold: it has been taken off the capacity of the offering."""

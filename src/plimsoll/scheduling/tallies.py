@@ -16,7 +16,7 @@ from plimsoll.scheduling.views import View
 class HostTally:
     """What one counter of hosts counts, by row: every row has a host of its own, under its own number."""
 
-    __slots__ = ("_at_low", "_counter", "_rows", "count", "eligible", "low")
+    __slots__ = ("_counter", "_rows", "at_low", "count", "eligible", "low")
 
     def __init__(self, counter: Counter, size: int) -> None:
         self._counter = counter
@@ -28,20 +28,15 @@ class HostTally:
             self.eligible = watched.eligible.tolist()
         self._rows = [] if watched is None else watched.there.nonzero()[0].tolist()
         self.low = -1  # the fewest on any host that is looked at, and how many have so few; -1 where none is looked at
-        self._at_low = 0
-        self._find_low()
+        self.at_low = 0
+        self.find_low()
 
-    def _find_low(self) -> None:
+    def find_low(self) -> None:
+        """Once no host has so few any more."""
         if self._rows:
             counts = [self.count[row] for row in self._rows]
             self.low = min(counts)
-            self._at_low = counts.count(self.low)
-
-    def one_left_the_low(self) -> None:
-        """A host that had the fewest has one more now."""
-        self._at_low -= 1
-        if not self._at_low:
-            self._find_low()
+            self.at_low = counts.count(self.low)
 
     def put_back(self) -> None:
         self._counter.replace(self.count)
