@@ -7,9 +7,9 @@ for. The host name is left out; the few pods that select a node by name are comp
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from plimsoll.kube.types import Labels, NodeSelector, Taint, Toleration
@@ -29,7 +29,7 @@ from plimsoll.scheduling.volumes import VolumeRules
 Mask = NDArray[np.bool_]
 
 
-class Place(NamedTuple):
+class Place(Struct, frozen=True, gc=False):
     """What static rules look at: an existing node, a coming one, or what an offering would be."""
 
     name: str  # "" for what is not there yet: no rule can have named it
@@ -53,8 +53,9 @@ class Kinds:
         self.keys = tuple(sorted(set(keys) - {HOSTNAME}))
         labels = [[place.labels.get(key) for place in places] for key in self.keys]
         taints, unschedulable = [place.taints for place in places], [place.unschedulable for place in places]
-        number_of: dict[object, int] = {}
-        of = [number_of.setdefault(alike, len(number_of)) for alike in zip(taints, unschedulable, *labels, strict=True)]
+        alike = list(zip(taints, unschedulable, *labels, strict=True))
+        number_of = {one: number for number, one in enumerate(dict.fromkeys(alike))}
+        of = [number_of[one] for one in alike] if len(number_of) > 1 else [0] * len(alike)
         self.of = np.array(of, np.intp)
         self.examples = [places[of.index(kind)] for kind in range(len(number_of))]
         self._having: dict[str, Mask] = {}

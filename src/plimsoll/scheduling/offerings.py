@@ -117,7 +117,7 @@ class Offerings:
             self.sold += template.offerings
             self.template_of += [index] * len(template.offerings)
             self.places += [
-                Place("", {**own, **offering.labels} if own else offering.labels, taints, False)
+                Place("", {**own, **offering.labels} if own else offering.labels, taints, unschedulable=False)
                 for offering in template.offerings
             ]
         self.prices = [offering.price for offering in self.sold]
@@ -125,27 +125,30 @@ class Offerings:
 
     def _make_caps(self, resource: Callable[[str], int]) -> Ints:
         """What each offering has of each resource. Zones and capacity types of an instance type often share one mapping."""
-        distinct = {id(offering.allocatable): offering.allocatable for offering in self.sold}
-        column_of = {key: column for column, key in enumerate(distinct)}
-        alike: dict[tuple[str, ...], list[int]] = {}  # columns by the resources that they have: mostly the same
-        for column, given in enumerate(distinct.values()):
-            alike.setdefault(tuple(given), []).append(column)
-        indexes = {names: [resource(name) for name in names] for names in alike}
-        caps = np.zeros((1 + max(map(max, filter(None, indexes.values())), default=-1), len(distinct)), np.int64)
+        given = [offering.allocatable for offering in self.sold]
+        which = list(map(id, given))
+        distinct = dict(zip(which, given, strict=True))
         sizes = list(distinct.values())
+        alike: dict[tuple[str, ...], list[int]] = {}  # columns by the resources that they have: mostly the same
+        for column, names in enumerate(map(tuple, sizes)):
+            alike.setdefault(names, []).append(column)
+        indexes = {names: [resource(name) for name in names] for names in alike}
+        caps = np.zeros((1 + max(map(max, filter(None, indexes.values())), default=-1), len(sizes)), np.int64)
         for names, columns in alike.items():
             amounts = [allocatable(sizes[column]).values() for column in columns]
             for index, row in zip(indexes[names], zip(*amounts, strict=True), strict=True):
                 caps[index, columns] = row
-        return caps[:, [column_of[id(offering.allocatable)] for offering in self.sold]]
+        column_of = dict(zip(distinct, range(len(sizes)), strict=True))
+        return caps[:, list(map(column_of.__getitem__, which))]
 
     def make_lanes(self) -> None:
         """Called once daemons have been taken off `caps` and every resource has its row."""
         if not self.sold:
             return
-        for_sale = [index for index, offering in enumerate(self.sold) if offering.available != 0]
+        available = [offering.available for offering in self.sold]
+        for_sale = [index for index, number in enumerate(available) if number != 0]
         # What is limited is bought by the piece: a node in such a lane is that offering and no other.
-        piece = [None if self.sold[index].available is None else index for index in for_sale]
+        piece = [None if available[index] is None else index for index in for_sale]
         labels = [[self.places[index].labels.get(key) for index in for_sale] for key in self._lane_keys]
         template = [self.template_of[index] for index in for_sale]
         number_of: dict[tuple[object, ...], int] = {}

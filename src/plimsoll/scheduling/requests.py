@@ -24,7 +24,7 @@ def amounts(resources: Resources) -> dict[str, int]:
 
 def allocatable(resources: Resources) -> dict[str, int]:
     found = amounts(resources)
-    if LARGEST_REQUEST in found.values():
+    if found and max(found.values()) == LARGEST_REQUEST:
         return {name: min(amount, LARGEST_REQUEST - 1) for name, amount in found.items()}
     return found
 
