@@ -12,7 +12,6 @@ another, and nothing depends on whether equal parts happen to be the same object
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -93,8 +92,7 @@ class Preference(NamedTuple):
     term: Term
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PodClass:
+class PodClass(msgspec.Struct, frozen=True, eq=False):
     """What all pods of a class have in common. Compared by identity: there is one object a class."""
 
     index: int
@@ -178,7 +176,8 @@ class _Seen(NamedTuple):
     """The last pod of a key that had more than one plain container: replicas have equal ones, so comparing finds their group."""
 
     amounts: _Amounts
-    answer: tuple[int, int]
+    class_index: int
+    shape_index: int
 
 
 class Classes:
@@ -212,10 +211,13 @@ class Classes:
 
     def of(self, pod: Pod) -> tuple[int, int]:
         """The index of the pod's class and of its shape."""
-        return next(self.of_each((pod,)))
+        (class_index,), (shape_index,) = self.of_all((pod,))
+        return class_index, shape_index
 
-    def of_each(self, pods: Iterable[Pod]) -> Iterator[tuple[int, int]]:
-        """By pod: the index of its class and of its shape. Thousands are asked about at once, so nothing is called in vain."""
+    def of_all(self, pods: Iterable[Pod]) -> tuple[list[int], list[int]]:
+        """By pod, the index of its class, and of its shape. Thousands are asked about at once: nothing is called in vain."""
+        class_of: list[int] = []
+        shape_of: list[int] = []
         plain_classes, shapes_of_requests, seen_pods = self._plain_class, self._shape_of_requests, self._seen
         for pod in pods:
             meta, spec = pod.metadata, pod.spec
@@ -259,14 +261,17 @@ class Classes:
                 if plain_class is None:
                     plain_class = self._class(key, pod, affinity, (), claims or (), stays=stays)
                     plain_classes[key] = plain_class
-                yield plain_class, shape
+                class_of.append(plain_class)
+                shape_of.append(shape)
                 continue
             amounts = (containers, spec.init_containers, spec.overhead, spec.resources)
             seen = seen_pods.get(key)
             if seen is None or seen.amounts != amounts:
                 class_index = self._class(key, pod, affinity, _host_ports(spec), claims or (), stays=stays)
-                seen = seen_pods[key] = _Seen(amounts, (class_index, self._shape(spec)))
-            yield seen.answer
+                seen = seen_pods[key] = _Seen(amounts, class_index, self._shape(spec))
+            class_of.append(seen.class_index)
+            shape_of.append(seen.shape_index)
+        return class_of, shape_of
 
     def _class(
         self,

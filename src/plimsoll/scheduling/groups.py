@@ -35,10 +35,8 @@ class Waiting(NamedTuple):
 
 def waiting(classes: Classes, pods: Iterable[Pod], daemons: Iterable[Pod] = ()) -> Waiting:
     """The pods as numbers. Selectors of `daemons` may tell pods apart, too."""
-    found = list(classes.of_each(pods))
-    for daemon in daemons:
-        classes.of(daemon)
-    class_indexes, shape_indexes = zip(*found, strict=True) if found else ((), ())
+    class_indexes, shape_indexes = classes.of_all(pods)
+    classes.of_all(daemons)
     stands_for = np.arange(len(classes.classes))
     for index, first in standing_for(classes, dict.fromkeys(class_indexes)).items():
         stands_for[index] = first.index

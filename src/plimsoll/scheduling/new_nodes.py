@@ -70,14 +70,17 @@ class NewNodes:
         amounts = board.held(np.array(rows, np.intp))
         if board.daemons:
             amounts = amounts + np.array([self._by_daemons(offering) for offering in chosen]).T
-        names = board.classes.resources
-        shown = [(name, amounts[index]) for index, name in enumerate(names) if name != PODS and amounts[index].any()]
-        columns = [(amount if name == CPU else amount * 1000).tolist() for name, amount in shown]
-        names = [name for name, _ in shown]
-        return [
-            {name: Quantity(amount) for name, amount in zip(names, row, strict=True) if amount}
-            for row in zip(*columns, strict=True)
-        ]
+        names, columns = [], []
+        for name, amount in zip(board.classes.resources, amounts, strict=True):
+            if name != PODS and amount.any():
+                quantities = (amount if name == CPU else amount * 1000).tolist()
+                made = {quantity: Quantity(quantity) for quantity in set(quantities)}
+                names.append(name)
+                columns.append([made[quantity] for quantity in quantities])
+        requested: list[Resources] = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        if all(map(all, columns)):
+            return requested
+        return [{name: quantity for name, quantity in row.items() if quantity} for row in requested]
 
     def _by_daemons(self, offering: int) -> list[int]:
         """What daemons hold: it has been taken off the capacity of the offering."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from plimsoll.scheduling.classes import PodClass, Shape
 from plimsoll.scheduling.groups import Numbers, Waiting
@@ -44,7 +45,10 @@ def hardest_first(waiting: Waiting, in_play: Sequence[PodClass], shapes: Mapping
     ordered = sorted(in_play, key=lambda me: (-me.priority, rank(me), -largest[me.index], me.index))
     place_of = np.zeros(len(largest), np.intp)  # by class
     place_of[[me.index for me in ordered]] = np.arange(len(ordered))
-    order: Numbers = np.lexsort((waiting.firsts(), -sizes, place_of[waiting.class_of]))
+    keys: tuple[NDArray[Any], ...] = (-sizes, place_of[waiting.class_of])
+    if len({size for _, size in shapes.values()}) < len(shapes):  # else the size tells shapes apart
+        keys = (waiting.firsts(), *keys)
+    order: Numbers = np.lexsort(keys)
     return order
 
 

@@ -118,7 +118,7 @@ class Snapshot:
         rows, pods_on = self.rows, self.pods_on
         pod_rows, pod_classes, pod_shapes, uids, names = [], [], [], self.uids, self.pod_names
         bound = [pod for pod in pods if pod.spec.node_name and pod.status.phase not in ("Succeeded", "Failed")]
-        for pod, (class_index, shape_index) in zip(bound, self.classes.of_each(bound), strict=True):
+        for pod, class_index, shape_index in zip(bound, *self.classes.of_all(bound), strict=True):
             meta, name = pod.metadata, pod.spec.node_name
             row = rows.get(name)
             if row is None:
