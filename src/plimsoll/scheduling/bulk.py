@@ -18,7 +18,7 @@ from plimsoll.scheduling.board import RowIndex
 from plimsoll.scheduling.classes import Shape
 from plimsoll.scheduling.groups import Numbers
 from plimsoll.scheduling.levels import levelled
-from plimsoll.scheduling.neighbours import PLENTY, Level, Rule
+from plimsoll.scheduling.neighbours import Level, Rule
 from plimsoll.scheduling.ordering import Sized
 from plimsoll.scheduling.placing import Placer
 from plimsoll.scheduling.tallies import HostTallies, first_allowed
@@ -193,7 +193,7 @@ class Bulk:
         if isinstance(level, Level):
             tally = level.counter.by_tally()
             counts = [tally[zone] for zone in order]
-            shares = levelled(counts, [PLENTY] * len(order), pods, level.level_limit(allowed))
+            shares = levelled(counts, pods, level.level_limit(allowed))
             rising_zones = list(zip(order, counts, map(add, counts, shares), strict=True))
             levels = range(min(counts), max(map(add, counts, shares)))
             zones = [zone for level in levels for zone, low, high in rising_zones if low <= level < high]

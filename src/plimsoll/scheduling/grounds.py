@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from plimsoll.scheduling.board import Board
-from plimsoll.scheduling.classes import PodClass
+from plimsoll.scheduling.classes import PodClass, Shape
 from plimsoll.scheduling.kinds import Kinds
 from plimsoll.scheduling.offerings import as_set
 from plimsoll.scheduling.topology import Mask, Watched
@@ -21,6 +21,7 @@ class Grounds:
         self._known_rows = board.first_new
         self._known_structure = -1
         self._seen_by: dict[int, bool] = {}
+        self._openable: dict[tuple[object, ...], Mask] = {}
         self.sold_to = self._admitted(board.offering_kinds, pod_class)  # by offering
         if board.daemons:
             self.sold_to &= board.daemons.allow(pod_class)
@@ -48,6 +49,24 @@ class Grounds:
             self._rows[start : board.size] = self.sold_to[board.offering[start : board.size]]
             self._known_rows, self._known_structure = board.size, board.structure
         return self._rows[: board.size]
+
+    def openable(self, shape: Shape, watched: Watched) -> Mask:
+        """By domain of what a spread looks at: whether a node could be opened there for a pod of that shape. Not to be changed."""
+        offerings, topology = self._board.offerings, watched.topology
+        key = (shape, id(watched), offerings.exhausted, len(topology.values))
+        found = self._openable.get(key)
+        if found is None:
+            domains = [
+                topology.enter(value)
+                for lane, members in zip(offerings.lanes, self.lane_sets, strict=True)
+                if (value := lane.domains.get(topology.key)) is not None
+                and watched.offerings[lane.members[0]]
+                and offerings.can_open(lane) > 0
+                and lane.holding_one(shape, members)
+            ]
+            found = self._openable[key] = np.zeros(len(topology.values), np.bool_)
+            found[domains] = True
+        return found
 
     def are_watched(self, watched: Watched) -> bool:
         """Whether spreads that look at these nodes could ever count a pod here."""

@@ -325,7 +325,7 @@ class Placer:
         capacity = self._capacity(shape, rows, hosts)
         counts = rule.counter.by_domain()
         room = np.bincount(domains, capacity, minlength=len(counts)).astype(np.int64)
-        shares = levelled(counts.tolist(), room.tolist(), left, rule.level_limit((room > 0).tolist()))
+        shares = levelled(counts.tolist(), left, rule.level_limit((room > 0).tolist()), room.tolist())
         by_level: list[tuple[int, int, int]] = []
         for domain, share in enumerate(shares):
             inside = (domains == domain).nonzero()[0]

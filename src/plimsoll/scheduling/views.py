@@ -150,24 +150,13 @@ class View:
 
     def look_for_openable(self, shape: Shape) -> None:
         """Find which domains could come into being for such a pod: a spread goes there before any domain gets ahead."""
-        offerings = self.board.offerings
-        key = (shape, offerings.exhausted)
+        key = (shape, self.board.offerings.exhausted)
         if not self._zonal_spreads or key == self._openable_for:
             return
         self._openable_for = key
-        usable = [
-            lane
-            for index, lane in enumerate(offerings.lanes)
-            if offerings.can_open(lane) > 0 and lane.holding_one(shape, self.lane_sets[index])
-        ]
         for rule in self._zonal_spreads:
-            openable = np.zeros(len(rule.topology.values), np.bool_)
-            counted = rule.watched.offerings
-            for lane in usable:
-                value = lane.domains.get(rule.topology.key)
-                if value is not None and counted[lane.members[0]]:
-                    openable[rule.topology.enter(value)] = True
-            if rule.openable is None or (openable != rule.openable).any():
+            openable = self.grounds.openable(shape, rule.watched)
+            if rule.openable is None or (rule.openable is not openable and (openable != rule.openable).any()):
                 rule.openable = openable
                 self._mask_at = ()
 
