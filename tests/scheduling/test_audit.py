@@ -27,14 +27,13 @@ def sound(rows: list[int], *pods: Pod) -> bool:
     """Put one pod on each of the rows, whatever the rules say, and ask."""
     snapshot = Case(nodes=NODES).snapshot()
     who = waiting(snapshot.classes, pods)
-    found = Groups(snapshot.classes, who, np.lexsort(who))
-    groups = [found[number] for number in range(len(found))]
-    board = Board(snapshot, {group.pod_class.index: group.pod_class for group in groups}.values())
+    groups = Groups(snapshot.classes, who, np.lexsort(who))
+    board = Board(snapshot, {pod_class.index: pod_class for pod_class, _ in groups.runs()}.values())
     placer = Placer(board)
     row = iter(rows)
     placed = []
-    for group in groups:
-        here = [next(row) for _ in group.pods]
+    for group, pods_of_group in zip(map(groups.__getitem__, range(len(groups))), groups.sizes.tolist(), strict=True):
+        here = [next(row) for _ in range(pods_of_group)]
         for at in here:
             board.place(group.pod_class, group.shape, np.array([at]), np.array([1]))
         placed.append((placer.view(group.pod_class), here))

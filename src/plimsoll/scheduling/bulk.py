@@ -37,11 +37,11 @@ _NOBODY: Numbers = np.zeros(0, np.intp)
 class Crowd:
     """The pods of one class that wait: first each of them gets a zone, then a row."""
 
-    __slots__ = ("groups", "pods", "rows", "shapes", "view", "zones")
+    __slots__ = ("pods", "rows", "runs", "shapes", "view", "zones")
 
     def __init__(self, view: View) -> None:
         self.view = view
-        self.groups: list[int] = []  # their indexes
+        self.runs: list[range] = []  # of groups
         self.pods: list[int] = []
         self.shapes: Numbers = _NOBODY  # by pod: the index of its shape
         self.zones: list[int] = []  # by pod, from the first on; those for which there is none are missing at the end

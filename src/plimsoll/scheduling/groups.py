@@ -44,11 +44,10 @@ def waiting(classes: Classes, pods: Iterable[Pod], daemons: Iterable[Pod] = ()) 
 
 
 class Group(NamedTuple):
-    """Pods that ask for the same and for as much."""
+    """What its pods have in common: they ask for the same and for as much."""
 
     pod_class: PodClass
     shape: Shape
-    pods: list[int]
 
 
 class Groups:
@@ -58,33 +57,82 @@ class Groups:
         """`order` has the pods of a group one after the other."""
         class_of, shape_of = waiting.class_of[order], waiting.shape_of[order]
         starts = np.flatnonzero(np.diff(class_of, prepend=-1) | np.diff(shape_of, prepend=-1))
-        bounds = [*starts.tolist(), len(order)]
-        pods = order.tolist()
-        self.pods: list[list[int]] = [pods[start:stop] for start, stop in pairwise(bounds)]
+        self._order = order
+        self._bounds = np.append(starts, len(order))
+        self.sizes = np.diff(self._bounds)  # by group: its pods
         of_pod = np.empty(len(order), np.intp)
-        of_pod[order] = np.repeat(np.arange(len(starts)), np.diff(bounds))
+        of_pod[order] = np.repeat(np.arange(len(starts)), self.sizes)
         self.of: list[int] = of_pod.tolist()  # by pod
         self._classes = classes
         self._class_of = class_of[starts]
-        self.shape_of: list[int] = shape_of[starts].tolist()  # its index
+        self._shape_of = shape_of[starts]
 
     def __len__(self) -> int:
-        return len(self.pods)
+        return len(self.sizes)
 
     def __getitem__(self, number: int) -> Group:
-        return Group(self.class_at(number), self.shape_at(number), self.pods[number])
+        return Group(self.class_at(number), self.shape_at(number))
+
+    def pods(self, first: int, stop: int) -> list[int]:
+        """Of all groups from the first on."""
+        found: list[int] = self._order[self._bounds[first] : self._bounds[stop]].tolist()
+        return found
 
     def class_at(self, number: int) -> PodClass:
         return self._classes.classes[int(self._class_of[number])]
 
     def shape_at(self, number: int) -> Shape:
-        return self._classes.shapes[self.shape_of[number]]
+        return self._classes.shapes[int(self._shape_of[number])]
 
     def runs(self) -> Iterator[tuple[PodClass, range]]:
         """Groups of one class that follow one another."""
         starts = np.flatnonzero(np.diff(self._class_of, prepend=-1)).tolist()
-        for start, stop in pairwise((*starts, len(self.pods))):
+        for start, stop in pairwise((*starts, len(self))):
             yield self.class_at(start), range(start, stop)
+
+
+class Left:
+    """Who is left to be placed, group by group: at first everybody. Most groups are placed as wholes, and never listed."""
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+        self._counts = groups.sizes.copy()
+        self._parts: dict[int, list[int]] = {}  # of groups that are not as they were at first
+
+    def __getitem__(self, group: int) -> list[int]:
+        if not self._counts[group]:
+            return []
+        part = self._parts.get(group)
+        return part if part is not None else self._groups.pods(group, group + 1)
+
+    def __setitem__(self, group: int, pods: list[int]) -> None:
+        self._parts[group] = pods
+        self._counts[group] = len(pods)
+
+    def copy(self) -> Left:
+        copied = Left(self._groups)
+        copied._counts, copied._parts = self._counts.copy(), self._parts.copy()
+        return copied
+
+    @property
+    def pods(self) -> int:
+        return int(self._counts.sum())
+
+    def groups(self, until: int | None = None) -> list[int]:
+        """Those of which some are left."""
+        found: list[int] = np.flatnonzero(self._counts[:until]).tolist()
+        return found
+
+    def of(self, run: range) -> list[int]:
+        """Whoever is left of groups that follow one another."""
+        here = slice(run.start, run.stop)
+        if self._parts.keys().isdisjoint(run) and (self._counts[here] == self._groups.sizes[here]).all():
+            return self._groups.pods(run.start, run.stop)
+        return [pod for group in run for pod in self[group]]
+
+    def clear(self, run: range) -> None:
+        """Nobody is left of these groups."""
+        self._counts[run.start : run.stop] = 0
 
 
 def distinct(numbers: Numbers) -> tuple[list[int], Numbers]:

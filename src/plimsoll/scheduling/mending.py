@@ -75,7 +75,7 @@ def _move_single_pods(plan: Plan) -> None:
 
 def _try(plan: Plan, again: Again) -> bool:
     """Place everything once more; keep that if it is better."""
-    before = (plan.board, plan.placer, plan.placed, [*plan.left])
+    before = (plan.board, plan.placer, plan.placed, plan.left.copy())
     unplaced, disturbed = plan.unplaced, len(plan.crowding.disturbed())
     plan.replay(again)
     if plan.relied_on_fewer_rows() or plan.counts_nodes_not_made():

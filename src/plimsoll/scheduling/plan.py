@@ -16,7 +16,7 @@ from plimsoll.scheduling.board import Board
 from plimsoll.scheduling.bulk import Bulk, Crowd
 from plimsoll.scheduling.classes import LOWEST_PRIORITY_WORTH_A_NODE, PodClass
 from plimsoll.scheduling.crowding import Crowding
-from plimsoll.scheduling.groups import Group, Groups, Waiting, distinct
+from plimsoll.scheduling.groups import Group, Groups, Left, Waiting, distinct
 from plimsoll.scheduling.headroom import Headroom
 from plimsoll.scheduling.mending import AS_IT_WAS, Again, mend
 from plimsoll.scheduling.model import EXISTING, ComingNode, Packing, Refusal, Rule, Template
@@ -73,7 +73,7 @@ class Plan:
         self.placed: list[Placed] = []
         self.sizes: dict[int, int] = {}  # row of a new node → offering, where that is to be larger than needed
         self.binds = True  # whether kube-scheduler would find a place for (nearly) every pod, as far as was looked at
-        self.left = [*self.groups.pods]  # by group: its unplaced pods
+        self.left = Left(self.groups)
 
     def run(self) -> None:
         openers = sum(len(groups) for pod_class, groups in self.groups.runs() if self._ranks[pod_class.index] == 0)
@@ -128,10 +128,8 @@ class Plan:
     def _place_each(self, *, give_way: bool, until: int | None = None) -> bool:
         """One round over the groups; False if nothing was placed or nothing is left."""
         progress = False
-        for index, waiting in enumerate(self.left[:until]):
-            if not waiting:
-                continue
-            group = self.groups[index]
+        for index in self.left.groups(until):
+            group, waiting = self.groups[index], self.left[index]
             if group.pod_class.gates:
                 continue
             may_open = group.pod_class.worth_a_node
@@ -140,27 +138,27 @@ class Plan:
                 progress = True
                 self.placed.append(Placed(group.pod_class, waiting[: len(rows)], rows))
                 self.left[index] = waiting[len(rows) :]
-        return progress and any(self.left)
+        return progress and bool(self.left.pods)
 
     def _place_in_bulk(self) -> None:
         """The quick way for many groups of few pods each; a plan with few, large groups is as quick without."""
         crowds: dict[PodClass, Crowd] = {}
         for pod_class, run in self.groups.runs():
-            groups = [index for index in run if self.left[index]]
-            if not groups or pod_class.gates:
+            pods = self.left.of(run)
+            if not pods or pod_class.gates:
                 continue
             crowd = crowds.get(pod_class)
             if crowd is None:
                 crowd = crowds[pod_class] = Crowd(self.placer.view(pod_class))
-            crowd.groups += groups
+            crowd.runs.append(run)
+            crowd.pods += pods
         for crowd in crowds.values():
-            crowd.pods = list(chain.from_iterable([self.left[index] for index in crowd.groups]))
             crowd.shapes = self._waiting.shape_of[crowd.pods]
         waiting = list(crowds.values())
         priorities = {crowd.view.pod_class.priority for crowd in waiting}
         if len(priorities) != 1 or priorities.pop() < LOWEST_PRIORITY_WORTH_A_NODE:
             return
-        while sum(len(crowd.groups) for crowd in waiting) >= MANY_GROUPS:
+        while sum(len(run) for crowd in waiting for run in crowd.runs) >= MANY_GROUPS:
             bulk = Bulk(self.placer, waiting, self._shapes)
             if not bulk.lot:
                 return
@@ -172,12 +170,13 @@ class Plan:
 
     def _note_placed(self, crowd: Crowd) -> None:
         pods, rows = crowd.pods, crowd.rows
-        for index in crowd.groups:
-            self.left[index] = []
+        for run in crowd.runs:
+            self.left.clear(run)
         if -1 in rows:
             for pod, row in zip(pods, rows, strict=True):
                 if row < 0:
-                    self.left[self.groups.of[pod]].append(pod)
+                    group = self.groups.of[pod]
+                    self.left[group] = [*self.left[group], pod]
             pods = [pod for pod, row in zip(pods, rows, strict=True) if row >= 0]
             rows = [row for row in rows if row >= 0]
         if pods:
@@ -216,7 +215,8 @@ class Plan:
             self.left[index] = [*self.left[index], pod]
         if again.last:
             withheld = {index: self.left[index] for index in again.last}
-            self.left = [[] if index in withheld else pods for index, pods in enumerate(self.left)]
+            for index in withheld:
+                self.left[index] = []
             self._place_what_is_left()
             for index, pods in withheld.items():
                 self.left[index] = pods
@@ -272,7 +272,7 @@ class Plan:
 
     @property
     def unplaced(self) -> int:
-        return sum(map(len, self.left))
+        return self.left.pods
 
     @property
     def sound(self) -> bool:
@@ -298,10 +298,9 @@ class Plan:
             if unknown:
                 notes.update((uids[pod], unknown) for pod in pods)
         unplaced: dict[str, dict[str, Refusal]] = {}
-        for index, left in enumerate(self.left):
-            if left:
-                why = self._why(self.groups[index])
-                unplaced.update((uids[pod], why) for pod in left)
+        for index in self.left.groups():
+            why = self._why(self.groups[index])
+            unplaced.update((uids[pod], why) for pod in self.left[index])
         to_make, on_each = by_row(placed_uids, rows, board.first_new)
         return Packing(placements, NewNodes(board, self.sizes).make(to_make, on_each), unplaced, notes)
 
