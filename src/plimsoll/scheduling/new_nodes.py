@@ -77,6 +77,8 @@ class NewNodes:
                 made = {quantity: Quantity(quantity) for quantity in set(quantities)}
                 names.append(name)
                 columns.append([made[quantity] for quantity in quantities])
+        if not columns:  # pods that ask for nothing
+            return [{} for _ in rows]
         requested: list[Resources] = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
         if all(map(all, columns)):
             return requested
