@@ -8,11 +8,25 @@ from collections.abc import Callable
 import pytest
 
 from tests.controlplane.asking import bare_pod, get, pods, ready, status_of
+from tests.kinds import served
 from tests.realcluster import StartControlPlane
 from tools.controlplane.api import ApiError, answers
 from tools.controlplane.cluster import ControlPlane
 
 WEB = ["create", "deployment", "web", "--image=web", "--replicas=2"]
+MARKS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "marks.whole.example.com"},
+    "spec": {
+        "group": "whole.example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "marks", "singular": "mark", "kind": "Mark", "listKind": "MarkList"},
+        "versions": [
+            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+        ],
+    },
+}
 
 
 def test_it_is_the_version_that_was_asked_for(control_plane: ControlPlane) -> None:
@@ -55,6 +69,20 @@ def test_a_namespace_is_closed_and_its_pods_go_even_where_no_node_lets_them(
         assert not control_plane.kubectl("get", kind, f"--namespace={name}", "--output=name"), kind
     with pytest.raises(ApiError, match="being terminated"):
         control_plane.request("POST", f"/api/v1/namespaces/{name}/pods", bare_pod("late", "no-such-node"))
+
+
+def test_what_others_have_defined_goes_with_a_namespace_and_a_kind_that_goes_is_no_trouble(
+    control_plane: ControlPlane,
+) -> None:
+    for _ in range(4):  # it takes the API server a moment to forget a group
+        name = control_plane.add_namespace()
+        with served(control_plane, [MARKS]):
+            mark = {"apiVersion": "whole.example.com/v1", "kind": "Mark", "metadata": {"name": "one"}}
+            path = f"/apis/whole.example.com/v1/namespaces/{name}/marks"
+            control_plane.request("POST", path, mark)
+            control_plane.remove_namespace(name)
+            assert control_plane.request("GET", path)["items"] == []
+        control_plane.remove_namespace(control_plane.add_namespace())
 
 
 def test_several_run_at_once_start_in_seconds_and_know_nothing_of_each_other(

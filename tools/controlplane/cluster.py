@@ -319,16 +319,13 @@ class ControlPlane:
             self._delete(f"/{version}/namespaces/{name}/{kind}?gracePeriodSeconds=0")
 
     def _custom_kinds(self) -> list[str]:
-        """The kinds in namespaces that somebody has defined here."""
-        groups = self.request("GET", "/apis")["groups"]
-        versions = [
-            f"apis/{group['preferredVersion']['groupVersion']}"
-            for group in groups
-            if "." in group["name"] and not group["name"].endswith(".k8s.io")
-        ]
-        kinds = [(version, kind) for version in versions for kind in self.request("GET", f"/{version}")["resources"]]
+        """The kinds in namespaces that somebody has defined here. One that is on its way out may be gone when it is asked for."""
+        defined = self.request("GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
         return [
-            f"{version}/{kind['name']}" for version, kind in kinds if kind["namespaced"] and "/" not in kind["name"]
+            f"apis/{spec['group']}/{version}/{spec['names']['plural']}"
+            for spec in (definition["spec"] for definition in defined)
+            if spec["scope"] == "Namespaced"
+            for version in [version["name"] for version in spec["versions"] if version["served"]][:1]
         ]
 
     def _delete(self, path: str) -> None:
