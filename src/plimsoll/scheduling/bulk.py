@@ -19,7 +19,7 @@ from plimsoll.scheduling.classes import Shape
 from plimsoll.scheduling.groups import Numbers
 from plimsoll.scheduling.levels import levelled
 from plimsoll.scheduling.neighbours import Level, Rule
-from plimsoll.scheduling.ordering import Sized
+from plimsoll.scheduling.ordering import Sized, sizes_of
 from plimsoll.scheduling.placing import Placer
 from plimsoll.scheduling.tallies import HostTallies, first_allowed
 from plimsoll.scheduling.topology import Counter, Mask, Topology
@@ -65,8 +65,7 @@ class Bulk:
         self.placer = placer
         self.board = placer.board
         self.shapes = shapes  # by index
-        self.sizes = np.zeros(1 + max(shapes))  # by index
-        self.sizes[[*shapes]] = [size for _, size in shapes.values()]
+        self.sizes = sizes_of(shapes)
         self.zone = self._zone_topology(crowds)
         self._counted: dict[tuple[int, int], bool | None] = {}
         suited = [crowd for crowd in crowds if self._suits(crowd.view)]

@@ -31,15 +31,19 @@ def rank(me: PodClass) -> int:
     return 1 if me.spread else 2 if me.affinity or me.anti_affinity else 3
 
 
+def sizes_of(shapes: Mapping[int, Sized]) -> NDArray[np.float64]:
+    """How large each shape is, by its index."""
+    sizes = np.zeros(1 + max(shapes, default=0))
+    sizes[[*shapes]] = [size for _, size in shapes.values()]
+    return sizes
+
+
 def hardest_first(waiting: Waiting, in_play: Sequence[PodClass], shapes: Mapping[int, Sized]) -> Numbers:
     """Pods that need nodes of their own open them; those with rules of their own follow; what fits anywhere fills up.
 
     The groups of a class follow one another, the largest pods first.
     """
-    size_of = np.zeros(1 + max(shapes, default=0))  # by shape
-    for index, (_, size) in shapes.items():
-        size_of[index] = size
-    sizes = size_of[waiting.shape_of]
+    sizes = sizes_of(shapes)[waiting.shape_of]
     largest = np.zeros(1 + max((me.index for me in in_play), default=0))  # by class
     np.maximum.at(largest, waiting.class_of, sizes)
     ordered = sorted(in_play, key=lambda me: (-me.priority, rank(me), -largest[me.index], me.index))
