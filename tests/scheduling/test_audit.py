@@ -36,7 +36,7 @@ def sound(rows: list[int], *pods: Pod) -> bool:
         here = [next(row) for _ in range(pods_of_group)]
         for at in here:
             board.place(group.pod_class, group.shape, np.array([at]), np.array([1]))
-        placed.append((placer.view(group.pod_class), here))
+        placed.append((placer.view(group.pod_class), np.array(here, np.intp)))
     return is_sound(board, placed)
 
 

@@ -17,17 +17,17 @@ from plimsoll.scheduling.topology import Counter, Counts
 from plimsoll.scheduling.views import View
 
 
-def is_sound(board: Board, placed: Iterable[tuple[View, list[int]]]) -> bool:
+def is_sound(board: Board, placed: Iterable[tuple[View, RowIndex]]) -> bool:
     """`placed` are the rows of the pods of each view; a view may come up several times."""
     if board.overdrawn():
         return False
-    rows_of: dict[int, tuple[View, list[int]]] = {}
-    rows_on: dict[int, tuple[View, list[int]]] = {}  # by grounds, which many classes share
+    parts_of: dict[int, tuple[View, list[RowIndex]]] = {}
+    parts_on: dict[int, tuple[View, list[RowIndex]]] = {}  # by grounds, which many classes share
     for view, rows in placed:
-        rows_of.setdefault(view.pod_class.index, (view, []))[1].extend(rows)
-        rows_on.setdefault(id(view.grounds), (view, []))[1].extend(rows)
-    return all(view.static()[rows].all() for view, rows in rows_on.values()) and all(
-        _keeps_its_rules(view, np.array(rows, np.intp)) for view, rows in rows_of.values() if view.minds_neighbours
+        parts_of.setdefault(view.pod_class.index, (view, []))[1].append(rows)
+        parts_on.setdefault(id(view.grounds), (view, []))[1].append(rows)
+    return all(view.static()[np.concatenate(parts)].all() for view, parts in parts_on.values()) and all(
+        _keeps_its_rules(view, np.concatenate(parts)) for view, parts in parts_of.values() if view.minds_neighbours
     )
 
 

@@ -201,35 +201,37 @@ class _Nodes:
 
     def choose(self, wants: Floats, place: Numbers, kinds: Numbers) -> NDArray[np.int64]:
         """One pod of each column after the other (step × column, and for `wants` resource) takes the node that it likes best."""
-        share, free, taken = self._share, self._free, self._taken
+        share, free = self._share, self._free
         (ways, nodes), (steps, columns) = free.shape[1:], place.shape
         width = nodes // columns
         left: Floats = np.zeros_like(free)
         score: Floats = np.zeros((ways, nodes), np.float32)
         by_column = score.reshape(ways, columns, width)
         flat_score = score.reshape(-1)
+        flat_taken = self._taken.reshape(len(self._taken), ways * nodes)
+        # What is looked at in every step, made once: to make it takes as long as some of what is done with it.
         pairs = list(zip(free.reshape(len(free), -1), left.reshape(len(left), -1), strict=True))
-        flat_taken = list(taken.reshape(len(taken), ways * nodes))
-        of_column = [slice(column * width, (column + 1) * width) for column in range(columns)]
+        (cpu, memory), others = left[: len(_SCORED)], list(left[len(_SCORED) :])
+        scores = [by_column[:, column] for column in range(columns)]
+        taken = [[of_kind.reshape(ways, columns, width)[:, c] for c in range(columns)] for of_kind in flat_taken]
         closed = self._closed.reshape(-1, columns, width)[place, np.arange(columns)].reshape(steps, nodes)
         by_resource = np.repeat(wants.transpose(0, 2, 1), width, axis=2)  # step × resource × node
         by_resource[:, 0] -= closed  # on a node that is not for it, a pod would want more than there can be
-        by_resource = by_resource[:, :, None]
         first = np.arange(ways)[:, None] * nodes + np.arange(columns) * width  # node of each way and column
         all_found = np.zeros((steps, ways, columns), np.bool_)
         alone = [[(c, kind) for c, kind in enumerate(step) if kind >= 0] for step in kinds.tolist()]
-        for t, shy in enumerate(alone):
-            np.multiply(by_resource[t], share, out=left)
+        for wanted, found, shy in zip(by_resource[:, :, None], all_found, alone, strict=True):
+            np.multiply(wanted, share, out=left)
             np.subtract(free, left, out=left)
             # Twice the lesser of the two is the sum less the difference: least allocated, and balanced.
-            np.minimum(left[0], left[1], out=score)
-            for r in range(len(_SCORED), len(left)):
-                np.copyto(score, -np.inf, where=left[r] < -_ROUNDING)
+            np.minimum(cpu, memory, out=score)
+            for lacking in others:
+                np.copyto(score, -np.inf, where=lacking < -_ROUNDING)
             for column, kind in shy:
-                score[:, of_column[column]] += taken[kind, :, of_column[column]]
+                np.add(scores[column], taken[kind][column], out=scores[column])
             best = by_column.argmax(axis=2)
             best += first
-            found = np.greater_equal(flat_score.take(best), -_ROUNDING, out=all_found[t])
+            np.greater_equal(flat_score.take(best), -_ROUNDING, out=found)
             at = best[found]
             for before, after in pairs:
                 before[at] = after.take(at)

@@ -196,9 +196,9 @@ class Board:
 
     def take(self, shape: Shape, rows: RowIndex) -> None:
         """Take the amounts of one pod from each of `rows` (all different); counters are the caller's business."""
-        vector, weight = self._vector(shape)
-        self.free[:, rows] -= vector[:, None]
-        self.slack[rows] -= weight
+        for resource, amount in shape:
+            self.free[resource][rows] -= amount
+        self.slack[rows] -= self._vector(shape)[1]
 
     def vector(self, shape: Shape) -> Ints:
         """A shape as a column of amounts."""
@@ -277,7 +277,10 @@ class Board:
 
     def held(self, rows: RowIndex | slice | int) -> Ints:
         """What the pods on new nodes take of each resource."""
-        taken: Ints = self.offerings.caps[:, self.offering[rows]] - self.free[:, rows]
+        if isinstance(rows, np.ndarray):  # taken, not indexed: amounts of one resource then lie side by side in memory
+            taken: Ints = self.offerings.caps.take(self.offering.take(rows), axis=1) - self.free.take(rows, axis=1)
+        else:
+            taken = self.offerings.caps[:, self.offering[rows]] - self.free[:, rows]
         return taken
 
     def overdrawn(self) -> bool:

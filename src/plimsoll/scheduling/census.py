@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plimsoll.scheduling.class_index import labels_asked_for
+from plimsoll.scheduling.class_index import Label, labels_asked_for
 from plimsoll.scheduling.classes import Identity, PodClass, Spread, Term
 from plimsoll.scheduling.kinds import Kinds
 from plimsoll.scheduling.model import HOSTNAME
@@ -53,6 +53,10 @@ class Census:
         self.kept_spreads: list[KeptSpread] = []
         self._kept_by_counter: dict[Counter, list[int]] = {}  # which of them look at a counter
         self._counters: dict[object, Counter] = {}
+        self._in_order: list[Counter] = []
+        self._counting: dict[
+            Label | Term | None, list[int]
+        ] = {}  # by what a class must have to be counted: places of counters
         self._watched: dict[object, Watched] = {}  # by the policies of a spread: the nodes it looks at
         self._own_spreads: dict[int, list[OwnSpread]] = {}  # by class
         self._bumps: dict[int, list[Counter]] = {}
@@ -207,6 +211,9 @@ class Census:
         if counter is not None:
             return counter
         counter = self._counters[key] = Counter(self._topologies[topology_key], key, watched)
+        for wanted in _wanted_by(key):
+            self._counting.setdefault(wanted, []).append(len(self._in_order))
+        self._in_order.append(counter)
         for index in self._candidates(key):
             if len(slots := self._slots.of(index)) and self._counts(key, self._classes[index]):
                 counter.add(self._board_rows[self._snapshot.pod_rows[slots]], 1)
@@ -239,21 +246,16 @@ class Census:
 
     def _candidates(self, key: tuple[object, ...]) -> Iterable[int]:
         """Classes that a counter may count: where it asks for a label, those that have it, and not thousands of others."""
-        match key:
-            case ("holds", Term() as term):
-                return self.holders.get(term, ())
-            case ("matches", _, frozenset() as alike):
-                selectors = [selector for *_, selector in alike]
-            case ("spreads", _, _, selector, *_):
-                selectors = [selector]
-            case ("ports", *_):
-                return self._slots.present()
-            case _:
-                return ()
-        for selector in selectors:
-            for wanted in labels_asked_for(selector):
-                return [index for label in wanted for index in self._snapshot.classes.index.with_label(label)]
-        return self._slots.present()
+        found: list[int] = []
+        for wanted in _wanted_by(key):
+            match wanted:
+                case None:
+                    return self._slots.present()
+                case Term():
+                    found += self.holders.get(wanted, ())
+                case _:
+                    found += self._snapshot.classes.index.with_label(wanted)
+        return found
 
     def bumps(self, pod_class: PodClass) -> list[Counter]:
         """The counters that one more pod of a class changes."""
@@ -274,14 +276,17 @@ class Census:
         what = (pod_class.identity_index, pod_class.leaving, pod_class.anti_affinity, pod_class.ports)
         found = self._seen.get(what)
         if found is None:
-            found = self._seen[what] = [counter for counter in self if self._counts(counter.key, pod_class)]
+            has = (None, *pod_class.identity.labels.items(), *pod_class.anti_affinity)
+            places = sorted({place for one in has for place in self._counting.get(one, ())})
+            counters = [self._in_order[place] for place in places]
+            found = self._seen[what] = [one for one in counters if self._counts(one.key, pod_class)]
         return found
 
     def __iter__(self) -> Iterator[Counter]:
-        return iter(tuple(self._counters.values()))
+        return iter(tuple(self._in_order))
 
     def __bool__(self) -> bool:
-        return bool(self._counters)
+        return bool(self._in_order)
 
     # ── nodes come and go ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -326,6 +331,27 @@ class Census:
         """Let every counter know all domains, so that rows of hosts can be looked up without asking."""
         for counter in self:
             counter.by_domain()
+
+
+def _wanted_by(key: tuple[object, ...]) -> Sequence[Label | Term | None]:
+    """What a class must have one of to be counted: a label, or an anti-affinity term. None where it need have nothing of the kind;
+    nothing at all where classes are not counted by what others see of them.
+    """
+    match key:
+        case ("holds", Term() as term):
+            return (term,)
+        case ("matches", _, frozenset() as alike):
+            selectors = [selector for *_, selector in alike]
+        case ("spreads", _, _, selector, *_):
+            selectors = [selector]
+        case ("ports", *_):
+            return (None,)
+        case _:
+            return ()
+    for selector in selectors:
+        for labels in labels_asked_for(selector):
+            return labels
+    return (None,)
 
 
 class SlotsByClass:

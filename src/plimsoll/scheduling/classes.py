@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from plimsoll.kube.quantity import Quantity
 from plimsoll.kube.types import (
     Affinity,
     Container,
@@ -168,7 +169,7 @@ def _wants(affinity: Affinity | None) -> _Wants:
     )
 
 
-_Requests: TypeAlias = tuple[object, ...]  # names, then amounts: one flat tuple is sooner made and found than pairs
+_Requests: TypeAlias = tuple[tuple[str, Quantity], ...]
 _Amounts: TypeAlias = tuple[tuple[Container, ...], tuple[Container, ...], Any, Any]  # what shape and ports are made of
 
 
@@ -218,6 +219,7 @@ class Classes:
         """By pod, the index of its class, and of its shape. Thousands are asked about at once: nothing is called in vain."""
         class_of: list[int] = []
         shape_of: list[int] = []
+        add_class, add_shape = class_of.append, shape_of.append
         plain_classes, shapes_of_requests, seen_pods = self._plain_class, self._shape_of_requests, self._seen
         for pod in pods:
             meta, spec = pod.metadata, pod.spec
@@ -250,10 +252,12 @@ class Classes:
                 )
             )
             containers = spec.containers
-            first = containers[0] if len(containers) == 1 and not spec.init_containers else None
-            if first is not None and not first.ports and not spec.overhead and spec.resources is None:
-                given = first.resources.requests
-                requests = (*given, *given.values())
+            if (
+                len(containers) == 1
+                and not (spec.init_containers or spec.overhead or spec.resources)
+                and not (only := containers[0]).ports
+            ):
+                requests = tuple(only.resources.requests.items())
                 shape = shapes_of_requests.get(requests)
                 if shape is None:
                     shape = shapes_of_requests[requests] = self._shape(spec)
@@ -261,16 +265,16 @@ class Classes:
                 if plain_class is None:
                     plain_class = self._class(key, pod, affinity, (), claims or (), stays=stays)
                     plain_classes[key] = plain_class
-                class_of.append(plain_class)
-                shape_of.append(shape)
+                add_class(plain_class)
+                add_shape(shape)
                 continue
             amounts = (containers, spec.init_containers, spec.overhead, spec.resources)
             seen = seen_pods.get(key)
             if seen is None or seen.amounts != amounts:
                 class_index = self._class(key, pod, affinity, _host_ports(spec), claims or (), stays=stays)
                 seen = seen_pods[key] = _Seen(amounts, class_index, self._shape(spec))
-            class_of.append(seen.class_index)
-            shape_of.append(seen.shape_index)
+            add_class(seen.class_index)
+            add_shape(seen.shape_index)
         return class_of, shape_of
 
     def _class(

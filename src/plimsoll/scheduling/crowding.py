@@ -14,6 +14,7 @@ import numpy as np
 
 from plimsoll.scheduling.census import KeptSpread
 from plimsoll.scheduling.classes import PodClass, Shape
+from plimsoll.scheduling.groups import Groups
 from plimsoll.scheduling.placing import Placer
 from plimsoll.scheduling.topology import Counter, Counts, Topology
 from plimsoll.scheduling.views import View
@@ -45,23 +46,21 @@ class Crowding:
         placer: Placer,
         placed: Sequence[tuple[PodClass, list[int], list[int]]],
         ranks: Mapping[int, int],
-        group_of: Sequence[int],
+        groups: Groups,
     ) -> None:
-        """`placed` are pods and their rows, class by class; `ranks` tell by class how few rules of its own it has; `group_of` is, by
-        pod, the index of its group.
-        """
+        """`placed` are pods and their rows, class by class; `ranks` tell by class how few rules of its own it has."""
         self._placer = placer
         self._board = placer.board
         self._placed = placed
         self._ranks = ranks
-        self._group_of = group_of
+        self._groups = groups
         self._elsewhere: dict[tuple[int, str], bool] = {}
 
     def everybody(self) -> Pods:
-        return frozenset(range(len(self._group_of)))
+        return frozenset(range(len(self._groups.of)))
 
     def groups_of(self, pods: Pods) -> frozenset[int]:
-        return frozenset(self._group_of[pod] for pod in pods)
+        return frozenset(self._groups.of[pod] for pod in pods)
 
     def _broken_spreads(self) -> Iterator[tuple[KeptSpread, Counts]]:
         """Spreads that pods of the plan rely on and that do not hold in the end, and by domain how many are too many there."""
@@ -134,7 +133,8 @@ class Crowding:
             changed = {broken[id(one)] for one in self._board.census.bumps(pod_class) if id(one) in broken}
             if any(topology.of_hosts or self._could_be_elsewhere(pod_class, topology) for topology in changed):
                 for pod, row in zip(pods, rows, strict=True):
-                    found[self._group_of[pod], row] = Candidate(pod, self._group_of[pod], row)
+                    group = self._groups.of[pod]
+                    found[group, row] = Candidate(pod, group, row)
         return sorted(found.values(), key=lambda one: -first.get(one.pod, len(first)))
 
     def better_place(self, view: View, shape: Shape, row: int) -> Goal | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -60,15 +61,20 @@ class Groups:
         self._order = order
         self._bounds = np.append(starts, len(order))
         self.sizes = np.diff(self._bounds)  # by group: its pods
-        of_pod = np.empty(len(order), np.intp)
-        of_pod[order] = np.repeat(np.arange(len(starts)), self.sizes)
-        self.of: list[int] = of_pod.tolist()  # by pod
         self._classes = classes
         self._class_of = class_of[starts]
         self._shape_of = shape_of[starts]
 
     def __len__(self) -> int:
         return len(self.sizes)
+
+    @cached_property
+    def of(self) -> list[int]:
+        """By pod: its group. Most plans never ask."""
+        of_pod = np.empty(len(self._order), np.intp)
+        of_pod[self._order] = np.repeat(np.arange(len(self)), self.sizes)
+        found: list[int] = of_pod.tolist()
+        return found
 
     def __getitem__(self, number: int) -> Group:
         return Group(self.class_at(number), self.shape_at(number))

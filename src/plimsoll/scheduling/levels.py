@@ -11,27 +11,23 @@ def levelled(counts: Sequence[int], pods: int, limit: int, room: Sequence[int] |
 
     Placed lowest level first, the shares never put one domain further above another than they were or than one.
     """
+    rising = [domain for domain, count in enumerate(counts) if count < limit and (room is None or room[domain] > 0)]
+    if room is not None:
+        # What is full stays behind; `limit` was worked out for domains that rise, so all stop there and let it be worked out anew.
+        limit = min([limit, *[counts[domain] + room[domain] for domain in rising]])
+        rising = [domain for domain in rising if counts[domain] < limit]
+    rising.sort(key=counts.__getitem__)  # as they are in turn reached by the water
+    wet, volume = 0, pods  # how many domains the water has reached, and how much it and what they hold come to
+    for domain in rising:
+        count = counts[domain]
+        if count * (wet + 1) > volume + count:
+            break
+        wet, volume = wet + 1, volume + count
     shares = [0] * len(counts)
-    rising = [d for d, count in enumerate(counts) if count < limit and (room is None or room[d] > 0)]
-    while pods > 0 and rising:
-        heights = [counts[d] + shares[d] for d in rising]
-        level = min(heights)
-        lowest = [d for d, height in zip(rising, heights, strict=True) if height == level]
-        # Raise all of the lowest together: to the next higher domain, to the limit, until one is full, or until pods run out.
-        steps = min([limit, *[height for height in heights if height > level]]) - level
-        steps = min(steps, pods // len(lowest))
-        if room is not None:
-            steps = min(steps, *[room[d] - shares[d] for d in lowest])
-        if steps == 0:
-            for d in lowest[:pods]:
-                shares[d] += 1
-            break
-        for d in lowest:
-            shares[d] += steps
-        pods -= steps * len(lowest)
-        if room is not None and any(shares[d] == room[d] for d in lowest):
-            # What is full stays behind; `limit` was worked out for domains that rise, so stop and let it be worked out anew.
-            break
-        if level + steps >= limit:
-            rising = [d for d in rising if counts[d] + shares[d] < limit]
+    if not wet:
+        return shares
+    level = min(limit, volume // wet)
+    over = volume - level * wet if level < limit else 0
+    for place, domain in enumerate(sorted(rising[:wet])):
+        shares[domain] = level - counts[domain] + (place < over)
     return shares

@@ -9,6 +9,7 @@ import numpy as np
 from plimsoll.kube.quantity import Quantity
 from plimsoll.kube.types import Resources
 from plimsoll.scheduling.board import Board
+from plimsoll.scheduling.groups import Numbers
 from plimsoll.scheduling.model import NewNode
 from plimsoll.scheduling.offerings import cheapest, listed
 from plimsoll.scheduling.requests import CPU, PODS, allocatable
@@ -96,12 +97,11 @@ class NewNodes:
         return found
 
 
-def by_row(uids: list[str], rows: list[int], first: int) -> tuple[list[int], list[tuple[str, ...]]]:
+def by_row(uids: list[str], rows: Numbers, first: int) -> tuple[list[int], list[tuple[str, ...]]]:
     """The rows from `first` on that have pods, and the UIDs on each, in the order given."""
-    at = np.array(rows, np.intp)
-    order = at.argsort(kind="stable")
-    order = order[at[order].searchsorted(first) :]
-    starts = np.flatnonzero(np.diff(at[order], prepend=-1)).tolist()
-    sorted_uids = [uids[place] for place in order.tolist()]
-    bounds = pairwise((*starts, len(sorted_uids)))
-    return at[order[starts]].tolist(), [tuple(sorted_uids[start:stop]) for start, stop in bounds]
+    order = rows.argsort(kind="stable")
+    order = order[rows[order].searchsorted(first) :]
+    starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
+    sorted_uids = tuple(map(uids.__getitem__, order.tolist()))
+    bounds = pairwise((*starts.tolist(), len(sorted_uids)))
+    return rows[order[starts]].tolist(), [sorted_uids[start:stop] for start, stop in bounds]

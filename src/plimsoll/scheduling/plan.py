@@ -16,7 +16,7 @@ from plimsoll.scheduling.board import Board
 from plimsoll.scheduling.bulk import Bulk, Crowd
 from plimsoll.scheduling.classes import LOWEST_PRIORITY_WORTH_A_NODE, PodClass
 from plimsoll.scheduling.crowding import Crowding
-from plimsoll.scheduling.groups import Group, Groups, Left, Waiting, distinct
+from plimsoll.scheduling.groups import Group, Groups, Left, Numbers, Waiting, distinct
 from plimsoll.scheduling.headroom import Headroom
 from plimsoll.scheduling.mending import AS_IT_WAS, Again, mend
 from plimsoll.scheduling.model import EXISTING, ComingNode, Packing, Refusal, Rule, Template
@@ -103,7 +103,7 @@ class Plan:
 
     @property
     def crowding(self) -> Crowding:
-        return Crowding(self.placer, self.placed, self._ranks, self.groups.of)
+        return Crowding(self.placer, self.placed, self._ranks, self.groups)
 
     def _place_what_is_left(self) -> None:
         """Again and again until nothing more is placed: what one group places may be what another waits for."""
@@ -248,7 +248,7 @@ class Plan:
         headroom = Headroom(board, rows, at_most)
         if not headroom.ways:
             return
-        pods, on = map(np.array, self._all_placed)
+        pods, on = self._all_placed
         sampled = np.zeros(board.size, np.bool_)
         sampled[headroom.sampled_rows] = True
         here = sampled[on]
@@ -263,10 +263,10 @@ class Plan:
         self.binds = headroom.binds
 
     @cached_property
-    def _all_placed(self) -> tuple[list[int], list[int]]:
+    def _all_placed(self) -> tuple[Numbers, Numbers]:
         """Pods and their rows, in order; for when all is done."""
-        pods = list(chain.from_iterable(placed.pods for placed in self.placed))
-        return pods, list(chain.from_iterable(placed.rows for placed in self.placed))
+        pods = np.array(list(chain.from_iterable([placed.pods for placed in self.placed])), np.intp)
+        return pods, np.array(list(chain.from_iterable([placed.rows for placed in self.placed])), np.intp)
 
     # ── the answer ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -277,7 +277,13 @@ class Plan:
     @property
     def sound(self) -> bool:
         """Whether the state that the plan ends in keeps the rules; it should, always."""
-        return is_sound(self.board, ((self.placer.view(pod_class), rows) for pod_class, _, rows in self.placed))
+        ends = np.cumsum([len(rows) for *_, rows in self.placed], dtype=np.intp).tolist()
+        parts = map(slice, (0, *ends), ends)
+        _, rows = self._all_placed
+        return is_sound(
+            self.board,
+            [(self.placer.view(one.pod_class), rows[part]) for one, part in zip(self.placed, parts, strict=True)],
+        )
 
     @property
     def cost(self) -> Cost:
@@ -288,15 +294,14 @@ class Plan:
     def result(self, uids: Sequence[str]) -> Packing:
         """The plan in names; `uids` are those of all pods, by number."""
         board = self.board
-        names = board.names
         pods, rows = self._all_placed
-        placed_uids = [uids[pod] for pod in pods]
-        placements = dict(zip(placed_uids, [names[row] for row in rows], strict=True))
+        placed_uids = [*map(uids.__getitem__, pods.tolist())]
+        placements = dict(zip(placed_uids, map(board.names.__getitem__, rows.tolist()), strict=True))
         notes: dict[str, str] = {}
-        for pod_class, pods, _ in self.placed:
-            unknown = board.volume_rules[pod_class.index].unknown
+        for one in self.placed:
+            unknown = board.volume_rules[one.pod_class.index].unknown
             if unknown:
-                notes.update((uids[pod], unknown) for pod in pods)
+                notes.update((uids[pod], unknown) for pod in one.pods)
         unplaced: dict[str, dict[str, Refusal]] = {}
         for index in self.left.groups():
             why = self._why(self.groups[index])

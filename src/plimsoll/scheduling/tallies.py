@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from plimsoll.scheduling.neighbours import EvenlySpread, KeepsOthersSpread, Level, Rule
 from plimsoll.scheduling.topology import Counter
 from plimsoll.scheduling.views import View
@@ -22,21 +24,24 @@ class HostTally:
         self._counter = counter
         self.count: list[int] = counter.by_domain()[:size].tolist()
         watched = counter.watched
+        self._rows: list[int] = []  # of hosts that are looked at
+        self.low = -1  # the fewest on any of them, and how many have so few; -1 where none is looked at
+        self.at_low = 0
+        if watched is not None and watched.there_count:
+            there = watched.there.nonzero()[0]
+            counts = counter.by_domain()[there]
+            self._rows, self.low = there.tolist(), int(counts.min())
+            self.at_low = int(np.count_nonzero(counts == self.low))
         # Where not every host counts: by row, whether it does.
         self.eligible: list[bool] | None = None
         if watched is not None and not watched.all_eligible:
             self.eligible = watched.eligible.tolist()
-        self._rows = [] if watched is None else watched.there.nonzero()[0].tolist()
-        self.low = -1  # the fewest on any host that is looked at, and how many have so few; -1 where none is looked at
-        self.at_low = 0
-        self.find_low()
 
     def find_low(self) -> None:
         """Once no host has so few any more."""
-        if self._rows:
-            counts = [self.count[row] for row in self._rows]
-            self.low = min(counts)
-            self.at_low = counts.count(self.low)
+        counts = [self.count[row] for row in self._rows]
+        self.low = min(counts)
+        self.at_low = counts.count(self.low)
 
     def put_back(self) -> None:
         self._counter.replace(self.count)
