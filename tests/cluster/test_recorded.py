@@ -24,12 +24,12 @@ from tests.cluster.test_evicting import evicting, scaling, unready
 from tests.cluster.test_node_groups import node_groups, removing_nodes
 from tests.cluster.test_priorities import priorities
 from tests.cluster.test_reading import reading
-from tests.cluster.test_watching import watching
+from tests.cluster.test_watching import lists_as_watches, watching
 from tests.cluster.test_workloads import deployments, nodes, stateful_sets_and_daemons
 
 SCENARIOS: tuple[Scenario, ...] = (
     allocating, applying, brief_answers, creating, custom_kinds, deleting, deployments, endpoints, events_and_leases,
-    evicting, generations, grace, json_patches, locks, node_groups, nodes, owners, priorities, reading,
+    evicting, generations, grace, json_patches, lists_as_watches, locks, node_groups, nodes, owners, priorities, reading,
     removing_nodes, scaling, stateful_sets_and_daemons, strategic_patches, unready, watching,
 )  # fmt: skip
 
