@@ -45,9 +45,11 @@ def populated(real: RealScheduler, crowd: Crowd, *, nodes: int, bound: int) -> C
     return Case(nodes=at_hand, bound=tuple(there))
 
 
-def as_pod(manifest: dict[str, Any]) -> Pod:
-    identity = {**manifest["metadata"], "uid": f"uid-{manifest['metadata']['name']}"}
-    return convert({**manifest, "metadata": identity}, Pod)
+def as_pod(real: RealScheduler, manifest: dict[str, Any]) -> Pod:
+    """As the operator would see it, with a UID that is the same in every run."""
+    stored = real.as_stored(manifest)
+    identity = {**stored["metadata"], "uid": f"uid-{manifest['metadata']['name']}"}
+    return convert({**stored, "metadata": identity}, Pod)
 
 
 def a_telling_node(crowd: Crowd, refusals: dict[str, list[str]]) -> str:
@@ -62,7 +64,7 @@ def ask_one_by_one(real: RealScheduler, crowd: Crowd, case: Case, count: int) ->
     snapshot, now = case.snapshot(), case.situation()
     for number in range(count):
         manifest = crowd.pod(f"pod-{number}")
-        pod = as_pod(manifest)
+        pod = as_pod(real, manifest)
         refusals = {name: now.ask(pod).refusals(node) for name, node in now.nodes.items()}
         target = a_telling_node(crowd, refusals)
         ours = fits(snapshot, pod, target)
@@ -93,7 +95,7 @@ def check_a_gated_pod(real: RealScheduler) -> None:
     case = populated(real, crowd, nodes=1, bound=0)
     manifest = menus.merge(menus.SIZES[0], GATED, {"metadata": {"name": "gated", "namespace": "blue"}})
     outcome = real.try_on(manifest, "node-0")
-    refusal = fits(case.snapshot(), as_pod(manifest), "node-0")
+    refusal = fits(case.snapshot(), as_pod(real, manifest), "node-0")
     assert outcome.message.startswith("SchedulingGated")
     assert refusal is not None and refusal.rule is Rule.GATED
     real.clear()
@@ -102,7 +104,7 @@ def check_a_gated_pod(real: RealScheduler) -> None:
 def follow(real: RealScheduler, crowd: Crowd, case: Case, count: int) -> tuple[int, int]:
     """Submit what we place, in our order and with our node preferred; then what we call impossible."""
     manifests = {f"uid-pod-{number}": crowd.pod(f"pod-{number}") for number in range(count)}
-    case = Case(nodes=case.nodes, bound=case.bound, pending=tuple(as_pod(m) for m in manifests.values()))
+    case = Case(nodes=case.nodes, bound=case.bound, pending=tuple(as_pod(real, m) for m in manifests.values()))
     plan = plan_of(case)
     now: Situation = plan.before
     for pod, node_name in plan.placements:
