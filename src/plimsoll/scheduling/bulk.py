@@ -9,7 +9,7 @@ except for what a host may not hold twice, which is checked pod by pod. What fin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain, cycle, islice, pairwise
 from operator import add
 
 import numpy as np
@@ -76,6 +76,7 @@ class Bulk:
             static = first.static() & self.board.alive[: self.board.size]
             self.everywhere: RowIndex = static.nonzero()[0]
             self.rows = self._rows_by_zone(static)
+            self._has_rows = [bool(len(rows)) for rows in self.rows]
             self.load = [0.0] * len(self.rows)  # what has been given to each zone, by the node
             self._a_node = [1.0 / max(1, len(rows)) for rows in self.rows]
         self._ways: list[_Ways] = []  # by pod of the lot that has a zone
@@ -161,7 +162,7 @@ class Bulk:
             return
         view.look_for_openable(self.shapes[int(crowd.shapes[0])].shape)
         level = next((rule for rule in zonal if rule.crowding), None)
-        allowed = [bool(len(rows)) for rows in self.rows]
+        allowed = self._has_rows
         for rule in zonal:
             if rule is not level:
                 allowed = [a and bool(b) for a, b in zip(allowed, rule.allowed_few(), strict=True)]
@@ -197,8 +198,9 @@ class Bulk:
             levels = range(min(counts), max(map(add, counts, shares)))
             zones = [zone for level in levels for zone, low, high in rising_zones if low <= level < high]
         else:
-            zones = [order[i % len(order)] for i in range(pods)]
-        self._count(view, [(zone, zones.count(zone)) for zone in order])
+            zones = [*islice(cycle(order), pods)]
+            shares = [-(-(pods - place) // len(order)) for place in range(len(order))]
+        self._count(view, list(zip(order, shares, strict=True)))
         return zones
 
     def _count(self, view: View, pods_by_zone: list[tuple[int, int]]) -> None:
@@ -219,14 +221,15 @@ class Bulk:
         rank[ordered] = np.arange(len(ordered))
         zones = np.array(list(chain.from_iterable([crowd.zones for crowd in self.lot])), np.int64)
         ranks = rank[np.concatenate([crowd.shapes[: len(crowd.zones)] for crowd in self.lot])]
-        order = np.lexsort((-zones, ranks))  # within a shape, those that may go anywhere come last
-        ranks, zones = ranks[order], zones[order]
-        starts = np.flatnonzero(np.diff(ranks, prepend=-1) | np.diff(zones, prepend=-2)).tolist()
+        # Within a shape, those that may go anywhere come last.
+        lots = ranks * (len(self.rows) + 1) + (len(self.rows) - 1 - zones)
+        order = lots.argsort(kind="stable")
+        starts = np.flatnonzero(np.diff(lots[order], prepend=-1)).tolist()
         pods: list[int] = order.tolist()
         for start, stop in pairwise([*starts, len(pods)]):
-            zone = int(zones[start])
+            shape, zone = self.shapes[ordered[ranks[pods[start]]]].shape, int(zones[pods[start]])
             rows = self.everywhere if zone == ANYWHERE else self.rows[zone]
-            self._fill(self.shapes[ordered[ranks[start]]].shape, pods[start:stop], rows, anywhere=zone == ANYWHERE)
+            self._fill(shape, pods[start:stop], rows, anywhere=zone == ANYWHERE)
         tallies.put_back()
         start = 0
         for crowd in self.lot:

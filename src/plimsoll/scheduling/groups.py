@@ -103,7 +103,10 @@ class Left:
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
         self._counts = groups.sizes.copy()
-        self._parts: dict[int, list[int]] = {}  # of groups that are not as they were at first
+        self._parts: dict[
+            int, list[int]
+        ] = {}  # of groups that are not as they were at first, and have not been cleared
+        self._changed: set[int] = set()  # groups that are not as they were at first
 
     def __getitem__(self, group: int) -> list[int]:
         if not self._counts[group]:
@@ -114,10 +117,11 @@ class Left:
     def __setitem__(self, group: int, pods: list[int]) -> None:
         self._parts[group] = pods
         self._counts[group] = len(pods)
+        self._changed.add(group)
 
     def copy(self) -> Left:
         copied = Left(self._groups)
-        copied._counts, copied._parts = self._counts.copy(), self._parts.copy()
+        copied._counts, copied._parts, copied._changed = self._counts.copy(), self._parts.copy(), self._changed.copy()
         return copied
 
     @property
@@ -131,18 +135,22 @@ class Left:
 
     def of(self, run: range) -> list[int]:
         """Whoever is left of groups that follow one another."""
-        here = slice(run.start, run.stop)
-        if self._parts.keys().isdisjoint(run) and (self._counts[here] == self._groups.sizes[here]).all():
+        if self._changed.isdisjoint(run):
             return self._groups.pods(run.start, run.stop)
         return [pod for group in run for pod in self[group]]
 
     def clear(self, run: range) -> None:
         """Nobody is left of these groups."""
         self._counts[run.start : run.stop] = 0
+        self._changed.update(run)
 
 
 def distinct(numbers: Numbers) -> tuple[list[int], Numbers]:
     """Each number once, in the order in which they come up, and for each of the given ones its place among those."""
-    place_of: dict[int, int] = {}
-    places = [place_of.setdefault(number, len(place_of)) for number in numbers.tolist()]
-    return list(place_of), np.array(places, np.intp)
+    first = np.full(1 + numbers.max(initial=-1), -1, np.intp)  # by number: where it comes up first
+    first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    known = np.flatnonzero(first >= 0)
+    once = known[first[known].argsort()]
+    place_of = np.zeros_like(first)
+    place_of[once] = np.arange(len(once))
+    return once.tolist(), place_of[numbers]

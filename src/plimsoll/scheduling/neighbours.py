@@ -101,15 +101,16 @@ class NoneThere(Rule):
 class Level(Rule):
     """A rule under which domains fill up like water: none may stand further above the lowest than `max_skew`."""
 
+    openable: Mask | None = None  # by domain: a node could be opened there for the class
+    _expected = 0
+    _expected_for: tuple[int, Mask | None] = (-1, None)
+
     def __init__(self, counter: Counter, max_skew: int, min_domains: int, *, crowding: bool) -> None:
         super().__init__(counter, crowding=crowding)
         assert counter.watched is not None, "counters of spreads watch nodes"  # noqa: S101 - what the census promises
         self.watched: Watched = counter.watched
         self.max_skew = max_skew
         self.min_domains = min_domains
-        self.openable: Mask | None = None  # by domain: a node could be opened there for the class
-        self._expected = 0
-        self._expected_for: tuple[int, Mask | None] = (-1, None)
 
     def limit(self) -> int:
         """The most that a domain may hold once the pod is there."""
@@ -151,12 +152,12 @@ class EvenlySpread(Level):
     """The pod's own topology spread."""
 
     nowhere = False
+    expects_empty_hosts = False  # more nodes may follow, and the emptiest host has none
 
     def __init__(self, counter: Counter, spread: Spread) -> None:
         crowding = spread.self_match and spread.counts_pods
         super().__init__(counter, spread.max_skew, spread.min_domains, crowding=crowding)
         self.spread = spread
-        self.expects_empty_hosts = False  # more nodes may follow, and the emptiest host has none
 
     def limit(self) -> int:
         if not self.spread.counts_pods:
@@ -186,12 +187,12 @@ class KeepsOthersSpread(Level):
     """Not one more where that would break the spread of pods that this plan has placed."""
 
     protects = True
+    foresees = False  # pods that rely on the spread may yet come to any zone
+    gives_up: int | None = None  # the spread of so many pods in a domain may be broken, if any may
 
     def __init__(self, counter: Counter, kept: Counter, max_skew: int, min_domains: int) -> None:
         super().__init__(counter, max_skew, min_domains, crowding=True)
         self.kept = kept
-        self.foresees = False  # pods that rely on the spread may yet come to any zone
-        self.gives_up: int | None = None  # the spread of so many pods in a domain may be broken, if any may
 
     def allowed(self) -> Mask:
         below = self.counter.by_domain() < self.limit()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from plimsoll.scheduling.classes import Shape
 from plimsoll.scheduling.kinds import Place
 from plimsoll.scheduling.model import Offering, Template
-from plimsoll.scheduling.requests import allocatable
+from plimsoll.scheduling.requests import allocatable_column
 
 Ints = NDArray[np.int64]
 
@@ -37,17 +37,20 @@ class Lane:
         self.remaining: int | None = None  # how many nodes can still be had; known for a single, limited offering only
         self.everything = (1 << len(members)) - 1
         self.nodes_opened = 0
-        # By resource: the sizes that occur, and for each the set of members at least as large, once it was asked for. Shared with
-        # lanes of the same sizes.
-        self.steps: dict[int, tuple[list[int], list[int | None]]] = {}
+        # By resource: the sizes that occur, and for each the set of members at least as large, once it was asked for.
+        self._steps: dict[int, tuple[list[int], list[int | None]]] = {}
         self._holding_one: dict[tuple[Shape, int], int] = {}
+
+    def learn_from(self, twin: Lane) -> None:
+        """What is found out about one lane is true of another whose members are as large, one by one: zones mostly sell the same."""
+        self._steps, self._holding_one = twin._steps, twin._holding_one
 
     def holding(self, amounts: Iterable[tuple[int, int]], among: int) -> int:
         """The members of `among` that hold these amounts of each resource."""
         for resource, amount in amounts:
             if amount <= 0:
                 continue
-            sizes, sets = self.steps.get(resource) or self._make_steps(resource)
+            sizes, sets = self._steps.get(resource) or self._make_steps(resource)
             position = bisect_left(sizes, amount)
             if position == len(sizes):
                 return 0
@@ -74,7 +77,7 @@ class Lane:
     def _make_steps(self, resource: int) -> tuple[list[int], list[int | None]]:
         sizes: list[int] = sorted(set(self.caps[resource].tolist()))
         steps: tuple[list[int], list[int | None]] = (sizes, [None] * len(sizes))
-        self.steps[resource] = steps
+        self._steps[resource] = steps
         return steps
 
 
@@ -135,9 +138,8 @@ class Offerings:
         indexes = {names: [resource(name) for name in names] for names in alike}
         caps = np.zeros((1 + max(map(max, filter(None, indexes.values())), default=-1), len(sizes)), np.int64)
         for names, columns in alike.items():
-            amounts = [allocatable(sizes[column]).values() for column in columns]
-            for index, row in zip(indexes[names], zip(*amounts, strict=True), strict=True):
-                caps[index, columns] = row
+            for index, name in zip(indexes[names], names, strict=True):
+                caps[index, columns] = allocatable_column(name, [sizes[column][name] for column in columns])
         column_of = dict(zip(distinct, range(len(sizes)), strict=True))
         return caps[:, list(map(column_of.__getitem__, which))]
 
@@ -145,10 +147,9 @@ class Offerings:
         """Called once daemons have been taken off `caps` and every resource has its row."""
         if not self.sold:
             return
-        available = [offering.available for offering in self.sold]
-        for_sale = [index for index, number in enumerate(available) if number != 0]
+        for_sale = [index for index, offering in enumerate(self.sold) if offering.available != 0]
         # What is limited is bought by the piece: a node in such a lane is that offering and no other.
-        piece = [None if available[index] is None else index for index in for_sale]
+        piece = [None if self.sold[index].available is None else index for index in for_sale]
         labels = [[self.places[index].labels.get(key) for index in for_sale] for key in self._lane_keys]
         template = [self.template_of[index] for index in for_sale]
         number_of: dict[tuple[object, ...], int] = {}
@@ -162,7 +163,7 @@ class Offerings:
         for (template_index, _, *values), members in zip(number_of, np.split(at[order], ends[:-1]), strict=False):
             domains: dict[str, Any] = dict(zip(self._lane_keys, values, strict=True))
             lane = Lane(template_index, domains, members, self.caps, prices)  # type: ignore[arg-type]
-            lane.steps = alike.setdefault(lane.caps.tobytes(), lane).steps  # zones mostly sell the same sizes
+            lane.learn_from(alike.setdefault(lane.caps.tobytes(), lane))
             lane.remaining = self.sold[int(members[0])].available
             self.lanes.append(lane)
 
@@ -189,8 +190,9 @@ class Ladder:
     """Offerings of a lane, each at least as large in every resource as the one before it and dearer."""
 
     def __init__(self, lane: Lane, members: int) -> None:
-        among = np.array(listed(members), np.intp)
-        caps = lane.caps[:, among]
+        everything = members == lane.everything
+        among = np.arange(len(lane.members)) if everything else np.array(listed(members), np.intp)
+        caps = lane.caps if everything else lane.caps[:, among]
         steps = np.diff(caps, axis=1)
         self.complete = True  # whether there is no size beside it
         if (steps >= 0).all():  # as it mostly is

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,16 +43,20 @@ def hardest_first(waiting: Waiting, in_play: Sequence[PodClass], shapes: Mapping
 
     The groups of a class follow one another, the largest pods first.
     """
-    sizes = sizes_of(shapes)[waiting.shape_of]
+    class_of, shape_of = waiting
     largest = np.zeros(1 + max((me.index for me in in_play), default=0))  # by class
-    np.maximum.at(largest, waiting.class_of, sizes)
+    np.maximum.at(largest, class_of, sizes_of(shapes)[shape_of])
     ordered = sorted(in_play, key=lambda me: (-me.priority, rank(me), -largest[me.index], me.index))
     place_of = np.zeros(len(largest), np.intp)  # by class
     place_of[[me.index for me in ordered]] = np.arange(len(ordered))
-    keys: tuple[NDArray[Any], ...] = (-sizes, place_of[waiting.class_of])
-    if len({size for _, size in shapes.values()}) < len(shapes):  # else the size tells shapes apart
-        keys = (waiting.firsts(), *keys)
-    order: Numbers = np.lexsort(keys)
+    place_of_size = {size: place for place, size in enumerate(sorted({s.size for s in shapes.values()}, reverse=True))}
+    place_of_shape = np.zeros(1 + max(shapes, default=0), np.intp)
+    place_of_shape[[*shapes]] = [place_of_size[size] for _, size in shapes.values()]
+    places = place_of[class_of] * len(place_of_size) + place_of_shape[shape_of]
+    if len(place_of_size) == len(shapes):  # the size tells shapes apart
+        order: Numbers = places.argsort(kind="stable")
+    else:
+        order = np.lexsort((waiting.firsts(), places))
     return order
 
 

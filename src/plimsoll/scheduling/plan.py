@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import chain
@@ -58,15 +57,14 @@ class Plan:
         self._coming = coming
         self._first_fit = first_fit
         classes = snapshot.classes
-        self._crowds = Counter(waiting.class_of.tolist())  # by class: its pods
-        in_play = [classes.classes[index] for index in self._crowds]
+        met, _ = distinct(waiting.class_of)
+        self._crowds = dict(zip(met, np.bincount(waiting.class_of)[met].tolist(), strict=True))  # by class: its pods
+        in_play = [classes.classes[index] for index in met]
         self.board = Board(snapshot, in_play, templates, coming)
         self.placer = Placer(self.board, first_fit=first_fit, crowds=self._crowds)
         self._ranks = {pod_class.index: rank(pod_class) for pod_class in in_play}
         weights = self.board.weights.tolist()
-        self._shapes = {
-            index: Sized.by(weights, classes.shapes[index]) for index in dict.fromkeys(waiting.shape_of.tolist())
-        }
+        self._shapes = {index: Sized.by(weights, classes.shapes[index]) for index in distinct(waiting.shape_of)[0]}
         self._waiting = waiting
         order = by_size if first_fit else hardest_first
         self.groups = Groups(classes, waiting, order(waiting, in_play, self._shapes))

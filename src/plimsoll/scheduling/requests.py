@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from plimsoll.kube.types import Container, PodSpec, Resources
 
@@ -27,6 +27,14 @@ def allocatable(resources: Resources) -> dict[str, int]:
     if found and max(found.values()) == LARGEST_REQUEST:
         return {name: min(amount, LARGEST_REQUEST - 1) for name, amount in found.items()}
     return found
+
+
+def allocatable_column(name: str, quantities: Sequence[int]) -> list[int]:
+    """What many nodes have of one resource, as `allocatable` has it for one node."""
+    most = LARGEST_REQUEST - 1
+    if name == CPU:
+        return [min(quantity, most) for quantity in quantities]
+    return [min(-(-quantity // 1000), most) for quantity in quantities]
 
 
 def effective_requests(spec: PodSpec) -> dict[str, int]:
