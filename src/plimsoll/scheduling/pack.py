@@ -55,7 +55,7 @@ def asked(
     headroom: bool,
 ) -> Iterator[Question]:
     """The question as it stands inside the block; afterwards the snapshot is as it was."""
-    pods = tuple(pods)
+    pods = pods if isinstance(pods, (list, tuple)) else tuple(pods)  # thousands are not copied without need
     with snapshot.trial():
         if snapshot.slots:
             for pod in pods:

@@ -90,14 +90,3 @@ class HostTallies:
             return None
         own = isinstance(rule, EvenlySpread) and rule.spread.self_match
         return HostCheck(tally, rule.max_skew - own, from_low, kept=None)
-
-
-def first_allowed(checks: list[HostCheck], rows: list[int]) -> int:
-    """The position of the first row that every check allows, or -1."""
-    for position, row in enumerate(rows):
-        for tally, most, from_low, kept in checks:
-            if tally.count[row] > (most + tally.low if from_low else most) and (kept is None or kept.count[row]):
-                break
-        else:
-            return position
-    return -1
