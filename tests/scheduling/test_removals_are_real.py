@@ -102,6 +102,35 @@ def test_a_pod_with_rules_is_passed_on_step_by_step() -> None:
     assert [removal.plan for removal in answer] == [{"uid-spread": "n1"}, {"uid-spread": "n2"}]
 
 
+def test_what_is_said_of_a_node_stays_true_when_pods_are_passed_on() -> None:
+    """While p is on b, q finds no place. Sent to y at once, p would leave b to q, and that x had to stay would not be true."""
+    four = {"cpu": "4", "memory": "4Gi", "pods": "10"}
+    case = Case(
+        nodes=(node("y", four), node("a", TWO), node("x", TWO), node("b", TWO)),
+        bound=(pod("r", menus.SIZES[5], node="y"), pod("p", HALF, node="a"), pod("q", menus.SIZES[2], node="x")),
+    )
+    answer = removable(case.snapshot(), ["y", "a", "x", "b"])
+    check_removals(case, answer)
+    assert [removal.plan for removal in answer] == [None, {"uid-p": "b"}, None, {"uid-p": "y"}]
+
+
+def test_pods_take_a_further_step_at_once_where_no_node_was_refused_since() -> None:
+    case = Case(
+        nodes=tuple(node(name, TWO) for name in ("y", "a", "x", "b", "c")),
+        bound=(
+            *(
+                pod(f"y{n}", menus.SIZES[0], {"spec": {"nodeSelector": {"kubernetes.io/hostname": "y"}}}, node="y")
+                for n in "01"
+            ),
+            pod("p", HALF, node="a"),
+            pod("q", menus.SIZES[2], node="x"),
+        ),
+    )
+    answer = removable(case.snapshot(), ["y", "a", "b", "c"])
+    check_removals(case, answer)
+    assert [removal.plan for removal in answer] == [None, {"uid-p": "y"}, {}, {}]
+
+
 def test_places_on_a_node_that_could_not_go_still_count() -> None:
     case = Case(
         nodes=(node("a", TWO), node("b", TWO), node("cordoned", TWO, unschedulable=True)),

@@ -2,7 +2,8 @@
 
 Pods of a node that goes are sent first to nodes that nobody wants to remove, then to candidates from the end of the list: those
 are asked last, and with luck not at all. A candidate that has received pods and is asked after all passes them on: those that no
-rule knows of go to their last place from the start, others step by step, each step in the plan of the node that they leave.
+rule knows of go to their last place from the start, others step by step, each step in the plan of the node that they leave. Where a
+node was refused meanwhile, all go step by step: it was judged with them on their way, and what was said of it must stay true.
 """
 
 from __future__ import annotations
@@ -64,7 +65,10 @@ class _Removals:
         self.free_in_all: Ints = np.maximum(self.board.free[: len(self.wanted), : self.board.size], 0).sum(axis=1)
         self.destination = [-1] * len(snapshot.uids)  # slot → row
         self.passed_on: dict[int, dict[int, int]] = {}  # row → what it had taken in (slot) → row
+        self.last_left: dict[int, int] = {}  # slot → the last row that passed it on
         self.arrived: dict[int, list[Movers]] = {}  # row → what it took in
+        self.refusals = 0
+        self.refusals_before: dict[int, int] = {}  # row → how many there were when it took in the first
         # How often a shape fits on each row, and in all. Holds until a node goes.
         self._places: dict[Shape, tuple[Ints, int]] = {}
         self._in_vain = 0
@@ -96,7 +100,8 @@ class _Removals:
         reasons: dict[str, Refusal | None] = {}
         for name in self.names:
             if name in self.row_of:
-                reasons[name] = self._remove(name)
+                reasons[name] = refusal = self._remove(name)
+                self.refusals += refusal is not None
             else:
                 reasons[name] = Refusal(Rule.NODE_UNKNOWN, f"there is no node {name}")
         uids, names, destination = self.snapshot.uids, self.board.names, self.destination
@@ -129,6 +134,15 @@ class _Removals:
             self._done(row, elsewhere - wanted)
             return None
         return attempt.refusal
+
+    def send(self, slot: int, row: int, *, passed_on_by: int | None) -> None:
+        """Put down where a pod goes: in the plan of the node that passes it on, or in that which has sent it on its way."""
+        if passed_on_by is not None:
+            self.last_left[slot] = passed_on_by
+        if slot in self.last_left:
+            self.passed_on.setdefault(self.last_left[slot], {})[slot] = row
+        else:
+            self.destination[slot] = row
 
     def _removed_after_all(self, row: int, groups: list[Movers], stuck: Movers) -> bool:
         """Whether the node can go if those that found no place come first, or in some other order."""
@@ -350,19 +364,18 @@ class _Attempt:
                 for resource, amount in group.shape:
                     removals.wanted[resource, row] += amount * count
         arrivals = {slot for group in removals.arrived.get(self.row, ()) for slot in group.slots}
+        refused_since = removals.refusals > removals.refusals_before.get(self.row, removals.refusals)
         for group, taken in (*self.ruled, *self.plain):
             # A pod that no rule knows of is sent to its last place at once. Others take every step of the way: whether the last
             # place was lawful before this node went is not known.
-            steps = arrivals and not removals.is_unnoticed(group.pod_class)
+            steps = arrivals and (refused_since or not removals.is_unnoticed(group.pod_class))
             position = 0
             for row, count in taken:
                 slots = group.slots[position : position + count]
                 position += count
                 for slot in slots:
-                    if steps and slot in arrivals:
-                        removals.passed_on.setdefault(self.row, {})[slot] = row
-                    else:
-                        removals.destination[slot] = row
+                    removals.send(slot, row, passed_on_by=self.row if steps and slot in arrivals else None)
+                removals.refusals_before.setdefault(row, removals.refusals)
                 removals.arrived.setdefault(row, []).append(Movers(group.pod_class, group.shape, slots))
         if board.census:
             for group, taken in self.plain:
