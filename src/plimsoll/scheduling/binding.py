@@ -20,8 +20,10 @@ from plimsoll.scheduling.groups import Numbers
 from plimsoll.scheduling.neighbours import NoneThere
 from plimsoll.scheduling.views import View
 
+# Of more nodes not all are looked at. With 48 or 64 a sample, plans for 5,000 diverse pods cost as much, and differ as much from one
+# seed to another.
 _NODES_A_SAMPLE = 40
-_SAMPLES = 4  # of more nodes not all are looked at: with twice as many, plans cost as much and differ as much
+_SAMPLES = 4
 _SCORED = (0, 1)  # the first resources, CPU and memory, decide which node is liked best
 
 _PLENTY_LEFT = 0.3  # other resources are left out if the pods together ask for less than this share

@@ -54,9 +54,8 @@ class Census:
         self._kept_by_counter: dict[Counter, list[int]] = {}  # which of them look at a counter
         self._counters: dict[object, Counter] = {}
         self._in_order: list[Counter] = []
-        self._counting: dict[
-            Label | Term | None, list[int]
-        ] = {}  # by what a class must have to be counted: places of counters
+        # By what a class must have to be counted: places of counters in that order.
+        self._counting: dict[Label | Term | None, list[int]] = {}
         self._watched: dict[object, Watched] = {}  # by the policies of a spread: the nodes it looks at
         self._own_spreads: dict[int, list[OwnSpread]] = {}  # by class
         self._bumps: dict[int, list[Counter]] = {}

@@ -103,10 +103,8 @@ class Left:
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
         self._counts = groups.sizes.copy()
-        self._parts: dict[
-            int, list[int]
-        ] = {}  # of groups that are not as they were at first, and have not been cleared
         self._changed: set[int] = set()  # groups that are not as they were at first
+        self._parts: dict[int, list[int]] = {}  # what is left of those that were not cleared
 
     def __getitem__(self, group: int) -> list[int]:
         if not self._counts[group]:
