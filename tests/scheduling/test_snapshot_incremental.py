@@ -18,7 +18,8 @@ from plimsoll.scheduling.model import Refusal, Template
 from plimsoll.scheduling.pack import pack
 from plimsoll.scheduling.removable import removable
 from plimsoll.scheduling.snapshot import Change, Snapshot
-from tests.scheduling.cases import Case
+from tests.scheduling import menus
+from tests.scheduling.cases import Case, node, pod
 from tests.scheduling.strategies import bound_pods, campaign, clusters, examples, nodes
 
 Identity = tuple[type[KubeObject], str, str]
@@ -142,6 +143,20 @@ def test_following_changes(case: Case, spare: tuple[Node, ...], spare_pods: tupl
 @given(clusters(max_nodes=3, max_pending=3), _spare_nodes, _spare_pods, _steps)
 def test_following_many_more(case: Case, spare: tuple[Node, ...], spare_pods: tuple[Pod, ...], steps: Any) -> None:
     check_history(case, spare, spare_pods, steps)
+
+
+def test_which_pods_were_met_first_does_not_decide_who_gets_the_last_place() -> None:
+    """One host port, two pods that ask for it: the first of the question has it, though pods like the second were there earlier."""
+    port = menus.HOST_PORTS[0]
+    case = Case(
+        nodes=(node("n"),),
+        bound=(pod("second", port, namespace="green", node="n"),),
+        pending=(pod("a", port, namespace="blue"), pod("b", port, namespace="green")),
+    )
+    world = World(case)
+    world.change(case.bound[0], None)
+    assert [*pack(world.snapshot, case.pending).placements] == ["uid-a"]
+    assert [*pack(world.built_anew(), case.pending).placements] == ["uid-a"]
 
 
 @examples(40)

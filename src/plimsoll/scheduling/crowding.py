@@ -16,7 +16,7 @@ from plimsoll.scheduling.census import KeptSpread
 from plimsoll.scheduling.classes import PodClass, Shape
 from plimsoll.scheduling.groups import Groups
 from plimsoll.scheduling.placing import Placer
-from plimsoll.scheduling.topology import Counter, Counts, Topology
+from plimsoll.scheduling.topology import Counter, Counts, Watched
 from plimsoll.scheduling.views import View
 
 Pods: TypeAlias = frozenset[int]  # their numbers
@@ -54,7 +54,7 @@ class Crowding:
         self._placed = placed
         self._ranks = ranks
         self._groups = groups
-        self._elsewhere: dict[tuple[int, str], bool] = {}
+        self._elsewhere: dict[tuple[int, int], bool] = {}
 
     def everybody(self) -> Pods:
         return frozenset(range(len(self._groups.of)))
@@ -108,17 +108,29 @@ class Crowding:
         for pod_class, pods, rows in by_rank:
             if not any(bumped is counter for bumped in self._board.census.bumps(pod_class)):
                 continue
-            if not counter.topology.of_hosts and not self._could_be_elsewhere(pod_class, counter.topology):
+            if not counter.topology.of_hosts and not self._could_be_elsewhere(pod_class, counter):
                 continue
             for pod, domain in zip(pods, counter.topology.domain[rows].tolist(), strict=True):
                 if domain >= 0:
                     yield pod, domain
 
-    def _could_be_elsewhere(self, pod_class: PodClass, topology: Topology) -> bool:
-        key = (pod_class.index, topology.key)
+    def _could_be_elsewhere(self, pod_class: PodClass, counter: Counter) -> bool:
+        """In another domain, or on a node where it would not count."""
+        key = (pod_class.index, id(counter))
         if key not in self._elsewhere:
-            self._elsewhere[key] = len(self._placer.reached(self._placer.view(pod_class), topology)) > 1
+            view = self._placer.view(pod_class)
+            domains = self._placer.reached(view, counter.topology)
+            self._elsewhere[key] = len(domains) > 1 or self._could_be_overlooked(view, counter.watched)
         return self._elsewhere[key]
+
+    def _could_be_overlooked(self, view: View, watched: Watched | None) -> bool:
+        if watched is None:
+            return False
+        offerings = self._board.offerings
+        return bool((view.static() & ~watched.eligible[: self._board.size]).any()) or any(
+            members and offerings.can_open(lane) and not watched.offerings[lane.members[0]]
+            for lane, members in zip(offerings.lanes, view.lane_sets, strict=True)
+        )
 
     def candidates(self) -> list[Candidate]:
         """Those whose move alone could mend a broken spread, the likeliest last: who breaks it, who has it, and who could raise its
@@ -126,12 +138,12 @@ class Crowding:
         """
         first = {pod: n for n, pod in enumerate((*self.crowding(), *sorted(self.disturbed())))}
         broken = {
-            id(one): one.topology for spread, _ in self._broken_spreads() for one in (spread.counter, spread.kept)
+            id(one): spread.counter for spread, _ in self._broken_spreads() for one in (spread.counter, spread.kept)
         }
         found: dict[tuple[int, int], Candidate] = {}
         for pod_class, pods, rows in self._placed:
             changed = {broken[id(one)] for one in self._board.census.bumps(pod_class) if id(one) in broken}
-            if any(topology.of_hosts or self._could_be_elsewhere(pod_class, topology) for topology in changed):
+            if any(one.topology.of_hosts or self._could_be_elsewhere(pod_class, one) for one in changed):
                 for pod, row in zip(pods, rows, strict=True):
                     group = self._groups.of[pod]
                     found[group, row] = Candidate(pod, group, row)

@@ -77,6 +77,10 @@ class Rule:
             return self.nowhere
         return bool(self.allowed_few()[self.topology.enter(value)])
 
+    def overlooks(self, offering: int) -> bool:  # noqa: ARG002 - rules that look at every node have no use for it
+        """Whether a pod on a new node of that offering would not count for it."""
+        return False
+
 
 class NoneThere(Rule):
     """Anti-affinity, host ports: not where there is one already."""
@@ -193,6 +197,13 @@ class KeepsOthersSpread(Level):
     def __init__(self, counter: Counter, kept: Counter, max_skew: int, min_domains: int) -> None:
         super().__init__(counter, max_skew, min_domains, crowding=True)
         self.kept = kept
+
+    def rows(self, size: int) -> Mask:
+        rows, watched = super().rows(size), self.watched
+        return rows if watched.all_eligible else rows | ~watched.eligible[:size]
+
+    def overlooks(self, offering: int) -> bool:
+        return not self.watched.offerings[offering]
 
     def allowed(self) -> Mask:
         below = self.counter.by_domain() < self.limit()

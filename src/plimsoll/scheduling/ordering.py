@@ -41,14 +41,14 @@ def sizes_of(shapes: Mapping[int, Sized]) -> NDArray[np.float64]:
 def hardest_first(waiting: Waiting, in_play: Sequence[PodClass], shapes: Mapping[int, Sized]) -> Numbers:
     """Pods that need nodes of their own open them; those with rules of their own follow; what fits anywhere fills up.
 
-    The groups of a class follow one another, the largest pods first.
+    The groups of a class follow one another, the largest pods first. Of classes that are equally hard, the one comes first that is
+    first `in_play`: which of them was met earlier, in a question that is long answered, decides nothing.
     """
     class_of, shape_of = waiting
     largest = np.zeros(1 + max((me.index for me in in_play), default=0))  # by class
     np.maximum.at(largest, class_of, sizes_of(shapes)[shape_of])
-    ordered = sorted(in_play, key=lambda me: (-me.priority, rank(me), -largest[me.index], me.index))
-    place_of = np.zeros(len(largest), np.intp)  # by class
-    place_of[[me.index for me in ordered]] = np.arange(len(ordered))
+    ordered = sorted(in_play, key=lambda me: (-me.priority, rank(me), -largest[me.index]))
+    place_of = _places(ordered)
     place_of_size = {size: place for place, size in enumerate(sorted({s.size for s in shapes.values()}, reverse=True))}
     place_of_shape = np.zeros(1 + max(shapes, default=0), np.intp)
     place_of_shape[[*shapes]] = [place_of_size[size] for _, size in shapes.values()]
@@ -70,6 +70,14 @@ def by_size(waiting: Waiting, in_play: Sequence[PodClass], shapes: Mapping[int, 
     priority_of = np.zeros(1 + max((me.index for me in in_play), default=0), np.int64)  # by class
     for me in in_play:
         priority_of[me.index] = me.priority
-    keys = (waiting.firsts(), class_of, -memory[shape_of], -cpu[shape_of], -priority_of[class_of])
+    place_of = _places(in_play)
+    keys = (waiting.firsts(), place_of[class_of], -memory[shape_of], -cpu[shape_of], -priority_of[class_of])
     order: Numbers = np.lexsort(keys)
     return order
+
+
+def _places(classes: Sequence[PodClass]) -> Numbers:
+    """By class: its place among these."""
+    places = np.zeros(1 + max((me.index for me in classes), default=0), np.intp)
+    places[[me.index for me in classes]] = np.arange(len(classes))
+    return places

@@ -225,7 +225,10 @@ class View:
         return (
             bool(self.lane_sets[lane_index])
             and board.offerings.can_open(lane) > 0
-            and all(rule.allows_new(lane.domains.get(rule.topology.key)) for rule in self.asked())
+            and all(
+                rule.allows_new(lane.domains.get(rule.topology.key)) or rule.overlooks(int(lane.members[0]))
+                for rule in self.asked()
+            )
             and (
                 self.together is None
                 or self.together.allows_new(lane.domains)
