@@ -266,8 +266,9 @@ def refused_by_template(view: View, shape: Shape, index: int) -> Refusal:
         may = f"{template.name} may make {_nodes(template.max_nodes or 0)} and no more"
         return Refusal(Rule.LIMIT, f"{may}, and those are full or not for this pod")
     if board.daemons and any(refusal is None and offerings.can_open(lane) for lane, refusal in by_lane):
-        words = f"a daemon on a further node of {template.name} must not be with a pod that has its place"
-        return Refusal(Rule.EXISTING_ANTI_AFFINITY, words)
+        words = f"beside a further node of {template.name} a pod that has its place could not keep it"
+        why = "a daemon comes with the node that must not be with it, or the node is an empty domain of its spread"
+        return Refusal(Rule.EXISTING_ANTI_AFFINITY, f"{words}: {why}")
     return Refusal(Rule.OFFERING, f"every offering of {template.name} that would hold the pod is used up")
 
 
