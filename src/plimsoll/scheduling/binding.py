@@ -35,7 +35,9 @@ _DRAWS = 8
 _UNLUCKY = 5  # which of the draws, from the luckiest on
 
 _APART = 0.85  # of the pods, which are played on each sample for itself
-_ALIKE = 2  # ways, the cheapest first, for which those are played but once: where they go differs little, as sizes do
+# Ways, the cheapest first, for which those are played but once: where they go differs little, as sizes do. Where so few nodes are
+# planned that all are looked at, a single pod decides, and each way is played for itself.
+_ALIKE = 2
 
 Floats: TypeAlias = NDArray[np.float32]
 
@@ -147,8 +149,9 @@ class BindingModel:
         offerings = self._offerings(ways)
         # One resource after the other: indexed all at once, they would lie side by side in memory and each step take twice as long.
         caps = np.array([self._board.offerings.caps[resource][offerings] for resource in self._resources], np.float32)
-        alike = np.arange(len(ways)) // _ALIKE
-        nodes = Nodes(caps[:, ::_ALIKE], self._closed(), self._kinds)
+        step = _ALIKE if samples == _SAMPLES else 1
+        alike = np.arange(len(ways)) // step
+        nodes = Nodes(caps[:, ::step], self._closed(), self._kinds)
         apart = int(_APART * max(map(len, self._orders[0].queues))) if samples > 1 else 0
         first = [queue[:apart] for order in self._orders for queue in order.queues]
         last = [order.merged([queue[apart:] for queue in order.queues]) for order in self._orders]
