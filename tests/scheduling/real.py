@@ -136,7 +136,11 @@ class RealScheduler:
         )
 
     def clear(self) -> None:
-        """Take away all pods, then all nodes."""
+        """Take away all pods, then all nodes with their leases.
+
+        Where a node is made anew while the lease of the former one of its name is there, KWOK passes over pods that are bound to it
+        before that lease is collected and made anew, ten seconds later.
+        """
         for pod in self.pods():
             if pod["metadata"].get("finalizers"):
                 self._patch(pod["metadata"], {"metadata": {"finalizers": None}})
@@ -144,6 +148,14 @@ class RealScheduler:
             self.cluster.request("DELETE", f"/api/v1/namespaces/{namespace}/pods?gracePeriodSeconds=0")
         self.cluster.wait_for(lambda: not self.pods(), "all pods to be gone")
         self.cluster.request("DELETE", "/api/v1/nodes")
+        self.cluster.wait_for(self._without_leases, "the leases of nodes to be gone")
+
+    def _without_leases(self) -> bool:
+        leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+        left = self.cluster.request("GET", leases)["items"]
+        if left:
+            self.cluster.request("DELETE", leases)
+        return not left
 
     # ── pods ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
