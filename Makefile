@@ -74,7 +74,7 @@ test-e2e: $(READY) controlplane ## The suite on the real control plane alone; KU
 
 # One process: which rights were used is known only at the end, and to who ran everything.
 rights: $(READY) controlplane ## The scenarios of every controller as an installation's ServiceAccount: nothing refused, no right unused
-	RIGHTS=all $(BIN)/pytest -q --numprocesses 0 -m "real and not soak" $(addprefix tests/,rights placement deletion_cost nodegroups allocation)
+	RIGHTS=all $(BIN)/pytest -q --numprocesses 0 -m "real and not soak" $(addprefix tests/,rbac placement deletion_cost nodegroups allocation)
 
 soak: $(READY) controlplane ## The long campaigns: many seeds, many histories
 	$(BIN)/pytest -m soak --timeout 7200

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from plimsoll.kube import budgets, types
 from plimsoll.kube.codec import convert
+from plimsoll.kube.types import core, policy
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _serial = itertools.count(1)
@@ -20,7 +20,7 @@ def _stamp(moment: datetime) -> str:
 
 def metadata(name: str, namespace: str = "default", **fields: Any) -> dict[str, Any]:
     number = next(_serial)
-    owner: types.KubeObject | None = fields.pop("owner", None)
+    owner: core.KubeObject | None = fields.pop("owner", None)
     meta: dict[str, Any] = {
         "name": name,
         "namespace": namespace,
@@ -46,7 +46,7 @@ def pod(
     name: str = "",
     *,
     namespace: str = "default",
-    owner: types.KubeObject | None = None,
+    owner: core.KubeObject | None = None,
     node: str = "n1",
     ready: bool = True,
     phase: str = "Running",
@@ -56,7 +56,7 @@ def pod(
     ready_for: timedelta = timedelta(minutes=10),
     spec: Mapping[str, Any] | None = None,
     **meta: Any,
-) -> types.Pod:
+) -> core.Pod:
     name = name or f"pod-{next(_serial)}"
     if terminating:
         meta["deletionTimestamp"] = _stamp(START)
@@ -71,12 +71,12 @@ def pod(
         "spec": {"containers": [{"name": "main"}], "nodeName": node, **(spec or {})},
         "status": status,
     }
-    return convert(body, types.Pod)
+    return convert(body, core.Pod)
 
 
 def node(
     name: str, *, zone: str = "", labels: Mapping[str, str] | None = None, ready: bool = True, **meta: Any
-) -> types.Node:
+) -> core.Node:
     all_labels = {"kubernetes.io/hostname": name, **(labels or {})}
     if zone:
         all_labels["topology.kubernetes.io/zone"] = zone
@@ -90,7 +90,7 @@ def node(
             "conditions": [{"type": "Ready", "status": str(ready), "lastTransitionTime": _stamp(START)}],
         },
     }
-    return convert(body, types.Node)
+    return convert(body, core.Node)
 
 
 def deployment(
@@ -100,23 +100,23 @@ def deployment(
     namespace: str = "default",
     annotations: Mapping[str, str] | None = None,
     **meta: Any,
-) -> types.Deployment:
-    return convert(_workload(name, namespace, replicas, annotations=dict(annotations or {}), **meta), types.Deployment)
+) -> core.Deployment:
+    return convert(_workload(name, namespace, replicas, annotations=dict(annotations or {}), **meta), core.Deployment)
 
 
 def replica_set(
     name: str = "web-1",
     *,
     replicas: int = 3,
-    owner: types.KubeObject | None = None,
+    owner: core.KubeObject | None = None,
     namespace: str = "default",
     **meta: Any,
-) -> types.ReplicaSet:
-    return convert(_workload(name, namespace, replicas, owner=owner, **meta), types.ReplicaSet)
+) -> core.ReplicaSet:
+    return convert(_workload(name, namespace, replicas, owner=owner, **meta), core.ReplicaSet)
 
 
-def stateful_set(name: str = "db", *, replicas: int = 3, namespace: str = "default", **meta: Any) -> types.StatefulSet:
-    return convert(_workload(name, namespace, replicas, **meta), types.StatefulSet)
+def stateful_set(name: str = "db", *, replicas: int = 3, namespace: str = "default", **meta: Any) -> core.StatefulSet:
+    return convert(_workload(name, namespace, replicas, **meta), core.StatefulSet)
 
 
 def _workload(name: str, namespace: str, replicas: int, **meta: Any) -> dict[str, Any]:
@@ -134,14 +134,14 @@ def budget(
     allowed: int = 1,
     healthy: int = 3,
     desired: int = 2,
-    policy: str = "IfHealthyBudget",
+    unhealthy: str = "IfHealthyBudget",
     namespace: str = "default",
     observed_generation: int = 1,
     disrupted: Mapping[str, str] | None = None,
-) -> budgets.PodDisruptionBudget:
+) -> policy.PodDisruptionBudget:
     body = {
         "metadata": metadata(name, namespace, generation=1),
-        "spec": {"selector": selector if selector is not None else {}, "unhealthyPodEvictionPolicy": policy},
+        "spec": {"selector": selector if selector is not None else {}, "unhealthyPodEvictionPolicy": unhealthy},
         "status": {
             "observedGeneration": observed_generation,
             "disruptionsAllowed": allowed,
@@ -151,4 +151,4 @@ def budget(
             "disruptedPods": dict(disrupted or {}),
         },
     }
-    return convert(body, budgets.PodDisruptionBudget)
+    return convert(body, policy.PodDisruptionBudget)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 
-from plimsoll.clock import RealClock
+from plimsoll.runtime.clock import RealClock
 
 
 class PushedClock(RealClock):

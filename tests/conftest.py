@@ -7,7 +7,7 @@ import signal
 
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.rights.everywhere", "tests.realcluster", "tests.helm", "tests.spreading", "tests.second_try"]
+pytest_plugins = ["tests.rbac.everywhere", "tests.realcluster", "tests.helm", "tests.spreading", "tests.second_try"]
 
 settings.register_profile(
     "plimsoll",

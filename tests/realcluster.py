@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from tests.rights.everywhere import audited
+from tests.rbac.everywhere import audited
 from tools.controlplane.binaries import Binaries, ControlPlaneUnavailableError, find_binaries
 from tools.controlplane.cluster import ControlPlane
 

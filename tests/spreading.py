@@ -20,7 +20,7 @@ from xdist.scheduler import LoadFileScheduling
 # Seconds each rather than milliseconds: apart from the unit tests, which people run after every change.
 HISTORIES = (
     "tests/model/*",
-    "tests/simulation/*",
+    "tests/simulate/*",
     "*_histories.py",
     "*_in_the_model.py",
     "*_state_machine.py",

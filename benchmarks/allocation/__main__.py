@@ -22,8 +22,8 @@ from benchmarks.allocation.cluster import (
 )
 from benchmarks.operator_process import Operator, operator
 from benchmarks.report import Figure, Report, progress
-from plimsoll.kube.client import Client
-from plimsoll.logs import set_up_logging
+from plimsoll.kube.client.client import Client
+from plimsoll.runtime.logging import set_up_logging
 from tools.controlplane.cluster import ControlPlane
 
 # As the specification has it: each waits two to five seconds for the one before it; not measured here.

@@ -9,16 +9,16 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from plimsoll.allocation.containers import WekaContainer
-from plimsoll.allocation.crd import crd
-from plimsoll.allocation.inventory import DRIVES
-from plimsoll.allocation.places import WEKA_CONTAINERS
-from plimsoll.clock import RealClock
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import load_credentials
-from plimsoll.kube.reflector import Reflector
-from plimsoll.kube.resources import NAMESPACES, NODES
-from plimsoll.kube.store import Store
+from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS
+from plimsoll.controllers.allocation.crd import crd
+from plimsoll.controllers.allocation.inventory import DRIVES
+from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.kube.cache.reflector import Reflector
+from plimsoll.kube.cache.store import Store
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import load_credentials
+from plimsoll.kube.types.resources import NAMESPACES, NODES
+from plimsoll.runtime.clock import RealClock
 from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import ControlPlane
 

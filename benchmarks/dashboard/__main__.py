@@ -16,17 +16,17 @@ from typing import Any
 from benchmarks.dashboard.population import Population
 from benchmarks.informer.ours import Ticker
 from benchmarks.report import Figure, Report, progress
-from plimsoll.assembly import controllers, placement_settings
-from plimsoll.clock import RealClock
 from plimsoll.config import Config
 from plimsoll.config import Controllers as ControllersSection
 from plimsoll.config import Dashboard as DashboardSection
-from plimsoll.dashboard.access import LoopbackGate
-from plimsoll.dashboard.picture import Picture, Shown
-from plimsoll.dashboard.serving import serve
-from plimsoll.kube.garbage import postpone_full_collections, settle_garbage
-from plimsoll.kube.resources import PODS
-from plimsoll.logs import set_up_logging
+from plimsoll.controllers.build import controllers, placement_settings
+from plimsoll.dashboard.auth import LoopbackGate
+from plimsoll.dashboard.cluster_snapshot import Picture, Shown
+from plimsoll.dashboard.service import serve
+from plimsoll.kube.types.resources import PODS
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.gc_tuning import postpone_full_collections, settle_garbage
+from plimsoll.runtime.logging import set_up_logging
 
 _CHANGES = 12
 _PODS_A_CHANGE = 100

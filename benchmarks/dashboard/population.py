@@ -9,15 +9,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from plimsoll.decision import Controller
+from plimsoll.controllers.nodegroups.types import NODE_GROUP, NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
+from plimsoll.controllers.placement.annotations import CLASS
+from plimsoll.kube.cache.interning import share_with_relatives
+from plimsoll.kube.cache.store import Store, View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, REPLICASETS
-from plimsoll.kube.sharing import share_with_relatives
-from plimsoll.kube.store import Store, View
-from plimsoll.kube.types import Condition, Deployment, KubeObject, Namespace, Node, Pod, ReplicaSet
-from plimsoll.nodegroups.types import NODE_GROUP, NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
-from plimsoll.operator import watched_by
-from plimsoll.placement.marks import CLASS
+from plimsoll.kube.types.core import Condition, Deployment, KubeObject, Namespace, Node, Pod, ReplicaSet
+from plimsoll.kube.types.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, REPLICASETS
+from plimsoll.runtime.decision import Controller
+from plimsoll.runtime.operator import watched_by
 
 CLASS_LABEL = "karpenter.sh/capacity-type"
 _ZONES = ("eu-west-1a", "eu-west-1b", "eu-west-1c")

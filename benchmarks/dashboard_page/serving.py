@@ -6,14 +6,14 @@ import asyncio
 import sys
 
 from benchmarks.dashboard.population import Population
-from plimsoll.assembly import controllers
-from plimsoll.clock import RealClock
 from plimsoll.config import Config
 from plimsoll.config import Controllers as ControllersSection
 from plimsoll.config import Dashboard as DashboardSection
-from plimsoll.dashboard.access import LoopbackGate
-from plimsoll.dashboard.serving import serve
-from plimsoll.kube.garbage import postpone_full_collections, settle_garbage
+from plimsoll.controllers.build import controllers
+from plimsoll.dashboard.auth import LoopbackGate
+from plimsoll.dashboard.service import serve
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.gc_tuning import postpone_full_collections, settle_garbage
 
 
 async def run(nodes: int, pods: int) -> None:

@@ -29,7 +29,7 @@ from benchmarks.deletion_cost.cluster import (
 )
 from benchmarks.operator_process import Operator, operator
 from benchmarks.report import Figure, Report, progress
-from plimsoll.kube.client import Client
+from plimsoll.kube.client.client import Client
 from tools.controlplane.cluster import ControlPlane
 
 _IDLE_SECONDS = 5.0  # how long nothing must be written once every pod has its value

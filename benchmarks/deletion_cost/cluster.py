@@ -12,15 +12,15 @@ from typing import Any
 import msgspec
 
 from benchmarks.report import progress
-from plimsoll.act import CONCURRENT_WRITES
-from plimsoll.audit import AuditRecord
-from plimsoll.clock import RealClock
-from plimsoll.deletion_cost.spec import ENABLED
-from plimsoll.deletion_cost.values import COST
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import load_credentials
-from plimsoll.kube.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource, metadata_of
-from plimsoll.kube.types import KubeObject, Pod
+from plimsoll.controllers.deletion_cost.spec import ENABLED
+from plimsoll.controllers.deletion_cost.values import COST
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import load_credentials
+from plimsoll.kube.types.core import KubeObject, Pod
+from plimsoll.kube.types.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource, metadata_of
+from plimsoll.runtime.actuator import CONCURRENT_WRITES
+from plimsoll.runtime.audit import AuditRecord
+from plimsoll.runtime.clock import RealClock
 
 NAMESPACE = "default"
 NAME = "web"

@@ -16,14 +16,14 @@ from typing import Any
 import aiohttp
 
 from benchmarks.report import Figure, Report, progress
-from plimsoll.clock import RealClock
-from plimsoll.sim.api import kinds
-from plimsoll.sim.api.documents import Json, name_of
-from plimsoll.sim.clocks import VirtualClock, run_virtually
-from plimsoll.sim.cluster import Cluster
-from plimsoll.sim.controllers.context import Times
-from plimsoll.sim.http import HttpServer
-from plimsoll.sim.node_lines import parse_node_line
+from plimsoll.embedded_cluster.api import kinds
+from plimsoll.embedded_cluster.api.json_documents import Json, name_of
+from plimsoll.embedded_cluster.clocks import VirtualClock, run_virtually
+from plimsoll.embedded_cluster.cluster import Cluster
+from plimsoll.embedded_cluster.controllers.context import Times
+from plimsoll.embedded_cluster.http import HttpServer
+from plimsoll.embedded_cluster.node_spec import parse_node_line
+from plimsoll.runtime.clock import RealClock
 
 PODS_OF_AN_OWNER = 50
 

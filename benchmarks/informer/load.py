@@ -8,10 +8,10 @@ from pathlib import Path
 
 from benchmarks.informer import objects
 from benchmarks.informer.objects import REPLICAS
-from plimsoll.clock import RealClock
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import load_credentials
-from plimsoll.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, REPLICASETS
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import load_credentials
+from plimsoll.kube.types.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, REPLICASETS
+from plimsoll.runtime.clock import RealClock
 
 _AT_ONCE = 48  # requests under way: enough to keep the server's cores busy
 _UNLIMITED = 1_000_000

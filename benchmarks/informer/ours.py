@@ -18,14 +18,14 @@ from typing import Any
 import structlog
 
 from benchmarks.informer.objects import TOUCHED
-from plimsoll.clock import RealClock
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import load_credentials
-from plimsoll.kube.garbage import postpone_full_collections, settle_garbage
-from plimsoll.kube.reflector import Reflector
-from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, Resource
-from plimsoll.kube.store import Store
-from plimsoll.kube.types import KubeObject
+from plimsoll.kube.cache.reflector import Reflector
+from plimsoll.kube.cache.store import Store
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import load_credentials
+from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, Resource
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.gc_tuning import postpone_full_collections, settle_garbage
 
 _TICK_SECONDS = 0.005
 

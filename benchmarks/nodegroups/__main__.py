@@ -15,14 +15,14 @@ from msgspec.structs import replace
 
 from benchmarks.nodegroups.cluster import NOW, sightings, view_of
 from benchmarks.report import Figure, Report, progress
-from plimsoll.clock import RealClock
-from plimsoll.decision import Create, Decision
-from plimsoll.kube.garbage import postpone_full_collections, settle_garbage
-from plimsoll.kube.resources import NODES, PODS, Key
-from plimsoll.kube.store import View
-from plimsoll.nodegroups.controller import CLUSTER, NodeGroupController
-from plimsoll.nodegroups.plans import ByWorker, PlanObserver
-from plimsoll.nodegroups.settings import NodeGroupSettings
+from plimsoll.controllers.nodegroups.controller import CLUSTER, NodeGroupController
+from plimsoll.controllers.nodegroups.plans import ByWorker, PlanObserver
+from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.resources import NODES, PODS, Key
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.decision import Create, Decision
+from plimsoll.runtime.gc_tuning import postpone_full_collections, settle_garbage
 
 FULL = "780m"  # of which ten fill a node, so that a pod of one core finds no room
 LITTLE = "200m"

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from plimsoll.controllers.nodegroups.controller import NodeGroupController
+from plimsoll.controllers.nodegroups.provider_inventory import Sighting, Sightings
+from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
+from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.quantity import parse_quantity
-from plimsoll.kube.resources import NODES, PODS, REPLICASETS, Resource
-from plimsoll.kube.store import View
-from plimsoll.kube.types import Node, Pod, ReplicaSet
-from plimsoll.nodegroups.controller import NodeGroupController
-from plimsoll.nodegroups.sightings import Sighting, Sightings
-from plimsoll.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
-from plimsoll.providers.provider import Capabilities, Offering
+from plimsoll.kube.types.core import Node, Pod, ReplicaSet
+from plimsoll.kube.types.quantity import parse_quantity
+from plimsoll.kube.types.resources import NODES, PODS, REPLICASETS, Resource
+from plimsoll.providers.protocol import Capabilities, Offering
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 GROUPS = 10

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from benchmarks.report import Figure, progress
-from plimsoll.kube.types import Node
+from plimsoll.kube.types.core import Node
 from plimsoll.scheduling.pack import pack
 from tests.scheduling import k1
 from tests.scheduling.arrivals import Order, as_they_are, left_pending, mixed

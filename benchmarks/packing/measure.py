@@ -11,10 +11,10 @@ from typing import TypeVar
 
 from benchmarks.packing import workloads
 from benchmarks.packing.audit import broken_rules
-from plimsoll.kube.types import Metadata, Node, NodeStatus, Pod
+from plimsoll.kube.types.core import Metadata, Node, NodeStatus, Pod
 from plimsoll.scheduling.model import Packing, Removal, Template
 from plimsoll.scheduling.pack import pack
-from plimsoll.scheduling.removable import removable
+from plimsoll.scheduling.removal import removable
 from plimsoll.scheduling.snapshot import Snapshot
 from tests.scheduling.checker import Placement
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import UUID
 
 from plimsoll.kube.codec import decode, encode
-from plimsoll.kube.quantity import Quantity, parse_quantity
-from plimsoll.kube.types import Node, Pod
+from plimsoll.kube.types.core import Node, Pod
+from plimsoll.kube.types.quantity import Quantity, parse_quantity
 from plimsoll.scheduling.model import Offering, Template
 
 HOSTNAME = "kubernetes.io/hostname"

@@ -15,10 +15,10 @@ from benchmarks.rebalance.drifted import START, view
 from benchmarks.rebalance.moving import measure
 from benchmarks.rebalance.scale_downs import WRITERS, Tally, live
 from benchmarks.report import Figure, Report, progress
-from plimsoll.decision import DisruptionLimits
-from plimsoll.kube.resources import DEPLOYMENTS
-from plimsoll.placement.controller import PlacementController
-from plimsoll.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.controller import PlacementController
+from plimsoll.controllers.placement.settings import PlacementSettings
+from plimsoll.kube.types.resources import DEPLOYMENTS
+from plimsoll.runtime.decision import DisruptionLimits
 
 
 def decisions(workloads: int, replicas: int) -> Report:

@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from plimsoll.kube import budgets, types
+from plimsoll.controllers.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
+from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.resources import (
+from plimsoll.kube.types import core, policy
+from plimsoll.kube.types.resources import (
     BUDGETS,
     CLAIMS,
     DEPLOYMENTS,
@@ -20,9 +23,6 @@ from plimsoll.kube.resources import (
     VOLUMES,
     Resource,
 )
-from plimsoll.kube.store import View
-from plimsoll.placement.settings import PlacementSettings
-from plimsoll.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _ROOM = {"cpu": "64", "memory": "256Gi", "pods": "110"}
@@ -45,8 +45,8 @@ def view(workloads: int, replicas: int, settings: PlacementSettings) -> View:
         name = f"web-{index}"
         deployment = _workload(name, replicas)
         replica_set = _replica_set(deployment)
-        found[DEPLOYMENTS].append(convert(deployment, types.Deployment))
-        found[REPLICASETS].append(convert(replica_set, types.ReplicaSet))
+        found[DEPLOYMENTS].append(convert(deployment, core.Deployment))
+        found[REPLICASETS].append(convert(replica_set, core.ReplicaSet))
         found[BUDGETS].append(_budget(name, replicas))
         for _ in range(replicas):
             found[PODS].append(_pod(f"{name}-{number}", replica_set, on_demand[number // 80]))
@@ -57,13 +57,13 @@ def view(workloads: int, replicas: int, settings: PlacementSettings) -> View:
     return made
 
 
-def _nodes(prefix: str, count: int, labels: dict[str, str]) -> Iterator[types.Node]:
+def _nodes(prefix: str, count: int, labels: dict[str, str]) -> Iterator[core.Node]:
     for number in range(count):
         body = {
             "metadata": {"name": f"{prefix}-{number}", "uid": f"{prefix}-{number}", "labels": labels},
             "status": {"allocatable": _ROOM, "capacity": _ROOM, "conditions": [{"type": "Ready", "status": "True"}]},
         }
-        yield convert(body, types.Node)
+        yield convert(body, core.Node)
 
 
 def _workload(name: str, replicas: int) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def _replica_set(deployment: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": meta, "spec": deployment["spec"], "status": deployment["status"]}
 
 
-def _pod(name: str, replica_set: dict[str, Any], node: str) -> types.Pod:
+def _pod(name: str, replica_set: dict[str, Any], node: str) -> core.Pod:
     template = replica_set["spec"]["template"]
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     body = {
@@ -110,10 +110,10 @@ def _pod(name: str, replica_set: dict[str, Any], node: str) -> types.Pod:
         "spec": {**template["spec"], "nodeName": node},
         "status": {"phase": "Running", "conditions": [ready]},
     }  # fmt: skip
-    return convert(body, types.Pod)
+    return convert(body, core.Pod)
 
 
-def _budget(name: str, replicas: int) -> budgets.PodDisruptionBudget:
+def _budget(name: str, replicas: int) -> policy.PodDisruptionBudget:
     body = {
         "metadata": {"name": name, "namespace": "default", "uid": f"budget-{name}"},
         "spec": {"selector": {"matchLabels": {"app": name}}, "maxUnavailable": 1},
@@ -124,4 +124,4 @@ def _budget(name: str, replicas: int) -> budgets.PodDisruptionBudget:
             "expectedPods": replicas,
         },
     }
-    return convert(body, budgets.PodDisruptionBudget)
+    return convert(body, policy.PodDisruptionBudget)

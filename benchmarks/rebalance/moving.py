@@ -9,18 +9,18 @@ from datetime import timedelta
 from pathlib import Path
 
 from benchmarks.report import Figure, Report, progress
-from plimsoll.assembly import controllers
-from plimsoll.clock import RealClock
 from plimsoll.config import Config, Controllers, DisruptionLimits, LeaderElection, Placement, Webhook, WorkloadTiming
 from plimsoll.config import Operator as OperatorConfig
-from plimsoll.kube.client import Client
-from plimsoll.kube.resources import BUDGETS, DEPLOYMENTS, NODES, PODS
-from plimsoll.metrics import Metrics
-from plimsoll.operator import Operator, connect
-from plimsoll.placement.classes import ClassRules
-from plimsoll.placement.distribution import CapacityClass
-from plimsoll.placement.spec import ENABLED, SPOT_PERCENTAGE
-from plimsoll.web.placement_webhook import placement_webhook
+from plimsoll.controllers.build import controllers
+from plimsoll.controllers.placement.capacity_class import ClassRules
+from plimsoll.controllers.placement.spec import ENABLED, SPOT_PERCENTAGE
+from plimsoll.controllers.placement.target import CapacityClass
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.types.resources import BUDGETS, DEPLOYMENTS, NODES, PODS
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.operator import Operator, connect
+from plimsoll.webhook.service import placement_webhook
 from tools.controlplane.cluster import ControlPlane
 
 REPLICAS = 100

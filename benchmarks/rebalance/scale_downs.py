@@ -13,16 +13,16 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Protocol
 
-from plimsoll.deletion_cost.algorithms import AssignSettings
-from plimsoll.deletion_cost.algorithms import Replica as Holder
-from plimsoll.deletion_cost.spec import DEFAULT_SPREAD_BY, HIGHEST_COST
-from plimsoll.deletion_cost.values import Value
-from plimsoll.kube import types
+from plimsoll.controllers.deletion_cost.algorithms.registry import AssignSettings
+from plimsoll.controllers.deletion_cost.algorithms.registry import Replica as Holder
+from plimsoll.controllers.deletion_cost.spec import DEFAULT_SPREAD_BY, HIGHEST_COST
+from plimsoll.controllers.deletion_cost.values import Value
+from plimsoll.controllers.placement.deletion_order import Capacity
+from plimsoll.controllers.placement.rebalance.next_action import ReplicaState
+from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
+from plimsoll.controllers.placement.target import CapacityClass, Share, target
 from plimsoll.kube.codec import convert
-from plimsoll.placement.capacity_order import Capacity
-from plimsoll.placement.distribution import CapacityClass, Share, target
-from plimsoll.placement.next_action import ReplicaState
-from plimsoll.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
+from plimsoll.kube.types import core
 
 SPOT, ON_DEMAND = CapacityClass.SPOT, CapacityClass.ON_DEMAND
 ZONES = ("a", "b", "c")
@@ -86,7 +86,7 @@ class ByCapacity:
                         "labels": {DEFAULT_SPREAD_BY: zone, "karpenter.sh/capacity-type": kind.value},
                     }
                 },
-                types.Node,
+                core.Node,
             )
             for kind in CapacityClass
             for zone in ZONES
@@ -94,7 +94,7 @@ class ByCapacity:
 
     def look(self, replicas: list[Replica], share: Share) -> None:
         asked = {ENABLED: "true", SPOT_PERCENTAGE: f"{share.spot_percentage}%", MIN_ON_DEMAND: str(share.min_on_demand)}
-        workload = types.Deployment(types.Metadata(name="web", namespace="default", annotations=asked))
+        workload = core.Deployment(core.Metadata(name="web", namespace="default", annotations=asked))
         for _ in range(3):
             holders = [Holder.of(self._pod(replica), _value(replica.cost)) for replica in replicas]
             terms = AssignSettings(DEFAULT_SPREAD_BY, HIGHEST_COST, _NOW)
@@ -106,12 +106,12 @@ class ByCapacity:
                     replica.cost = answer[str(replica.number)]
                     self.writes += 1
 
-    def _pod(self, replica: Replica) -> types.Pod:
-        ready = types.Condition("Ready", "True", last_transition_time=_NOW)
-        return types.Pod(
-            types.Metadata(name=f"web-{replica.number}", namespace="default", uid=str(replica.number)),
-            types.PodSpec(node_name=f"{replica.capacity_class.value}-{replica.zone}"),
-            types.PodStatus(phase="Running", conditions=(ready,)),
+    def _pod(self, replica: Replica) -> core.Pod:
+        ready = core.Condition("Ready", "True", last_transition_time=_NOW)
+        return core.Pod(
+            core.Metadata(name=f"web-{replica.number}", namespace="default", uid=str(replica.number)),
+            core.PodSpec(node_name=f"{replica.capacity_class.value}-{replica.zone}"),
+            core.PodStatus(phase="Running", conditions=(ready,)),
         )
 
 

@@ -17,7 +17,7 @@ from rich.table import Table
 from benchmarks.report import machine, progress
 from benchmarks.scale_down.model import World, Writer
 from benchmarks.scale_down.writers import KubernetesAlone, Plimsoll, ReferenceAlgorithm
-from plimsoll.deletion_cost.balance import least_skews, skews
+from plimsoll.controllers.deletion_cost.order import least_skews, skews
 
 _WRITERS: tuple[Callable[[], Writer], ...] = (KubernetesAlone, ReferenceAlgorithm, Plimsoll)
 

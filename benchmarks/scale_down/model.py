@@ -15,10 +15,10 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from plimsoll.deletion_cost.ranking import decided_by_cost, deletion_order, pods_on_nodes
-from plimsoll.deletion_cost.spec import DEFAULT_SPREAD_BY, ENABLED
-from plimsoll.deletion_cost.values import COST, parse_cost
-from plimsoll.kube import types
+from plimsoll.controllers.deletion_cost.replicaset_ranking import decided_by_cost, deletion_order, pods_on_nodes
+from plimsoll.controllers.deletion_cost.spec import DEFAULT_SPREAD_BY, ENABLED
+from plimsoll.controllers.deletion_cost.values import COST, parse_cost
+from plimsoll.kube.types import core
 
 MOMENT = timedelta(seconds=1)
 WHILE = timedelta(minutes=10)  # between two things that happen
@@ -46,12 +46,12 @@ class World:
         self.nodes = {f"{zone}-{i}": _node(f"{zone}-{i}", zone) for zone, count in zones.items() for i in range(count)}
         self.cordoned: set[str] = set()
         annotations = {ENABLED: "true"}
-        self.deployment = types.Deployment(
-            types.Metadata(name="web", namespace="default", uid="deployment", annotations=annotations)
+        self.deployment = core.Deployment(
+            core.Metadata(name="web", namespace="default", uid="deployment", annotations=annotations)
         )
-        self.pods: dict[str, types.Pod] = {}
+        self.pods: dict[str, core.Pod] = {}
         self.made = 0  # pods that ever were
-        self.replica_sets: dict[str, types.ReplicaSet] = {}
+        self.replica_sets: dict[str, core.ReplicaSet] = {}
         self.current = self._new_replica_set(0)
 
     # ── what can happen ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -110,10 +110,10 @@ class World:
 
     # ── what there is ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def pods_of(self, replica_set: types.ReplicaSet) -> list[types.Pod]:
+    def pods_of(self, replica_set: core.ReplicaSet) -> list[core.Pod]:
         return [pod for pod in self.pods.values() if pod.metadata.owner_references[0].uid == replica_set.uid]
 
-    def order(self, replica_set: types.ReplicaSet | None = None) -> list[str]:
+    def order(self, replica_set: core.ReplicaSet | None = None) -> list[str]:
         """UIDs, the first to be deleted first."""
         pods = self.pods_of(replica_set or self.current)
         return [pod.uid for pod in deletion_order(pods, cost_of, pods_on_nodes(self.pods.values()), self.now)]
@@ -140,7 +140,7 @@ class World:
         self._pass(WHILE)
         self.cordoned -= nodes
 
-    def _replace_what_is_missing(self, replica_set: types.ReplicaSet) -> None:
+    def _replace_what_is_missing(self, replica_set: core.ReplicaSet) -> None:
         replica_set = self.replica_sets[replica_set.uid]
         while len(self.pods_of(replica_set)) < replica_set.spec.replicas:
             uid = self._create(replica_set)
@@ -149,7 +149,7 @@ class World:
             self._seen()
             self._set_ready(uid, ready=True)
 
-    def _create(self, replica_set: types.ReplicaSet) -> str | None:
+    def _create(self, replica_set: core.ReplicaSet) -> str | None:
         usable = [name for name in self.nodes if name not in self.cordoned]
         if not usable:
             return None
@@ -158,33 +158,33 @@ class World:
         if self._rng.random() < SPREADS_WELL:
             usable = [name for name in usable if taken[zone_of(self.nodes[name])] == least]
         uid = f"{self._rng.getrandbits(64):016x}"
-        owner = types.OwnerReference("ReplicaSet", replica_set.name, replica_set.uid, "apps/v1", controller=True)
-        metadata = types.Metadata(
+        owner = core.OwnerReference("ReplicaSet", replica_set.name, replica_set.uid, "apps/v1", controller=True)
+        metadata = core.Metadata(
             name=f"web-{next(self._numbers)}", namespace="default", uid=uid, creation_timestamp=self.now,
             resource_version="1", owner_references=(owner,),
         )  # fmt: skip
-        spec = types.PodSpec(node_name=self._rng.choice(usable))
-        self.pods[uid] = types.Pod(metadata, spec, types.PodStatus(phase="Pending"))
+        spec = core.PodSpec(node_name=self._rng.choice(usable))
+        self.pods[uid] = core.Pod(metadata, spec, core.PodStatus(phase="Pending"))
         self.made += 1
         return uid
 
     def _set_ready(self, uid: str, *, ready: bool) -> None:
-        condition = types.Condition("Ready", str(ready), last_transition_time=self.now)
-        self.pods[uid] = replace(self.pods[uid], status=types.PodStatus(phase="Running", conditions=(condition,)))
+        condition = core.Condition("Ready", str(ready), last_transition_time=self.now)
+        self.pods[uid] = replace(self.pods[uid], status=core.PodStatus(phase="Running", conditions=(condition,)))
         self._seen()
 
-    def _new_replica_set(self, replicas: int) -> types.ReplicaSet:
+    def _new_replica_set(self, replicas: int) -> core.ReplicaSet:
         number = next(self._numbers)
-        owner = types.OwnerReference("Deployment", "web", "deployment", "apps/v1", controller=True)
-        metadata = types.Metadata(
+        owner = core.OwnerReference("Deployment", "web", "deployment", "apps/v1", controller=True)
+        metadata = core.Metadata(
             name=f"web-rs{number}", namespace="default", uid=f"rs{number}", owner_references=(owner,)
         )
-        made = types.ReplicaSet(metadata, types.WorkloadSpec(replicas=replicas))
+        made = core.ReplicaSet(metadata, core.WorkloadSpec(replicas=replicas))
         self.replica_sets[made.uid] = made
         return made
 
-    def _want(self, replica_set: types.ReplicaSet, replicas: int) -> None:
-        changed = replace(replica_set, spec=types.WorkloadSpec(replicas=replicas))
+    def _want(self, replica_set: core.ReplicaSet, replicas: int) -> None:
+        changed = replace(replica_set, spec=core.WorkloadSpec(replicas=replicas))
         self.replica_sets[replica_set.uid] = changed
         if self.current.uid == changed.uid:
             self.current = changed
@@ -204,14 +204,14 @@ class World:
 Happening = Callable[[World], None]
 
 
-def cost_of(pod: types.Pod) -> int:
+def cost_of(pod: core.Pod) -> int:
     text = pod.annotations.get(COST)
     return parse_cost(text) or 0 if text is not None else 0
 
 
-def zone_of(node: types.Node) -> str:
+def zone_of(node: core.Node) -> str:
     return node.labels[DEFAULT_SPREAD_BY]
 
 
-def _node(name: str, zone: str) -> types.Node:
-    return types.Node(types.Metadata(name=name, uid=f"node-{name}", labels={DEFAULT_SPREAD_BY: zone}))
+def _node(name: str, zone: str) -> core.Node:
+    return core.Node(core.Metadata(name=name, uid=f"node-{name}", labels={DEFAULT_SPREAD_BY: zone}))

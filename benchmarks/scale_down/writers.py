@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 
 from benchmarks.scale_down.model import World, cost_of, zone_of
-from plimsoll.decision import Patch
-from plimsoll.deletion_cost.algorithms import Algorithms
-from plimsoll.deletion_cost.controller import DeletionCostController
-from plimsoll.deletion_cost.ranking import decided_by_cost
-from plimsoll.deletion_cost.spec import HIGHEST_COST, DeletionCostSettings
-from plimsoll.deletion_cost.values import COST
-from plimsoll.deletion_cost.zone import Zone
-from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS
-from plimsoll.kube.store import View
+from plimsoll.controllers.deletion_cost.algorithms.registry import Algorithms
+from plimsoll.controllers.deletion_cost.algorithms.zone import Zone
+from plimsoll.controllers.deletion_cost.controller import DeletionCostController
+from plimsoll.controllers.deletion_cost.replicaset_ranking import decided_by_cost
+from plimsoll.controllers.deletion_cost.spec import HIGHEST_COST, DeletionCostSettings
+from plimsoll.controllers.deletion_cost.values import COST
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS
+from plimsoll.runtime.decision import Patch
 
 
 class KubernetesAlone:

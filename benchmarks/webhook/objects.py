@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
+from plimsoll.controllers.placement.settings import PlacementSettings
+from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS
-from plimsoll.kube.store import View
-from plimsoll.kube.types import Deployment, Node, Pod, ReplicaSet
-from plimsoll.placement.settings import PlacementSettings
+from plimsoll.kube.types.core import Deployment, Node, Pod, ReplicaSet
+from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS
 
 NODE_COUNT = 300
 WORKLOADS = 2000

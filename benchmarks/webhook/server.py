@@ -16,18 +16,18 @@ import structlog
 from msgspec.structs import replace
 
 from benchmarks.webhook.objects import RUNNING, WORKLOADS, view
-from plimsoll.clock import RealClock
+from plimsoll.controllers.placement.admission.classify import Admission
+from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.kube.codec import decoder
-from plimsoll.kube.garbage import postpone_full_collections, settle_garbage
-from plimsoll.kube.resources import PODS
-from plimsoll.kube.types import Part, Pod
-from plimsoll.metrics import Metrics
-from plimsoll.placement.admission import Admission
-from plimsoll.placement.settings import PlacementSettings
-from plimsoll.web.admissions import Admissions
-from plimsoll.web.certificates import make_certificate, serving_context
-from plimsoll.web.live_looks import LiveLooks
-from plimsoll.web.webhook import WebhookServer
+from plimsoll.kube.types.core import Part, Pod
+from plimsoll.kube.types.resources import PODS
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.gc_tuning import postpone_full_collections, settle_garbage
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.webhook.admission_handler import Admissions
+from plimsoll.webhook.certificates import make_certificate, serving_context
+from plimsoll.webhook.live_reads import LiveLooks
+from plimsoll.webhook.server import WebhookServer
 
 _LAG_SECONDS = 0.02  # of a watch behind what was written
 

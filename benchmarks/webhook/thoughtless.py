@@ -7,7 +7,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from plimsoll.web.certificates import make_certificate, serving_context
+from plimsoll.webhook.certificates import make_certificate, serving_context
 
 _BODY = b'{"response":{"uid":"1","allowed":true,"patch":"' + b"x" * 700 + b'"}}'  # as long as ours
 _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(_BODY), _BODY)

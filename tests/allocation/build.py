@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from plimsoll.allocation.containers import WekaContainer
-from plimsoll.allocation.inventory import BLOCKED, DRIVES, SHARED
+from plimsoll.controllers.allocation.inventory import BLOCKED, DRIVES, SHARED
+from plimsoll.controllers.allocation.types import WekaContainer
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types import Node
+from plimsoll.kube.types.core import Node
 from tests import build
 
 NODE = "n1"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.allocation.controller import AllocationController
-from plimsoll.allocation.crd import crd
+from plimsoll.controllers.allocation.controller import AllocationController
+from plimsoll.controllers.allocation.crd import crd
 from tests.allocation.stage import Stage, config, settings
 from tests.faults.history import History
 from tests.faults.proxy import Proxy
@@ -17,7 +17,7 @@ from tests.faults.record import Record
 from tests.faults.rules import FaultSource, Rules
 from tests.faults.upstream import Direct, Upstream
 from tests.kinds import served
-from tests.rights.everywhere import kubeconfig_of_the_operator
+from tests.rbac.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
 
 NewStage = Callable[..., AbstractAsyncContextManager[Stage]]

@@ -12,11 +12,11 @@ import signal
 import sys
 from pathlib import Path
 
-from plimsoll.allocation.controller import AllocationController
-from plimsoll.clock import RealClock
-from plimsoll.logs import set_up_logging
-from plimsoll.metrics import Metrics
-from plimsoll.operator import Operator, connect, identity
+from plimsoll.controllers.allocation.controller import AllocationController
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.logging import set_up_logging
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.operator import Operator, connect, identity
 from tests.allocation.stage import SHORT_LEASE, config, settings
 
 

@@ -11,12 +11,12 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
-from plimsoll.allocation.controller import AllocationController, AllocationSettings
-from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config, Controllers, Kubernetes, LeaderElection
 from plimsoll.config import Operator as OperatorConfig
-from plimsoll.kube.lease import LeaseTimes
-from plimsoll.operator import identity
+from plimsoll.controllers.allocation.controller import AllocationController, AllocationSettings
+from plimsoll.kube.leader_election import LeaseTimes
+from plimsoll.runtime.clock import Clock, RealClock
+from plimsoll.runtime.operator import identity
 from tests.allocation.build import container_body, drive_annotations
 from tests.allocation.judge import judge
 from tests.eventually import eventually

@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from plimsoll.allocation.containers import WekaContainer
-from plimsoll.allocation.inventory import Inventory
-from plimsoll.allocation.leases import NONCE
-from plimsoll.allocation.protocol import step
-from plimsoll.allocation.tenure import Opening, State, Task
-from plimsoll.conversation import (
+from plimsoll.controllers.allocation.inventory import Inventory
+from plimsoll.controllers.allocation.lease import NONCE
+from plimsoll.controllers.allocation.protocol import step
+from plimsoll.controllers.allocation.session import Opening, State, Task
+from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.kube.codec import builtins, convert
+from plimsoll.kube.types.stored import Lease
+from plimsoll.runtime.decision import Create, Patch
+from plimsoll.runtime.transaction import (
     Answer,
     Answered,
     End,
@@ -25,9 +28,6 @@ from plimsoll.conversation import (
     Together,
     Unread,
 )
-from plimsoll.decision import Create, Patch
-from plimsoll.kube.codec import builtins, convert
-from plimsoll.kube.records import Lease
 from tests import build
 from tests.model.server import merged
 

@@ -6,12 +6,12 @@ from typing import Any
 
 from msgspec import structs
 
-from plimsoll.allocation.containers import WekaContainer
-from plimsoll.allocation.inventory import Inventory, SharedDrive
-from plimsoll.allocation.marks import PROPOSED, marker_of, proposal_of
-from plimsoll.allocation.tenure import Ended
-from plimsoll.conversation import Answer, Answered, Get
-from plimsoll.decision import Patch
+from plimsoll.controllers.allocation.conditions import PROPOSED, marker_of, proposal_of
+from plimsoll.controllers.allocation.inventory import Inventory, SharedDrive
+from plimsoll.controllers.allocation.session import Ended
+from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.runtime.decision import Patch
+from plimsoll.runtime.transaction import Answer, Answered, Get
 from tests.allocation.build import container, holding
 from tests.allocation.tenures import NODE, Talk, after, lease, own_lease
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from plimsoll.allocation.containers import WekaContainer
-from plimsoll.allocation.controller import AllocationController, AllocationDecision, AllocationSettings
-from plimsoll.allocation.inventory import BLOCKED, DRIVES
-from plimsoll.allocation.ledger import Ledger
-from plimsoll.allocation.places import WEKA_CONTAINERS
-from plimsoll.allocation.plan import Refusal
-from plimsoll.allocation.shortage import Shortage
-from plimsoll.allocation.tenure import Ended, Opening, Task
-from plimsoll.decision import Converse, Patch
-from plimsoll.kube.resources import NODES, PODS, Key
-from plimsoll.kube.store import View
-from plimsoll.kube.types import Node, Pod
+from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS
+from plimsoll.controllers.allocation.controller import AllocationController, AllocationDecision, AllocationSettings
+from plimsoll.controllers.allocation.inventory import BLOCKED, DRIVES
+from plimsoll.controllers.allocation.plan import Refusal
+from plimsoll.controllers.allocation.session import Ended, Opening, Task
+from plimsoll.controllers.allocation.shortage import Shortage
+from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.controllers.allocation.usage import Ledger
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.core import Node, Pod
+from plimsoll.kube.types.resources import NODES, PODS, Key
+from plimsoll.runtime.decision import Converse, Patch
 from tests import build
 from tests.allocation.build import container, holding, node
 

@@ -8,13 +8,25 @@ from typing import Any
 
 import pytest
 
-from plimsoll.clock import RealClock
-from plimsoll.conversation import Answered, End, Found, Get, ListAll, Listed, Opened, Reply, Request, Together, Unread
-from plimsoll.decision import Blocker, Converse, Create, Note, Patch, Ref
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import load_credentials
-from plimsoll.kube.records import ConfigMap
-from plimsoll.kube.resources import CONFIGMAPS, Resource
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import load_credentials
+from plimsoll.kube.types.resources import CONFIGMAPS, Resource
+from plimsoll.kube.types.stored import ConfigMap
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.decision import Blocker, Converse, Create, Note, Patch, Ref
+from plimsoll.runtime.transaction import (
+    Answered,
+    End,
+    Found,
+    Get,
+    ListAll,
+    Listed,
+    Opened,
+    Reply,
+    Request,
+    Together,
+    Unread,
+)
 from tests.runtime.test_door import KEY, WHY, Stage
 from tools.controlplane.cluster import ControlPlane
 

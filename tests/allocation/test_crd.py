@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from plimsoll.allocation.crd import crd
+from plimsoll.controllers.allocation.crd import crd
 from tests.cli.command import plimsoll
 
 

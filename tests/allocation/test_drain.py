@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from plimsoll.allocation.drain import holds_allocations
-from plimsoll.allocation.marks import Proposal, committed, proposed
-from plimsoll.allocation.places import WEKA_CONTAINERS
-from plimsoll.kube.resources import NODES
-from plimsoll.kube.store import View
+from plimsoll.controllers.allocation.conditions import Proposal, committed, proposed
+from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS
+from plimsoll.controllers.allocation.drain import holds_allocations
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.resources import NODES
 from tests import build
 from tests.allocation.build import container, holding
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.allocation.containers import VirtualDrive, WekaContainer
-from plimsoll.allocation.drives import choose_drives, choose_pieces
-from plimsoll.allocation.inventory import Inventory, SharedDrive
-from plimsoll.allocation.ledger import Holding, Ledger
-from plimsoll.allocation.shortage import LONGEST_NOTE, Shortage
+from plimsoll.controllers.allocation.drives import choose_drives, choose_pieces
+from plimsoll.controllers.allocation.inventory import Inventory, SharedDrive
+from plimsoll.controllers.allocation.shortage import LONGEST_NOTE, Shortage
+from plimsoll.controllers.allocation.types import VirtualDrive, WekaContainer
+from plimsoll.controllers.allocation.usage import Holding, Ledger
 from tests.allocation.build import NODE, container, holding
 
 

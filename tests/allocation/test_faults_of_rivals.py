@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from plimsoll.allocation.inventory import BLOCKED
+from plimsoll.controllers.allocation.inventory import BLOCKED
 from tests.allocation.stage import FIRST_SWEEP, SHORT_LEASE, Stage, SuspendedClock
 from tests.clocks import PushedClock
 from tests.eventually import eventually

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from plimsoll.allocation.inventory import (
+from plimsoll.controllers.allocation.inventory import (
     BLOCKED,
     BLOCKED_UUIDS,
     DRIVES,
@@ -16,7 +16,7 @@ from plimsoll.allocation.inventory import (
     SharedDrive,
     read_inventory,
 )
-from plimsoll.kube.types import Node
+from plimsoll.kube.types.core import Node
 from tests import build
 
 

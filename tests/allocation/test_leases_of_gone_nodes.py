@@ -6,15 +6,27 @@ from typing import Any
 
 import pytest
 
-from plimsoll.allocation.controller import AllocationController, AllocationSettings
-from plimsoll.allocation.places import WEKA_CONTAINERS
-from plimsoll.allocation.sweep import Sweep, sweep
-from plimsoll.conversation import Answer, Answered, End, Found, Get, ListAll, Listed, Moment, Opened, Together, Unread
-from plimsoll.decision import Converse, Delete
+from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS
+from plimsoll.controllers.allocation.controller import AllocationController, AllocationSettings
+from plimsoll.controllers.allocation.lease_gc import Sweep, sweep
+from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.records import Lease
-from plimsoll.kube.resources import NODES, PODS, Key
-from plimsoll.kube.store import View
+from plimsoll.kube.types.resources import NODES, PODS, Key
+from plimsoll.kube.types.stored import Lease
+from plimsoll.runtime.decision import Converse, Delete
+from plimsoll.runtime.transaction import (
+    Answer,
+    Answered,
+    End,
+    Found,
+    Get,
+    ListAll,
+    Listed,
+    Moment,
+    Opened,
+    Together,
+    Unread,
+)
 from tests import build
 from tests.allocation.build import node
 

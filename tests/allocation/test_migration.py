@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.allocation.migration import DRIVE_CLAIMS, PORT_CLAIMS, VIRTUAL_CLAIMS, Migration, compare
+from plimsoll.controllers.allocation.migration import DRIVE_CLAIMS, PORT_CLAIMS, VIRTUAL_CLAIMS, Migration, compare
 from tests import build
 from tests.allocation.build import container, holding
 

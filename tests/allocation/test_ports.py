@@ -7,13 +7,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.allocation.containers import WekaContainer
-from plimsoll.allocation.inventory import Inventory
-from plimsoll.allocation.ledger import Holding, Ledger
-from plimsoll.allocation.marks import Marker, Proposal, committed, described, marker_of
-from plimsoll.allocation.ports import Ports, choose_ports
-from plimsoll.allocation.shortage import Shortage
-from plimsoll.allocation.spec import Ask, read_ask
+from plimsoll.controllers.allocation.conditions import Marker, Proposal, committed, described, marker_of
+from plimsoll.controllers.allocation.inventory import Inventory
+from plimsoll.controllers.allocation.ports import Ports, choose_ports
+from plimsoll.controllers.allocation.shortage import Shortage
+from plimsoll.controllers.allocation.spec import Ask, read_ask
+from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.controllers.allocation.usage import Holding, Ledger
 from tests import build
 from tests.allocation.build import NODE, container, holding
 

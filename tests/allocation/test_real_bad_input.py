@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from plimsoll.allocation.inventory import DRIVES
+from plimsoll.controllers.allocation.inventory import DRIVES
 from tests.allocation.stage import Stage
 from tests.eventually import eventually
 

@@ -8,8 +8,8 @@ import copy
 from pathlib import Path
 from typing import Any
 
-from plimsoll.allocation.crd import crd
-from plimsoll.allocation.marks import LONGEST_MESSAGE
+from plimsoll.controllers.allocation.conditions import LONGEST_MESSAGE
+from plimsoll.controllers.allocation.crd import crd
 from tests.allocation.stage import Allocator, Stage
 from tests.clocks import PushedClock
 from tests.eventually import eventually

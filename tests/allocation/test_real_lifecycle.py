@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.allocation.inventory import BLOCKED
+from plimsoll.controllers.allocation.inventory import BLOCKED
 from tests.allocation.stage import FIRST_SWEEP, Stage
 from tests.eventually import eventually
 from tests.faults.upstream import Json

@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from plimsoll.allocation.controller import AllocationController
-from plimsoll.allocation.tenure import Opening, Task
-from plimsoll.assembly import controllers
 from plimsoll.config import Allocation, Config, Controllers, Operator
 from plimsoll.config.sources import ConfigurationError
-from plimsoll.decision import Converse
-from plimsoll.kube.resources import Key
+from plimsoll.controllers.allocation.controller import AllocationController
+from plimsoll.controllers.allocation.session import Opening, Task
+from plimsoll.controllers.build import controllers
+from plimsoll.kube.types.resources import Key
+from plimsoll.runtime.decision import Converse
 from tests import build
 from tests.allocation.build import container, node
 from tests.allocation.test_controller import World

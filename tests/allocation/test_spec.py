@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.allocation.spec import Ask, InvalidSpecError, read_ask
+from plimsoll.controllers.allocation.spec import Ask, InvalidSpecError, read_ask
 from tests.allocation.build import container, holding
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from plimsoll.allocation.leases import NONCE, Sighting, lease_name
-from plimsoll.allocation.tenure import Ended, Listing
-from plimsoll.conversation import Get, ListAll
-from plimsoll.decision import Create, Patch
+from plimsoll.controllers.allocation.lease import NONCE, Sighting, lease_name
+from plimsoll.controllers.allocation.session import Ended, Listing
+from plimsoll.runtime.decision import Create, Patch
+from plimsoll.runtime.transaction import Get, ListAll
 from tests.allocation.tenures import Talk, lease, own_lease
 
 

@@ -11,7 +11,7 @@ import pytest
 from benchmarks.packing import workloads
 from benchmarks.packing.audit import broken_rules
 from benchmarks.packing.measure import new_nodes, placements_of
-from plimsoll.kube.types import Node, NodeStatus, Pod
+from plimsoll.kube.types.core import Node, NodeStatus, Pod
 from plimsoll.scheduling.pack import pack
 from plimsoll.scheduling.snapshot import Snapshot
 from tests.scheduling import cases, menus

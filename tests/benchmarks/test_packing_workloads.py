@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from benchmarks.packing import workloads
-from plimsoll.kube.types import Pod
+from plimsoll.kube.types.core import Pod
 from tests.scheduling.requests import requests_of
 from tests.scheduling.rules import hard_spread, required_affinity, required_anti_affinity
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from plimsoll.cli.cleanup import is_held, on_members, on_nodes, on_pods
-from plimsoll.deletion_cost.values import COST, MARK
+from plimsoll.controllers.deletion_cost.values import COST, MARK
+from plimsoll.controllers.nodegroups.types import FINALIZER, VPSieNode
+from plimsoll.controllers.placement.annotations import CLASS, PLACED_BY
 from plimsoll.kube.codec import convert
-from plimsoll.kube.records import Lease
-from plimsoll.kube.types import Node, Pod
-from plimsoll.nodegroups.types import FINALIZER, VPSieNode
-from plimsoll.placement.marks import CLASS, PLACED_BY
+from plimsoll.kube.types.core import Node, Pod
+from plimsoll.kube.types.stored import Lease
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

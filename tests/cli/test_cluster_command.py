@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from plimsoll.clock import RealClock
-from plimsoll.exit_codes import ExitCode
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import load_credentials
-from plimsoll.kube.resources import DEPLOYMENTS, NODES
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import load_credentials
+from plimsoll.kube.types.resources import DEPLOYMENTS, NODES
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.exit_codes import ExitCode
 from tests.cli.command import PLIMSOLL, environment, plimsoll
 from tests.cli.running import STOP_SECONDS_AT_MOST, running
 from tests.eventually import eventually

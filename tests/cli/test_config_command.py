@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from plimsoll.config.settings import SETTINGS
-from plimsoll.exit_codes import ExitCode
+from plimsoll.runtime.exit_codes import ExitCode
 from tests.cli.command import plimsoll
 
 

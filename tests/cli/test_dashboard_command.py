@@ -11,10 +11,10 @@ from pathlib import Path
 import aiohttp
 import msgspec
 
-from plimsoll.clock import RealClock
-from plimsoll.sim.api import kinds
-from plimsoll.sim.cluster import Cluster
-from plimsoll.sim.http import HttpServer
+from plimsoll.embedded_cluster.api import kinds
+from plimsoll.embedded_cluster.cluster import Cluster
+from plimsoll.embedded_cluster.http import HttpServer
+from plimsoll.runtime.clock import RealClock
 from tests.cli.command import PLIMSOLL, environment, plimsoll
 from tests.eventually import eventually
 

@@ -10,7 +10,7 @@ import pytest
 
 from plimsoll import __version__
 from plimsoll.cli import main
-from plimsoll.exit_codes import ExitCode
+from plimsoll.runtime.exit_codes import ExitCode
 from tests.cli.command import plimsoll
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import structlog
 
-from plimsoll.kube.resources import Key
-from plimsoll.logs import set_up_logging
+from plimsoll.kube.types.resources import Key
+from plimsoll.runtime.logging import set_up_logging
 
 log = structlog.get_logger()  # made before anything is set up, as every module does
 

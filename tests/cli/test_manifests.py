@@ -9,16 +9,16 @@ from typing import Any, ClassVar, Literal
 import pytest
 import yaml
 
-from plimsoll.assembly import controllers
 from plimsoll.config import Allocation, Config, Controllers, LeaderElection, Operator, Web, Webhook
 from plimsoll.config.providers import Providers, Vpsie
-from plimsoll.decision import Controller, Decision, Permission, Reason
-from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, Key, Resource
-from plimsoll.kube.store import View
-from plimsoll.kube.types import KubeObject
+from plimsoll.controllers.build import controllers
+from plimsoll.controllers.placement.webhook_configuration import url_configuration
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, Key, Resource
+from plimsoll.manifests.install import manifests
 from plimsoll.manifests.objects import Manifest, as_yaml
-from plimsoll.manifests.whole import manifests
-from plimsoll.placement.webhook_configuration import url_configuration
+from plimsoll.runtime.decision import Controller, Decision, Permission, Reason
 
 
 class Sorting:

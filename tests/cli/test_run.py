@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from plimsoll.exit_codes import ExitCode
+from plimsoll.runtime.exit_codes import ExitCode
 from tests.cli.running import running
 from tests.eventually import eventually
 from tools.controlplane.cluster import ControlPlane

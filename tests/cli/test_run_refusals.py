@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from plimsoll.clock import RealClock
-from plimsoll.exit_codes import ExitCode
-from plimsoll.sim.cluster import Cluster
-from plimsoll.sim.http import HttpServer
+from plimsoll.embedded_cluster.cluster import Cluster
+from plimsoll.embedded_cluster.http import HttpServer
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.exit_codes import ExitCode
 from tests.cli.command import start
 from tests.cli.running import running
 

@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from plimsoll.cli.stopping import STOP_SECONDS, stop_on_signals
-from plimsoll.exit_codes import ExitCode
+from plimsoll.cli.signals import STOP_SECONDS, stop_on_signals
 from plimsoll.kube.events import FLUSH_SECONDS
-from plimsoll.kube.lease import RELEASE_SECONDS
-from plimsoll.operator import DRAIN_SECONDS
+from plimsoll.kube.leader_election import RELEASE_SECONDS
+from plimsoll.runtime.exit_codes import ExitCode
+from plimsoll.runtime.operator import DRAIN_SECONDS
 
 pytestmark = pytest.mark.process
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.process
 PROCESS = """
 import asyncio, time
 from plimsoll.cli import stopping
-from plimsoll.logs import set_up_logging
+from plimsoll.runtime.logging import set_up_logging
 set_up_logging("info", "console")
 stopping.STOP_SECONDS = {allowed}
 async def main(stop):

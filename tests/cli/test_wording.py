@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from plimsoll.cli.wording import why, worded
-from plimsoll.simulation.witness import Happening
+from plimsoll.cli.invariant_text import why, worded
+from plimsoll.simulate.invariants import Happening
 
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

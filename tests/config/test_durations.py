@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from plimsoll.durations import format_duration, parse_duration
+from plimsoll.kube.types.durations import format_duration, parse_duration
 
 
 @pytest.mark.parametrize(

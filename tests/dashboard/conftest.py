@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from plimsoll.dashboard.access import LoopbackGate
+from plimsoll.dashboard.auth import LoopbackGate
 from plimsoll.dashboard.server import DashboardServer
-from plimsoll.dashboard.serving import serve
+from plimsoll.dashboard.service import serve
 from tests.dashboard.scene import Scene
 
 

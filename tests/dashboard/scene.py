@@ -6,16 +6,16 @@ from typing import Any
 
 import msgspec
 
-from plimsoll.assembly import controllers, placement_settings
-from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config, ControllerName
 from plimsoll.config import Controllers as ControllersSection
 from plimsoll.config import Dashboard as DashboardSection
-from plimsoll.dashboard.picture import Picture, Shown
-from plimsoll.kube.store import Store, View
-from plimsoll.kube.types import KubeObject
-from plimsoll.operator import watched_by
-from plimsoll.results import Outcome
+from plimsoll.controllers.build import controllers, placement_settings
+from plimsoll.dashboard.cluster_snapshot import Picture, Shown
+from plimsoll.kube.cache.store import Store, View
+from plimsoll.kube.types.core import KubeObject
+from plimsoll.runtime.clock import Clock, RealClock
+from plimsoll.runtime.operator import watched_by
+from plimsoll.runtime.outcome import Outcome
 from tests import build
 
 ALL: tuple[ControllerName, ...] = ("placement", "deletion-cost", "nodegroups", "allocation")

@@ -13,20 +13,20 @@ import click
 from msgspec.structs import replace
 
 from benchmarks.dashboard.population import Population
-from plimsoll.assembly import controllers
-from plimsoll.clock import RealClock
 from plimsoll.config import Config
 from plimsoll.config import Controllers as ControllersSection
 from plimsoll.config import Dashboard as DashboardSection
-from plimsoll.dashboard.access import LoopbackGate
-from plimsoll.dashboard.serving import dashboard_of, serve
-from plimsoll.logs import set_up_logging
-from plimsoll.sim.clocks import ScaledClock
-from plimsoll.simulation.changes import carry_out, read_event, read_set
-from plimsoll.simulation.stage import CONFIG, NAMESPACE
-from plimsoll.simulation.story import STORY
-from plimsoll.simulation.telling import Telling
-from plimsoll.simulation.world import World
+from plimsoll.controllers.build import controllers
+from plimsoll.dashboard.auth import LoopbackGate
+from plimsoll.dashboard.service import dashboard_of, serve
+from plimsoll.embedded_cluster.clocks import ScaledClock
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.logging import set_up_logging
+from plimsoll.simulate.changes import carry_out, read_event, read_set
+from plimsoll.simulate.demo.chapters import STORY
+from plimsoll.simulate.demo.player import Telling
+from plimsoll.simulate.demo.scene import CONFIG, NAMESPACE
+from plimsoll.simulate.world import World
 
 _SPEED = 10.0
 

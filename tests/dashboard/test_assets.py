@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.dashboard.files import ASSETS
+from plimsoll.dashboard.server import ASSETS
 
 AXE = Path(__file__).parent / "browser" / "axe"
 OURS = [path for path in sorted(ASSETS.rglob("*")) if path.is_file() and "vendor" not in path.parts]

@@ -12,12 +12,12 @@ from structlog.testing import capture_logs
 from plimsoll.config import Config
 from plimsoll.config import Dashboard as DashboardSection
 from plimsoll.config.sources import ConfigurationError
-from plimsoll.dashboard.serving import dashboard_of
-from plimsoll.sim.clocks import ScaledClock
-from plimsoll.simulation.stage import CONFIG
-from plimsoll.simulation.story import STORY
-from plimsoll.simulation.telling import Telling
-from plimsoll.simulation.world import World
+from plimsoll.dashboard.service import dashboard_of
+from plimsoll.embedded_cluster.clocks import ScaledClock
+from plimsoll.simulate.demo.chapters import STORY
+from plimsoll.simulate.demo.player import Telling
+from plimsoll.simulate.demo.scene import CONFIG
+from plimsoll.simulate.world import World
 from tests.dashboard.scene import merged
 from tests.dashboard.streams import events
 

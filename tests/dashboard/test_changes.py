@@ -8,9 +8,9 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from plimsoll.dashboard.history import Histories
-from plimsoll.kube.resources import PODS, Key
-from plimsoll.kube.types import Pod
-from plimsoll.results import Outcome
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.resources import PODS, Key
+from plimsoll.runtime.outcome import Outcome
 from tests import build
 from tests.clocks import StandingClock
 from tests.dashboard.scene import ALL, Scene, merged, read, shown

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from plimsoll.dashboard import picture as picture_module
-from plimsoll.dashboard.showing import Client, Showing
+from plimsoll.dashboard import cluster_snapshot as picture_module
+from plimsoll.dashboard.broadcaster import Client, Showing
 from tests import build
 from tests.dashboard.scene import Scene, merged, read, shown
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from plimsoll.dashboard.picture import Picture
+from plimsoll.controllers.nodegroups.controller import NodeGroupController
+from plimsoll.controllers.nodegroups.provider_inventory import Sighting
+from plimsoll.controllers.nodegroups.types import NodeGroup, VPSieNode
+from plimsoll.dashboard.cluster_snapshot import Picture
 from plimsoll.kube.codec import convert
-from plimsoll.nodegroups.controller import NodeGroupController
-from plimsoll.nodegroups.sightings import Sighting
-from plimsoll.nodegroups.types import NodeGroup, VPSieNode
-from plimsoll.providers.provider import Offering
+from plimsoll.providers.protocol import Offering
 from tests.clocks import StandingClock
 from tests.dashboard.scene import Scene, read
 

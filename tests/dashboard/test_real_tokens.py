@@ -5,13 +5,13 @@ from __future__ import annotations
 import aiohttp
 import yaml
 
-from plimsoll.clock import RealClock
 from plimsoll.config import Config
-from plimsoll.dashboard.access import TokenGate
-from plimsoll.dashboard.reviews import Reviews
-from plimsoll.dashboard.serving import serve
-from plimsoll.metrics import Metrics
-from plimsoll.operator import connect
+from plimsoll.dashboard.auth import TokenGate
+from plimsoll.dashboard.service import serve
+from plimsoll.dashboard.token_reviews import Reviews
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.operator import connect
 from tests.cli.command import plimsoll
 from tests.dashboard.scene import Scene
 from tests.eventually import eventually

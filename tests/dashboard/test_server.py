@@ -11,12 +11,12 @@ import aiohttp
 import msgspec
 import pytest
 
+from plimsoll.dashboard import broadcaster as showing_module
 from plimsoll.dashboard import server as server_module
-from plimsoll.dashboard import showing as showing_module
 from plimsoll.dashboard.server import DashboardServer
-from plimsoll.explain.kinds import Explainer, key_of
+from plimsoll.explain.targets import Explainer, key_of
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types import Pod
+from plimsoll.kube.types.core import Pod
 from tests import build
 from tests.dashboard.scene import Scene, merged, shown
 from tests.dashboard.streams import events

@@ -9,12 +9,12 @@ import aiohttp
 import pytest
 
 from plimsoll.config.sources import ConfigurationError
-from plimsoll.dashboard.access import TokenGate, refuse_to_be_open
-from plimsoll.dashboard.reviews import Reviews
-from plimsoll.dashboard.serving import serve
+from plimsoll.dashboard.auth import TokenGate, refuse_to_be_open
+from plimsoll.dashboard.service import serve
+from plimsoll.dashboard.token_reviews import Reviews
 from plimsoll.kube.addresses import is_loopback
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import Credentials
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import Credentials
 from tests.config.reading import load_text
 from tests.dashboard.scene import Scene
 from tests.kube.stub_server import Reply, Seen, SkippingClock, StubServer, ok, refusal

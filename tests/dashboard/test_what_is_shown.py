@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from plimsoll.allocation.containers import WekaContainer
-from plimsoll.audit import AuditRecord
-from plimsoll.decision import Blocker, Decision, Evict, Reason, Ref
+from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision
+from plimsoll.controllers.nodegroups.report import Verdict
+from plimsoll.controllers.nodegroups.scale_up.question import ScaleUp
+from plimsoll.controllers.nodegroups.types import NodeGroup, VPSieNode
+from plimsoll.controllers.placement.annotations import CLASS
 from plimsoll.kube.codec import convert
-from plimsoll.kube.resources import PODS, Key
-from plimsoll.kube.types import Taint
-from plimsoll.nodegroups.controller import CLUSTER, GroupsDecision
-from plimsoll.nodegroups.report import Verdict
-from plimsoll.nodegroups.scale_up import ScaleUp
-from plimsoll.nodegroups.types import NodeGroup, VPSieNode
-from plimsoll.placement.marks import CLASS
-from plimsoll.results import Outcome, Result
+from plimsoll.kube.types.core import Taint
+from plimsoll.kube.types.resources import PODS, Key
+from plimsoll.runtime.audit import AuditRecord
+from plimsoll.runtime.decision import Blocker, Decision, Evict, Reason, Ref
+from plimsoll.runtime.outcome import Outcome, Result
 from tests import build
 from tests.dashboard.scene import ALL, SPOT, Scene, read
 

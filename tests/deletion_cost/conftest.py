@@ -13,7 +13,7 @@ from tests.faults.proxy import Proxy
 from tests.faults.record import Record
 from tests.faults.rules import Rules
 from tests.faults.upstream import Direct, Upstream
-from tests.rights.everywhere import kubeconfig_of_the_operator
+from tests.rbac.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
 
 

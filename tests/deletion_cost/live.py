@@ -11,12 +11,12 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from plimsoll.assembly import controllers
 from plimsoll.config import Config, Controllers, DeletionCost, Kubernetes, LeaderElection
 from plimsoll.config import Operator as OperatorConfig
-from plimsoll.deletion_cost.balance import skew
-from plimsoll.deletion_cost.spec import PREFIX
-from plimsoll.deletion_cost.values import COST, MARK
+from plimsoll.controllers.build import controllers
+from plimsoll.controllers.deletion_cost.order import skew
+from plimsoll.controllers.deletion_cost.spec import PREFIX
+from plimsoll.controllers.deletion_cost.values import COST, MARK
 from tests.eventually import eventually
 from tests.faults.life import Life
 from tests.faults.proxy import Link, Proxy

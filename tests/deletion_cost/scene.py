@@ -9,15 +9,15 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from plimsoll.decision import Patch
-from plimsoll.deletion_cost.algorithms import Algorithm, Algorithms
-from plimsoll.deletion_cost.controller import DeletionCostController, DeletionCostDecision
-from plimsoll.deletion_cost.spec import ENABLED, HIGHEST_COST, DeletionCostSettings
-from plimsoll.deletion_cost.values import COST, MARK
-from plimsoll.deletion_cost.zone import Zone
-from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS
-from plimsoll.kube.store import View
-from plimsoll.kube.types import KubeObject, Node, Pod, ReplicaSet
+from plimsoll.controllers.deletion_cost.algorithms.registry import Algorithm, Algorithms
+from plimsoll.controllers.deletion_cost.algorithms.zone import Zone
+from plimsoll.controllers.deletion_cost.controller import DeletionCostController, DeletionCostDecision
+from plimsoll.controllers.deletion_cost.spec import ENABLED, HIGHEST_COST, DeletionCostSettings
+from plimsoll.controllers.deletion_cost.values import COST, MARK
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.core import KubeObject, Node, Pod, ReplicaSet
+from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS
+from plimsoll.runtime.decision import Patch
 from tests import build
 
 T = TypeVar("T", bound=KubeObject)

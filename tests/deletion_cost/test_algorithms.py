@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from plimsoll.deletion_cost.algorithms import Algorithms, AssignSettings, Replica, discover
-from plimsoll.deletion_cost.spec import ENABLED, TYPE
-from plimsoll.deletion_cost.zone import Zone
-from plimsoll.kube.types import Deployment, Node
+from plimsoll.controllers.deletion_cost.algorithms.registry import Algorithms, AssignSettings, Replica, discover
+from plimsoll.controllers.deletion_cost.algorithms.zone import Zone
+from plimsoll.controllers.deletion_cost.spec import ENABLED, TYPE
+from plimsoll.kube.types.core import Deployment, Node
 from tests import build
 from tests.deletion_cost.scene import TOP, Scene, foreign_value, our_value, written
 

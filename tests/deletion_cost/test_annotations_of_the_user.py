@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from plimsoll.deletion_cost.spec import (
+from plimsoll.controllers.deletion_cost.spec import (
     ENABLED,
     PREFIX,
     SPREAD_BY,
@@ -15,7 +15,7 @@ from plimsoll.deletion_cost.spec import (
     is_label_key,
     read_settings,
 )
-from plimsoll.kube.resources import Key
+from plimsoll.kube.types.resources import Key
 from tests.deletion_cost.scene import TOP, Scene, our_value
 
 KINDS = ("zone", "by-age")

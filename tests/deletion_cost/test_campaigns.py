@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from benchmarks.scale_down.__main__ import run
 from benchmarks.scale_down.writers import Plimsoll
-from plimsoll.deletion_cost.rewrites import fewest_rewrites
+from plimsoll.controllers.deletion_cost.rewrites import fewest_rewrites
 from tests.deletion_cost import test_fewest_rewrites as rewrites
 from tests.deletion_cost.live import Live
 from tests.deletion_cost.test_real_scale_down import LOST, MOVED, ROLLED_OUT, SCALED_UP, happen

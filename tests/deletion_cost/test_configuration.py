@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.assembly import controllers
 from plimsoll.config import Config, Controllers, DeletionCost
-from plimsoll.deletion_cost.controller import DeletionCostController
-from plimsoll.deletion_cost.spec import ENABLED, TYPE
+from plimsoll.controllers.build import controllers
+from plimsoll.controllers.deletion_cost.controller import DeletionCostController
+from plimsoll.controllers.deletion_cost.spec import ENABLED, TYPE
 from tests.deletion_cost.scene import TOP, Scene, foreign_value, written
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from plimsoll.deletion_cost.order import DeletionOrder
+from plimsoll.controllers.deletion_cost.order import DeletionOrder
 from tests.deletion_cost.scene import TOP, Scene, our_value, written
 
 PAGE = (Path(__file__).parents[2] / "docs" / "deletion-cost.md").read_text()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from plimsoll.deletion_cost.values import COST
+from plimsoll.controllers.deletion_cost.values import COST
 from tests.deletion_cost.live import Live, is_ready, writes
 from tests.deletion_cost.scene import TOP
 from tests.eventually import eventually

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from plimsoll.deletion_cost import rewrites
-from plimsoll.deletion_cost.balance import least_skews, skew
-from plimsoll.deletion_cost.rewrites import ZoneValues, even, fewest_rewrites
+from plimsoll.controllers.deletion_cost import rewrites
+from plimsoll.controllers.deletion_cost.order import least_skews, skew
+from plimsoll.controllers.deletion_cost.rewrites import ZoneValues, even, fewest_rewrites
 
 CEILING = 100
 Zones = Mapping[str, ZoneValues]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from plimsoll.decision import Patch
-from plimsoll.deletion_cost.spec import DeletionCostSettings
+from plimsoll.controllers.deletion_cost.spec import DeletionCostSettings
+from plimsoll.runtime.decision import Patch
 from tests.deletion_cost.scene import TOP, Scene, foreign_value, our_value, written
 
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from plimsoll.deletion_cost.spec import ENABLED
-from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, Key, Resource
-from plimsoll.kube.store import View
-from plimsoll.kube.types import KubeObject
+from plimsoll.controllers.deletion_cost.spec import ENABLED
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, Key, Resource
 from tests import build
 from tests.deletion_cost.scene import TOP, Scene, our_value
 

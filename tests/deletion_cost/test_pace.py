@@ -6,9 +6,9 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from plimsoll.deletion_cost.pace import SETTLING
-from plimsoll.deletion_cost.spec import DeletionCostSettings
-from plimsoll.kube.types import Condition, WorkloadStatus
+from plimsoll.controllers.deletion_cost.spec import DeletionCostSettings
+from plimsoll.controllers.deletion_cost.writes import SETTLING
+from plimsoll.kube.types.core import Condition, WorkloadStatus
 from tests import build
 from tests.deletion_cost.scene import TOP, Scene, our_value, written
 

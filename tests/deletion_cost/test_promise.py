@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks.scale_down.model import World
 from benchmarks.scale_down.writers import KubernetesAlone, Plimsoll
-from plimsoll.deletion_cost.balance import imbalance, least_skews, skew, skews
+from plimsoll.controllers.deletion_cost.order import imbalance, least_skews, skew, skews
 
 which = st.integers(0, 1000)
 happenings = st.lists(

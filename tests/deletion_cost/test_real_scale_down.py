@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from plimsoll.deletion_cost.values import COST
+from plimsoll.controllers.deletion_cost.values import COST
 from tests.deletion_cost.live import Live, annotations_of
 from tests.deletion_cost.scene import TOP
 from tests.faults.life import Life

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.deletion_cost.values import COST, MARK
+from plimsoll.controllers.deletion_cost.values import COST, MARK
 from tests.deletion_cost.live import Live, annotations_of
 from tests.deletion_cost.scene import TOP
 from tests.eventually import eventually

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from plimsoll.deletion_cost.spec import DeletionCostSettings
-from plimsoll.deletion_cost.values import COST, MARK
+from plimsoll.controllers.deletion_cost.spec import DeletionCostSettings
+from plimsoll.controllers.deletion_cost.values import COST, MARK
 from tests.deletion_cost.scene import TOP, Scene, foreign_value, our_value, written
 
 

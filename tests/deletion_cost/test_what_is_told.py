@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from plimsoll.deletion_cost.order import Departure
+from plimsoll.controllers.deletion_cost.order import Departure
 from tests.deletion_cost.scene import TOP, Scene, foreign_value, our_value, written
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.deletion_cost.spec import WorkloadSettings
-from plimsoll.deletion_cost.values import COST, MARK, Value, parse_cost, read_value, removed, written
+from plimsoll.controllers.deletion_cost.spec import WorkloadSettings
+from plimsoll.controllers.deletion_cost.values import COST, MARK, Value, parse_cost, read_value, removed, written
 from tests import build
 from tests.deletion_cost.scene import TOP, foreign_value, our_value
 

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import plimsoll
-from plimsoll.metric_catalogue import CATALOGUE
-from plimsoll.metrics import Metrics
-from plimsoll.nodegroups.report import PREFIX
+from plimsoll.controllers.nodegroups.report import PREFIX
+from plimsoll.runtime.metric_catalogue import CATALOGUE
+from plimsoll.runtime.metrics import Metrics
 
 SOURCE = Path(plimsoll.__file__).parent
 NAME = re.compile(r'"((?:spotalis|vpsie_autoscaler|plimsoll)_[a-z_]*[a-z])"')
@@ -35,7 +35,7 @@ def test_every_name_is_declared_and_every_declared_one_is_used() -> None:
 def test_what_a_scrape_says_of_a_metric_is_what_the_reference_says() -> None:
     from prometheus_client import generate_latest
 
-    from plimsoll.decision import Count
+    from plimsoll.runtime.decision import Count
 
     metrics = Metrics()
     name = "vpsie_autoscaler_scale_up_total"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from plimsoll.act import PASSING
+from plimsoll.runtime.actuator import PASSING
 
 ROOT = Path(__file__).parents[2]
 
 
 def codes_in_source() -> set[str]:
     act, disruption, machines = (
-        (ROOT / "src/plimsoll" / name).read_text() for name in ("act.py", "disruption.py", "machines.py")
+        (ROOT / "src/plimsoll" / name).read_text() for name in ("runtime/actuator.py", "disruption/ledger.py", "runtime/machine_requests.py")
     )
     named = {code for text in (act, disruption) for code in re.findall(r'(?:Blocker|_refusal)\(\s*"(\w+)"', text)}
     of_providers = set(re.findall(r'_refused\(\s*action,\s*"(\w+)"', machines))

@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 from plimsoll.config import Config, Controllers
-from plimsoll.sim.api import kinds
-from plimsoll.simulation.custom_kinds import CONTAINERS
-from plimsoll.simulation.run import Scenario, simulate
-from plimsoll.simulation.world import World
+from plimsoll.embedded_cluster.api import kinds
+from plimsoll.simulate.custom_kinds import CONTAINERS
+from plimsoll.simulate.run import Scenario, simulate
+from plimsoll.simulate.world import World
 from tests.cli.command import environment
 from tests.docs.written import FENCE, ROOT
 

@@ -11,10 +11,9 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
-from plimsoll.decision import Action, Blocker, Create, Decision, Delete, Evict, Note, Patch, Permission, Reason, Ref
-from plimsoll.kube.owners import owner_of
-from plimsoll.kube.records import ConfigMap
-from plimsoll.kube.resources import (
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.core import KubeObject, Pod, Workload
+from plimsoll.kube.types.resources import (
     BY_OWNER,
     CONFIGMAPS,
     DEPLOYMENTS,
@@ -25,8 +24,21 @@ from plimsoll.kube.resources import (
     Key,
     Resource,
 )
-from plimsoll.kube.store import View
-from plimsoll.kube.types import KubeObject, Pod, Workload
+from plimsoll.kube.types.stored import ConfigMap
+from plimsoll.kube.workloads import owner_of
+from plimsoll.runtime.decision import (
+    Action,
+    Blocker,
+    Create,
+    Decision,
+    Delete,
+    Evict,
+    Note,
+    Patch,
+    Permission,
+    Reason,
+    Ref,
+)
 
 KEEP = "example.plimsoll.dev/keep"
 LEAVE = "example.plimsoll.dev/leave"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from plimsoll.kube.resources import Resource
-from plimsoll.kube.store import View, is_older
-from plimsoll.kube.types import KubeObject
+from plimsoll.kube.cache.store import View, is_older
+from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.resources import Resource
 from tests.faults.example import SEEN
 from tests.faults.history import History
 from tests.faults.record import Exchange, Record

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config
-from plimsoll.decision import Controller
-from plimsoll.exit_codes import ExitCode
-from plimsoll.metrics import Metrics
-from plimsoll.operator import Operator, connect, identity
+from plimsoll.runtime.clock import Clock, RealClock
+from plimsoll.runtime.decision import Controller
+from plimsoll.runtime.exit_codes import ExitCode
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.operator import Operator, connect, identity
 from tests.clocks import HurriedClock
 from tests.eventually import eventually
 from tests.faults.proxy import Link, Proxy

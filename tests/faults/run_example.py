@@ -10,10 +10,10 @@ import signal
 import sys
 from pathlib import Path
 
-from plimsoll.clock import RealClock
-from plimsoll.logs import set_up_logging
-from plimsoll.metrics import Metrics
-from plimsoll.operator import Operator, connect, identity
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.logging import set_up_logging
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.operator import Operator, connect, identity
 from tests.faults.example import ExampleController
 from tests.faults.runs import SHORT_LEASE, config
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from plimsoll.clock import Clock
 from plimsoll.config import Config, Controllers, DisruptionLimits, Kubernetes, LeaderElection
 from plimsoll.config import Operator as OperatorConfig
+from plimsoll.runtime.clock import Clock
 from tests.faults.example import ExampleController
 from tests.faults.life import Life, Lives
 from tests.faults.proxy import Proxy

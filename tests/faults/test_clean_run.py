@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.exit_codes import ExitCode
+from plimsoll.runtime.exit_codes import ExitCode
 from tests.eventually import eventually
 from tests.faults import invariants
 from tests.faults.runs import Run, config

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from plimsoll.clock import RealClock
-from plimsoll.kube.resources import BUDGETS
+from plimsoll.kube.types.resources import BUDGETS
+from plimsoll.runtime.clock import RealClock
 from tests.clocks import PushedClock
 from tests.eventually import eventually
 from tests.faults import invariants

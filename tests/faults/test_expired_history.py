@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from plimsoll.clock import RealClock
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import load_credentials
-from plimsoll.kube.records import ConfigMap
-from plimsoll.kube.reflector import Reflector
-from plimsoll.kube.resources import CONFIGMAPS, Resource
-from plimsoll.kube.store import Store
-from plimsoll.kube.types import KubeObject
+from plimsoll.kube.cache.reflector import Reflector
+from plimsoll.kube.cache.store import Store
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import load_credentials
+from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.resources import CONFIGMAPS, Resource
+from plimsoll.kube.types.stored import ConfigMap
+from plimsoll.runtime.clock import RealClock
 from tests.clocks import HurriedClock
 from tests.eventually import eventually
 from tests.faults import answers, invariants

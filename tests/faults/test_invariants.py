@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
+from plimsoll.kube.cache.store import Store, View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.records import ConfigMap
-from plimsoll.kube.resources import CONFIGMAPS
-from plimsoll.kube.store import Store, View
+from plimsoll.kube.types.resources import CONFIGMAPS
+from plimsoll.kube.types.stored import ConfigMap
 from tests.faults import invariants
 from tests.faults.calls import Call
 from tests.faults.example import SEEN

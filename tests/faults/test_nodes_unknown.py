@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from plimsoll.config import DisruptionLimits
-from plimsoll.kube.resources import NODES, PODS
-from plimsoll.remembered import KIND, LABEL
+from plimsoll.disruption.entries import KIND, LABEL
+from plimsoll.kube.types.resources import NODES, PODS
 from tests.eventually import eventually
 from tests.faults import answers, invariants
 from tests.faults.faults import Answer, Lens

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.exit_codes import ExitCode
+from plimsoll.runtime.exit_codes import ExitCode
 from tests.eventually import eventually
 from tests.faults import invariants
 from tests.faults.faults import CrashAfter, Hold

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from plimsoll.kube.resources import DEPLOYMENTS
+from plimsoll.kube.types.resources import DEPLOYMENTS
 from tests.eventually import eventually
 from tests.faults import answers, invariants
 from tests.faults.example import KEEP, kept_name

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from plimsoll.kube.errors import Unreachable
-from plimsoll.kube.records import ConfigMap
-from plimsoll.kube.reflector import Reflector
-from plimsoll.kube.resources import CONFIGMAPS
-from plimsoll.kube.store import Store
+from plimsoll.kube.cache.reflector import Reflector
+from plimsoll.kube.cache.store import Store
+from plimsoll.kube.client.errors import Unreachable
+from plimsoll.kube.types.resources import CONFIGMAPS
+from plimsoll.kube.types.stored import ConfigMap
 
 IDLE_SECONDS = 150.0  # the default of kubernetes.watchIdleTimeout
 MAX_VIEW_AGE_SECONDS = 300.0  # the default of kubernetes.maxViewAge

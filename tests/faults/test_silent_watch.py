@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from plimsoll.config import Kubernetes
-from plimsoll.exit_codes import ExitCode
-from plimsoll.kube.resources import PODS
+from plimsoll.kube.types.resources import PODS
+from plimsoll.runtime.exit_codes import ExitCode
 from tests.eventually import eventually
 from tests.faults import answers, invariants
 from tests.faults.example import LEAVE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.disruption import UNDER_WAY_SECONDS
+from plimsoll.disruption.ledger import UNDER_WAY_SECONDS
 from tests.clocks import PushedClock
 from tests.eventually import eventually
 from tests.faults import invariants

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.manifests.process import NOBODY
+from plimsoll.manifests.pods import NOBODY
 from tests.image.dockerfile import ROOT, Instruction, stages, variables
 from tools.controlplane.gobuild import GoBuildError
 from tools.dockerfile import dockerfile_checker

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll import __version__
-from plimsoll.manifests.process import NOBODY
+from plimsoll.manifests.pods import NOBODY
 from tests.image.dockerfile import ROOT
 
 pytestmark = pytest.mark.process

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from plimsoll.manifests.process import NOBODY
+from plimsoll.manifests.pods import NOBODY
 from tests.cli.command import PLIMSOLL, environment, plimsoll
 from tests.cli.running import Running
 

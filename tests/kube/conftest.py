@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import Credentials
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import Credentials
 from tests.kube.stub_server import SkippingClock, StubServer
 
 

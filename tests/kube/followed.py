@@ -8,13 +8,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Generic, Self, TypeVar
 
-from plimsoll.kube.client import Client
+from plimsoll.kube.cache.reflector import Reflector
+from plimsoll.kube.cache.store import Name, Store
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import Credentials
 from plimsoll.kube.codec import convert
-from plimsoll.kube.credentials import Credentials
-from plimsoll.kube.reflector import Reflector
-from plimsoll.kube.resources import Resource
-from plimsoll.kube.store import Name, Store
-from plimsoll.kube.types import KubeObject
+from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.resources import Resource
 from tests.clocks import PushedClock
 from tests.eventually import eventually
 from tests.kube.watch_server import WatchServer

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import Credentials
-from plimsoll.kube.errors import (
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import Credentials
+from plimsoll.kube.client.errors import (
     AlreadyExists,
     ApiError,
     Conflict,
@@ -23,7 +23,7 @@ from plimsoll.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from plimsoll.kube.resources import CONFIGMAPS, NODES, PODS
+from plimsoll.kube.types.resources import CONFIGMAPS, NODES, PODS
 from tests.kube.stub_server import Reply, SkippingClock, StubServer, configmap, ok, refusal
 
 ONE = "/api/v1/namespaces/ns/configmaps/a"

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import Credentials
-from plimsoll.kube.errors import (
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import Credentials
+from plimsoll.kube.client.errors import (
     AlreadyExists,
     Ambiguous,
     Conflict,
@@ -20,8 +20,8 @@ from plimsoll.kube.errors import (
     ServerError,
     Unreachable,
 )
-from plimsoll.kube.resources import CONFIGMAPS, metadata_of
-from plimsoll.kube.types import KubeObject
+from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.resources import CONFIGMAPS, metadata_of
 from tests.kube.stub_server import (
     LOST,
     SILENT,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.kube.outcome import json_patch_holds, merge_holds
-from plimsoll.sim.api.patches import merged
+from plimsoll.embedded_cluster.api.patches import merged
+from plimsoll.kube.client.lost_replies import json_patch_holds, merge_holds
 
 LIVE: dict[str, Any] = {
     "metadata": {"name": "a", "labels": {"app": "web", "tier": "front"}},

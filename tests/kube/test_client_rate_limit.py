@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import Credentials
-from plimsoll.kube.rate_limit import RateLimit
-from plimsoll.kube.resources import CONFIGMAPS, LEASES
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import Credentials
+from plimsoll.kube.client.rate_limit import RateLimit
+from plimsoll.kube.types.resources import CONFIGMAPS, LEASES
 from tests.kube.stub_server import Reply, StubServer, configmap, ok
 
 

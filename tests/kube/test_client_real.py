@@ -12,10 +12,9 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from plimsoll.clock import RealClock
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import load_credentials
-from plimsoll.kube.errors import (
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import load_credentials
+from plimsoll.kube.client.errors import (
     AlreadyExists,
     ApiError,
     Conflict,
@@ -27,8 +26,9 @@ from plimsoll.kube.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from plimsoll.kube.resources import BUDGETS, CONFIGMAPS, NAMESPACES, PODS, Resource, metadata_of
-from plimsoll.kube.types import KubeObject
+from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.resources import BUDGETS, CONFIGMAPS, NAMESPACES, PODS, Resource, metadata_of
+from plimsoll.runtime.clock import RealClock
 from tools.controlplane.cluster import ControlPlane
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ async def test_an_object_from_its_making_to_its_end(client: Client, namespace: s
 async def test_a_list_of_many_pages_and_selectors(
     client: Client, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("plimsoll.kube.client._PAGE_SIZE", 3)
+    monkeypatch.setattr("plimsoll.kube.client.client._PAGE_SIZE", 3)
     for number in range(8):
         body = configmap(f"m{number}")
         body["metadata"]["labels"] = {"half": str(number % 2)}

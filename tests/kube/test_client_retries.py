@@ -11,10 +11,9 @@ from email.utils import format_datetime
 
 import pytest
 
-from plimsoll.clock import RealClock
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import Credentials
-from plimsoll.kube.errors import (
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import Credentials
+from plimsoll.kube.client.errors import (
     Ambiguous,
     CredentialsError,
     Garbled,
@@ -24,8 +23,9 @@ from plimsoll.kube.errors import (
     Unauthorized,
     Unreachable,
 )
-from plimsoll.kube.resources import CONFIGMAPS, LEASES
-from plimsoll.kube.tls import Certificate
+from plimsoll.kube.client.tls import Certificate
+from plimsoll.kube.types.resources import CONFIGMAPS, LEASES
+from plimsoll.runtime.clock import RealClock
 from tests.kube.stub_server import LOST, SILENT, Chunks, Reply, SkippingClock, StubServer, configmap, ok, refusal
 
 ONE = "/api/v1/namespaces/ns/configmaps/a"

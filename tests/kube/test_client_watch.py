@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import Credentials
-from plimsoll.kube.errors import Forbidden, Gone, TooManyRequests, Unreachable
-from plimsoll.kube.tls import Certificate
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import Credentials
+from plimsoll.kube.client.errors import Forbidden, Gone, TooManyRequests, Unreachable
+from plimsoll.kube.client.tls import Certificate
 from tests.kube.stub_server import LOST, SILENT, Chunks, SkippingClock, StubServer, refusal
 
 PODS_PATH = "/api/v1/pods"

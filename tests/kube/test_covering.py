@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plimsoll.kube.cache.pdb_index import budgets_of, workloads_under
+from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.covering import budgets_of, workloads_under
-from plimsoll.kube.resources import BUDGETS, DEPLOYMENTS, STATEFULSETS
-from plimsoll.kube.selectors import selects
-from plimsoll.kube.store import View
-from plimsoll.kube.types import Deployment, StatefulSet
+from plimsoll.kube.types.core import Deployment, StatefulSet
+from plimsoll.kube.types.resources import BUDGETS, DEPLOYMENTS, STATEFULSETS
+from plimsoll.kube.types.selectors import selects
 from tests import build
 
 labels = st.dictionaries(st.sampled_from("ab"), st.sampled_from("xy"))

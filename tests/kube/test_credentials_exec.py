@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from plimsoll.kube import exec_plugin
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import Credentials, load_credentials
-from plimsoll.kube.errors import CredentialsError, Unauthorized
-from plimsoll.kube.resources import CONFIGMAPS
+from plimsoll.kube.client import exec_plugin
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import Credentials, load_credentials
+from plimsoll.kube.client.errors import CredentialsError, Unauthorized
+from plimsoll.kube.types.resources import CONFIGMAPS
 from tests.eventually import eventually
 from tests.kube.certificates import Authority
 from tests.kube.stub_server import SkippingClock, StubServer, configmap, ok, refusal

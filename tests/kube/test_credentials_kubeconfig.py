@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from plimsoll.kube.credentials import Credentials, load_credentials
-from plimsoll.kube.errors import CredentialsError
-from plimsoll.kube.kubeconfig import select
+from plimsoll.kube.client.credentials import Credentials, load_credentials
+from plimsoll.kube.client.errors import CredentialsError
+from plimsoll.kube.client.kubeconfig import select
 from tests.kube.certificates import Authority
 
 SECRET = "s3cr3t-t0k3n"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import load_credentials
-from plimsoll.kube.errors import CredentialsError, Unreachable
-from plimsoll.kube.proxy import proxy_for
-from plimsoll.kube.resources import CONFIGMAPS
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import load_credentials
+from plimsoll.kube.client.errors import CredentialsError, Unreachable
+from plimsoll.kube.client.proxy import proxy_for
+from plimsoll.kube.types.resources import CONFIGMAPS
 from tests.kube.certificates import Authority
 from tests.kube.stub_server import SkippingClock
 from tests.kube.test_credentials_kubeconfig import config, write

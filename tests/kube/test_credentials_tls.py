@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import load_credentials
-from plimsoll.kube.errors import CredentialsError, KubeError, Unreachable
-from plimsoll.kube.resources import CONFIGMAPS
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import load_credentials
+from plimsoll.kube.client.errors import CredentialsError, KubeError, Unreachable
+from plimsoll.kube.types.resources import CONFIGMAPS
 from tests.kube.certificates import Authority, Signed
 from tests.kube.stub_server import SkippingClock, StubServer, configmap, ok
 from tests.kube.test_credentials_kubeconfig import config, write

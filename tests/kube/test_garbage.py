@@ -12,8 +12,8 @@ import pytest
 from msgspec import Struct
 
 from plimsoll.kube.codec import decode
-from plimsoll.kube.garbage import garbage_at_chosen_moments
-from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS, Resource
+from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, Resource
+from plimsoll.runtime.gc_tuning import garbage_at_chosen_moments
 from tests.clocks import PushedClock
 from tests.eventually import eventually
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.kube.errors import Garbled
-from plimsoll.kube.listing import ListReader
-from plimsoll.kube.resources import NODES, PODS, Resource
-from plimsoll.kube.types import CustomObject
-from plimsoll.kube.watch import Undecodable
+from plimsoll.kube.cache.list_reader import ListReader
+from plimsoll.kube.cache.watch import Undecodable
+from plimsoll.kube.client.errors import Garbled
+from plimsoll.kube.types.core import CustomObject
+from plimsoll.kube.types.resources import NODES, PODS, Resource
 
 CONTAINERS = Resource("weka.weka.io", "v1alpha1", "wekacontainers", "WekaContainer", CustomObject)
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll.kube.codec import decode, encode
-from plimsoll.kube.quantity import Quantity, parse_quantity
+from plimsoll.kube.types.quantity import Quantity, parse_quantity
 
 LARGEST = (2**63 - 1) * 1000
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.kube.queue import URGENT_IN_A_ROW, Queue, ShutDown
+from plimsoll.kube.workqueue import URGENT_IN_A_ROW, Queue, ShutDown
 from tests.eventually import PATIENCE_SECONDS
 
 

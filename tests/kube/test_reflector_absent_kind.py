@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from plimsoll.kube.resources import NODES
+from plimsoll.kube.types.resources import NODES
 from tests.kube.followed import Followed
 from tests.kube.watch_server import Answer, WatchServer
 

@@ -7,10 +7,10 @@ import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-from plimsoll.clock import RealClock
-from plimsoll.kube.reflector import Reflector
-from plimsoll.kube.resources import NODES
-from plimsoll.kube.store import Store
+from plimsoll.kube.cache.reflector import Reflector
+from plimsoll.kube.cache.store import Store
+from plimsoll.kube.types.resources import NODES
+from plimsoll.runtime.clock import RealClock
 from tests.eventually import eventually
 
 OBJECTS = 20_000

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from plimsoll.kube.resources import NODES, PODS
+from plimsoll.kube.types.resources import NODES, PODS
 from tests.kube.followed import Followed
 from tests.kube.watch_server import Answer, WatchServer
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from plimsoll.clock import RealClock
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import load_credentials
-from plimsoll.kube.listing import ListReader
-from plimsoll.kube.reflector import Reflector
-from plimsoll.kube.resources import CONFIGMAPS, Resource
-from plimsoll.kube.store import Store
-from plimsoll.kube.types import CustomObject, KubeObject
+from plimsoll.kube.cache.list_reader import ListReader
+from plimsoll.kube.cache.reflector import Reflector
+from plimsoll.kube.cache.store import Store
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import load_credentials
+from plimsoll.kube.types.core import CustomObject, KubeObject
+from plimsoll.kube.types.resources import CONFIGMAPS, Resource
+from plimsoll.runtime.clock import RealClock
 from tests.eventually import eventually
 from tests.kube.followed import contents
 from tools.controlplane.cluster import ControlPlane

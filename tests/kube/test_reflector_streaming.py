@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.kube.resources import PODS
+from plimsoll.kube.types.resources import PODS
 from tests.kube.followed import Followed
 from tests.kube.watch_server import Answer, WatchServer
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from plimsoll.kube.resources import NODES, PODS
-from plimsoll.kube.types import Pod
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.resources import NODES, PODS
 from tests.clocks import StandingClock
 from tests.kube.followed import Followed
 from tests.kube.watch_server import Answer, WatchServer

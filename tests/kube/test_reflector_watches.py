@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from plimsoll.kube.resources import BY_OWNER, NODES, PODS
+from plimsoll.kube.types.resources import BY_OWNER, NODES, PODS
 from tests.clocks import StandingClock
 from tests.kube.followed import Followed, owned_by
 from tests.kube.watch_server import Answer, WatchServer

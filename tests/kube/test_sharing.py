@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.informer import objects
+from plimsoll.kube.cache.interning import share_with_relatives
+from plimsoll.kube.cache.store import Store
 from plimsoll.kube.codec import decode, encode
-from plimsoll.kube.resources import BY_OWNER, DEPLOYMENTS, NODES, PODS, REPLICASETS, Resource
-from plimsoll.kube.sharing import share_with_relatives
-from plimsoll.kube.store import Store
-from plimsoll.kube.types import CustomObject, Pod
+from plimsoll.kube.types.core import CustomObject, Pod
+from plimsoll.kube.types.resources import BY_OWNER, DEPLOYMENTS, NODES, PODS, REPLICASETS, Resource
 
 
 def arrive(store: Store[Any], body: dict[str, Any]) -> Any:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.kube.resources import BY_NODE, BY_OWNER, NODES, PODS, Index, by_label
-from plimsoll.kube.store import Store, View, is_older
+from plimsoll.kube.cache.store import Store, View, is_older
+from plimsoll.kube.types.resources import BY_NODE, BY_OWNER, NODES, PODS, Index, by_label
 from tests import build
 
 APP = by_label("app")

@@ -23,9 +23,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from plimsoll.kube.resources import NODES, PODS, Resource
-from plimsoll.kube.store import Store
-from plimsoll.kube.types import KubeObject
+from plimsoll.kube.cache.store import Store
+from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.resources import NODES, PODS, Resource
 from tests.kube.followed import Followed, contents, owned_by, served
 from tests.kube.watch_server import Answer, WatchServer
 

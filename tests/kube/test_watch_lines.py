@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.kube.errors import ApiError, Garbled, Gone
-from plimsoll.kube.resources import PODS
-from plimsoll.kube.watch import LONGEST_LINE_BYTES, Bookmark, Event, EventDecoder, Lines, Undecodable
+from plimsoll.kube.cache.watch import LONGEST_LINE_BYTES, Bookmark, Event, EventDecoder, Lines, Undecodable
+from plimsoll.kube.client.errors import ApiError, Garbled, Gone
+from plimsoll.kube.types.resources import PODS
 
 PIECES = st.lists(st.binary(max_size=6).map(lambda piece: piece.replace(b"x", b"\n")), max_size=30)
 

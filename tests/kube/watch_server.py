@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from plimsoll.kube.resources import Resource
+from plimsoll.kube.types.resources import Resource
 
 Json = dict[str, Any]
 Name = tuple[str, str]

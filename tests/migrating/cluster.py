@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from plimsoll.exit_codes import ExitCode
+from plimsoll.runtime.exit_codes import ExitCode
 from tests.cli.command import PLIMSOLL, environment
 from tests.cli.running import Running, running
 from tests.eventually import eventually

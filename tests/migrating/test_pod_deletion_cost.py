@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.deletion_cost.values import COST, MARK
+from plimsoll.controllers.deletion_cost.values import COST, MARK
 from tests.eventually import eventually
 from tests.migrating.cluster import Place, metric, settled, switched_on
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from plimsoll.placement.marks import CLASS
-from plimsoll.web.certificates import make_certificate, serving_context
+from plimsoll.controllers.placement.annotations import CLASS
+from plimsoll.webhook.certificates import make_certificate, serving_context
 from tests.eventually import eventually
 from tests.migrating.cluster import Place, metric, settled, switched_on
 from tests.placement.webhook_cluster import empty

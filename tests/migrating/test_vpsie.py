@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from plimsoll.nodegroups.crds import crds
-from plimsoll.nodegroups.types import FINALIZER
+from plimsoll.controllers.nodegroups.crds import crds
+from plimsoll.controllers.nodegroups.types import FINALIZER
 from tests.eventually import eventually
 from tests.faults.upstream import Json
 from tests.kinds import served

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.allocation.crd import crd
+from plimsoll.controllers.allocation.crd import crd
 from tests.allocation.build import container_body, drive_annotations
 from tests.eventually import eventually
 from tests.faults.upstream import Json

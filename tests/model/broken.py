@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from msgspec import structs
 
-from plimsoll.allocation.containers import WekaContainer
-from plimsoll.allocation.leases import NONCE
-from plimsoll.allocation.marks import PROPOSED, without
-from plimsoll.allocation.plan import Assignment
-from plimsoll.allocation.protocol import step
-from plimsoll.allocation.tenure import BATCH, Clearing, Proposing, State, Verifying
-from plimsoll.conversation import Answer, Answered, Found, ListAll, Reply, Request
-from plimsoll.kube.records import Lease, LeaseSpec
-from plimsoll.kube.types import Metadata
+from plimsoll.controllers.allocation.conditions import PROPOSED, without
+from plimsoll.controllers.allocation.lease import NONCE
+from plimsoll.controllers.allocation.plan import Assignment
+from plimsoll.controllers.allocation.protocol import step
+from plimsoll.controllers.allocation.session import BATCH, Clearing, Proposing, State, Verifying
+from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.kube.types.core import Metadata
+from plimsoll.kube.types.stored import Lease, LeaseSpec
+from plimsoll.runtime.transaction import Answer, Answered, Found, ListAll, Reply, Request
 from tests.model.world import MOMENT, Rules, Running, Store
 
 

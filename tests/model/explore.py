@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from plimsoll.allocation.containers import WekaContainer
-from plimsoll.allocation.ledger import holdings_on
+from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.controllers.allocation.usage import holdings_on
 from tests.model.server import ABSENT
 from tests.model.world import IDLE, NODE, Moves, Rules, Running, Store, World
 

@@ -9,12 +9,12 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from plimsoll.allocation.containers import WekaContainer
-from plimsoll.allocation.places import WEKA_CONTAINERS
-from plimsoll.conversation import Write
-from plimsoll.decision import Create, Delete, Patch
+from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS
+from plimsoll.controllers.allocation.types import WekaContainer
 from plimsoll.kube.codec import decode
-from plimsoll.kube.records import Lease
+from plimsoll.kube.types.stored import Lease
+from plimsoll.runtime.decision import Create, Delete, Patch
+from plimsoll.runtime.transaction import Write
 
 Json = dict[str, Any]
 T = TypeVar("T")

@@ -1,6 +1,6 @@
 """All that can happen: operators that run the protocol, and everything that may go wrong between any two of their steps.
 
-The operators run `plimsoll.allocation.protocol.step`, the function that the operator itself runs, and their requests meet
+The operators run `plimsoll.controllers.allocation.protocol.step`, the function that the operator itself runs, and their requests meet
 a server that behaves as the API server does. Everything else is the adversary: leases run out whenever he likes (their
 duration is zero), operators stop and go on, crash with writes still on their way, lose replies, and people meddle.
 """
@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
-from plimsoll.allocation.containers import WekaContainer
-from plimsoll.allocation.inventory import Inventory
-from plimsoll.allocation.protocol import step
-from plimsoll.allocation.tenure import Ended, Opening, State, Taking, Task
-from plimsoll.conversation import (
+from plimsoll.controllers.allocation.inventory import Inventory
+from plimsoll.controllers.allocation.protocol import step
+from plimsoll.controllers.allocation.session import Ended, Opening, State, Taking, Task
+from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.kube.leader_election import LeaseTimes
+from plimsoll.kube.types.stored import Lease
+from plimsoll.runtime.transaction import (
     Answer,
     Answered,
     End,
@@ -30,8 +32,6 @@ from plimsoll.conversation import (
     Request,
     Together,
 )
-from plimsoll.kube.lease import LeaseTimes
-from plimsoll.kube.records import Lease
 from tests.model.server import ABSENT, Json, Server, kind_of, name_of
 
 NODE = "n1"

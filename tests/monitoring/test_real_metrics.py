@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from plimsoll.deletion_cost.spec import ENABLED as COSTS_ENABLED
-from plimsoll.placement.spec import ENABLED, SPOT_PERCENTAGE
+from plimsoll.controllers.deletion_cost.spec import ENABLED as COSTS_ENABLED
+from plimsoll.controllers.placement.spec import ENABLED, SPOT_PERCENTAGE
 from tests.cli.running import running
 from tests.eventually import eventually
 from tools.controlplane.cluster import ControlPlane

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from plimsoll.conversation import Answer
-from plimsoll.decision import Create, Delete, Patch
+from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES
+from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.resources import (
+from plimsoll.kube.types.resources import (
     BUDGETS,
     CLAIMS,
     DAEMONSETS,
@@ -24,8 +24,8 @@ from plimsoll.kube.resources import (
     VOLUMES,
     Resource,
 )
-from plimsoll.kube.store import View
-from plimsoll.nodegroups.types import NODE_GROUPS, VPSIE_NODES
+from plimsoll.runtime.decision import Create, Delete, Patch
+from plimsoll.runtime.transaction import Answer
 
 KINDS: tuple[Resource[Any], ...] = (
     NODE_GROUPS, VPSIE_NODES, NODES, PODS, BUDGETS, NAMESPACES, CLAIMS, VOLUMES, DAEMONSETS, DEPLOYMENTS, REPLICASETS,

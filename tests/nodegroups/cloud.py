@@ -9,11 +9,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from plimsoll.decision import CreateMachine
-from plimsoll.kube.quantity import parse_quantity
-from plimsoll.nodegroups.sightings import Sighting
+from plimsoll.controllers.nodegroups.provider_inventory import Sighting
+from plimsoll.kube.types.quantity import parse_quantity
 from plimsoll.providers.errors import AmbiguousOutcome, OfferingUnavailable, ProviderError, QuotaExceeded
-from plimsoll.providers.provider import Capabilities, Machine, Offering
+from plimsoll.providers.protocol import Capabilities, Machine, Offering
+from plimsoll.runtime.decision import CreateMachine
 
 
 def offering(offering_id: str, cpu: str, memory: str, price: float = 0.1, **fields: Any) -> Offering:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.metrics import Metrics
-from plimsoll.nodegroups.crds import crds
-from plimsoll.operator import connect
+from plimsoll.controllers.nodegroups.crds import crds
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.operator import connect
 from tests.kinds import served
 from tests.nodegroups.live import Stage, config
 from tests.nodegroups.ordeal import Ordeal, ordeals

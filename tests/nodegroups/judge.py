@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from plimsoll.decision import DeleteMachine
-from plimsoll.kube.resources import NODES
-from plimsoll.nodegroups.drain import CHECKED, CHOSEN
-from plimsoll.nodegroups.seen import must_move
-from plimsoll.nodegroups.types import NODE_GROUPS, NodeGroup, VPSieNode, condition_of
-from plimsoll.nodegroups.unready import unready_since
-from plimsoll.nodegroups.writes import LEAVING
+from plimsoll.controllers.nodegroups.group_state import must_move
+from plimsoll.controllers.nodegroups.patches import LEAVING
+from plimsoll.controllers.nodegroups.scale_down.drain import CHECKED, CHOSEN
+from plimsoll.controllers.nodegroups.scale_down.unready import unready_since
+from plimsoll.controllers.nodegroups.types import NODE_GROUPS, NodeGroup, VPSieNode, condition_of
+from plimsoll.kube.types.resources import NODES
+from plimsoll.runtime.decision import DeleteMachine
 from tests.nodegroups.api_server import Broken
 
 if TYPE_CHECKING:

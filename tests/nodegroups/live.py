@@ -11,27 +11,27 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from plimsoll.assembly import controllers, observers
-from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config, Controllers, DisruptionLimits, Kubernetes, LeaderElection
 from plimsoll.config import Operator as OperatorConfig
 from plimsoll.config.nodegroups import NodeGroups
 from plimsoll.config.providers import Kwok, KwokOffering, Providers
-from plimsoll.kube.client import Client
-from plimsoll.kube.errors import NotFound
-from plimsoll.kube.records import Event
-from plimsoll.kube.resources import DEPLOYMENTS, EVENTS, NODES, PODS
-from plimsoll.kube.types import Node, Pod
-from plimsoll.metrics import Metrics
-from plimsoll.nodegroups.controller import NodeGroupController
-from plimsoll.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
-from plimsoll.operator import Operator, connect
-from plimsoll.providers.kwok import KwokProvider
-from plimsoll.providers.plugins import Setup
-from plimsoll.providers.provider import Provider
+from plimsoll.controllers.build import controllers, observers
+from plimsoll.controllers.nodegroups.controller import NodeGroupController
+from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.errors import NotFound
+from plimsoll.kube.types.core import Node, Pod
+from plimsoll.kube.types.resources import DEPLOYMENTS, EVENTS, NODES, PODS
+from plimsoll.kube.types.stored import Event
+from plimsoll.providers.kwok.provider import KwokProvider
+from plimsoll.providers.protocol import Provider
+from plimsoll.providers.registry import Setup
+from plimsoll.runtime.clock import Clock, RealClock
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.operator import Operator, connect
 from tests.clocks import HurriedClock
 from tests.eventually import eventually
-from tests.rights.everywhere import kubeconfig_of_the_operator
+from tests.rbac.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
 
 ELECTION = LeaderElection(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll.config import Config, LeaderElection
-from plimsoll.nodegroups.types import VPSIE_NODES
+from plimsoll.controllers.nodegroups.types import VPSIE_NODES
 from tests.eventually import eventually
 from tests.faults.history import History, Revision, State
 from tests.faults.proxy import Link, Proxy
@@ -18,7 +18,7 @@ from tests.faults.record import Record
 from tests.faults.rules import Rules
 from tests.faults.upstream import Direct, Json, Upstream
 from tests.nodegroups.live import Running, Stage, config, operating
-from tests.rights.everywhere import kubeconfig_of_the_operator
+from tests.rbac.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
 
 ALONE = LeaderElection(enabled=False)  # whatever is cut off from the server does not lead; two of them both do

@@ -10,8 +10,8 @@ import signal
 import sys
 from pathlib import Path
 
-from plimsoll.logs import set_up_logging
-from plimsoll.operator import identity
+from plimsoll.runtime.logging import set_up_logging
+from plimsoll.runtime.operator import identity
 from tests.nodegroups.live import SHORT_LEASE, config, operating_with
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from plimsoll.config import Config
-from plimsoll.explain.answers import PodAnswer
-from plimsoll.explain.kinds import Explainer
+from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision
+from plimsoll.controllers.nodegroups.scale_up.expected_node import Awaited, awaited_by, nodes_on_their_way
+from plimsoll.controllers.placement.capacity_class import ClassRules
 from plimsoll.explain.pods import explain_pod
-from plimsoll.kube.resources import PODS
-from plimsoll.nodegroups.awaited import Awaited, awaited_by, nodes_on_their_way
-from plimsoll.nodegroups.controller import CLUSTER, GroupsDecision
-from plimsoll.placement.classes import ClassRules
+from plimsoll.explain.records import PodAnswer
+from plimsoll.explain.targets import Explainer
+from plimsoll.kube.types.resources import PODS
 from tests.nodegroups.world import World
 
 

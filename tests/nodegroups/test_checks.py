@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.kube.resources import BUDGETS, NODES, PODS, REPLICASETS
-from plimsoll.nodegroups.controller import CLUSTER, GroupsDecision
-from plimsoll.nodegroups.types import NODE_GROUPS, VPSIE_NODES
+from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision
+from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES
+from plimsoll.kube.types.resources import BUDGETS, NODES, PODS, REPLICASETS
 from tests.nodegroups.world import World, said
 
 QUICK = {"underutilizationDuration": "20s", "cooldownSeconds": 10}

@@ -7,18 +7,18 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from plimsoll.assembly import controllers
 from plimsoll.config import Config, Controllers
-from plimsoll.decision import Evict
+from plimsoll.controllers.build import controllers
+from plimsoll.controllers.nodegroups.controller import NodeGroupController
+from plimsoll.controllers.nodegroups.lifecycle.phases import NodeDecision
+from plimsoll.controllers.nodegroups.patches import LEAVING
+from plimsoll.controllers.nodegroups.scale_down.drain import CHECKED
+from plimsoll.controllers.nodegroups.types import FINALIZER, VPSIE_NODE, VPSIE_NODES, VPSieNode
+from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, Resource
-from plimsoll.kube.store import View
-from plimsoll.kube.types import NodeSpec, Taint
-from plimsoll.nodegroups.controller import NodeGroupController
-from plimsoll.nodegroups.drain import CHECKED
-from plimsoll.nodegroups.phases import NodeDecision
-from plimsoll.nodegroups.types import FINALIZER, VPSIE_NODE, VPSIE_NODES, VPSieNode
-from plimsoll.nodegroups.writes import LEAVING
+from plimsoll.kube.types.core import NodeSpec, Taint
+from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, Resource
+from plimsoll.runtime.decision import Evict
 from tests import build
 
 NOW = build.START + timedelta(hours=1)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from plimsoll.kube.resources import NODES
-from plimsoll.nodegroups.controller import CLUSTER, GroupsDecision
-from plimsoll.nodegroups.types import VPSIE_NODES
+from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision
+from plimsoll.controllers.nodegroups.types import VPSIE_NODES
+from plimsoll.kube.types.resources import NODES
 from tests.nodegroups.world import World, said
 
 IMPATIENT = {"underutilizationDuration": "0s", "cooldownSeconds": 1}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from plimsoll.config import Config
-from plimsoll.explain.answers import DecisionAnswer
-from plimsoll.explain.kinds import Explainer, key_of
+from plimsoll.explain.records import DecisionAnswer
+from plimsoll.explain.targets import Explainer, key_of
 from tests.nodegroups.test_checks import world_with
 
 

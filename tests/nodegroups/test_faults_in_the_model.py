@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from plimsoll.decision import Converse
-from plimsoll.kube.resources import NODES
-from plimsoll.nodegroups.removal import GivingBack
-from plimsoll.nodegroups.settings import NodeGroupSettings
-from plimsoll.nodegroups.types import NODE_GROUPS
-from plimsoll.nodegroups.writes import LEAVING
+from plimsoll.controllers.nodegroups.lifecycle.termination import GivingBack
+from plimsoll.controllers.nodegroups.patches import LEAVING
+from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
+from plimsoll.controllers.nodegroups.types import NODE_GROUPS
+from plimsoll.kube.types.resources import NODES
+from plimsoll.runtime.decision import Converse
 from tests.nodegroups.world import World, said
 
 QUICK = {"underutilizationDuration": "20s", "cooldownSeconds": 10}

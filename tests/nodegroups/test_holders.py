@@ -7,18 +7,18 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from plimsoll.allocation.containers import WekaContainer
-from plimsoll.allocation.places import BY_AFFINITY, WEKA_CONTAINERS
-from plimsoll.assembly import controllers
 from plimsoll.config import Config, Controllers
-from plimsoll.conversation import End, Found, ListAll, Listed, Moment, Opened, Together
-from plimsoll.decision import DeleteMachine, Reason
+from plimsoll.controllers.allocation.container_nodes import BY_AFFINITY, WEKA_CONTAINERS
+from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.controllers.build import controllers
+from plimsoll.controllers.nodegroups.holders import Holders
+from plimsoll.controllers.nodegroups.lifecycle.termination import GivingBack, step
+from plimsoll.controllers.nodegroups.patches import LEAVING
+from plimsoll.controllers.nodegroups.types import VPSIE_NODE, VPSieNode
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types import NodeSpec, Taint
-from plimsoll.nodegroups.holders import Holders
-from plimsoll.nodegroups.removal import GivingBack, step
-from plimsoll.nodegroups.types import VPSIE_NODE, VPSieNode
-from plimsoll.nodegroups.writes import LEAVING
+from plimsoll.kube.types.core import NodeSpec, Taint
+from plimsoll.runtime.decision import DeleteMachine, Reason
+from plimsoll.runtime.transaction import End, Found, ListAll, Listed, Moment, Opened, Together
 from tests import build
 
 NOW = Moment(datetime(2026, 1, 1, tzinfo=UTC), 0.0)

@@ -9,16 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from plimsoll.act import Door
-from plimsoll.audit import AuditTrail
-from plimsoll.clock import RealClock
-from plimsoll.decision import Action, CreateMachine, Decision, DeleteMachine, DisruptionLimits, Reason, Ref
-from plimsoll.disruption import DisruptionLedger
-from plimsoll.freshness import OwnWrites
-from plimsoll.kube.resources import PODS, Key
-from plimsoll.kube.store import View
-from plimsoll.metrics import Metrics
-from plimsoll.nodegroups.types import VPSIE_NODES
+from plimsoll.controllers.nodegroups.types import VPSIE_NODES
+from plimsoll.disruption.ledger import DisruptionLedger
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.resources import PODS, Key
 from plimsoll.providers.errors import (
     AmbiguousOutcome,
     OfferingUnavailable,
@@ -27,8 +21,14 @@ from plimsoll.providers.errors import (
     Throttled,
     Unauthorised,
 )
-from plimsoll.providers.provider import Machine, MachineRequest, Provider
-from plimsoll.results import Result
+from plimsoll.providers.protocol import Machine, MachineRequest, Provider
+from plimsoll.runtime.actuator import Door
+from plimsoll.runtime.audit import AuditTrail
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.decision import Action, CreateMachine, Decision, DeleteMachine, DisruptionLimits, Reason, Ref
+from plimsoll.runtime.expectations import OwnWrites
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.outcome import Result
 
 WHY = Reason("Test", "because a test says so")
 TARGET = Ref(VPSIE_NODES, "default", "workers-1", "uid-1")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from plimsoll.clock import RealClock
-from plimsoll.kube.client import Client
+from plimsoll.controllers.nodegroups.controller import CLUSTER, NodeGroupController
+from plimsoll.controllers.nodegroups.scale_down.measured_usage import PATH, Measured, NodeMetrics, UsageObserver
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import Credentials
 from plimsoll.kube.codec import convert, encode
-from plimsoll.kube.credentials import Credentials
-from plimsoll.nodegroups.controller import CLUSTER, NodeGroupController
-from plimsoll.nodegroups.usage import PATH, Measured, NodeMetrics, UsageObserver
+from plimsoll.runtime.clock import RealClock
 from tests.kube.stub_server import Reply, StubServer
 from tests.nodegroups.world import World
 

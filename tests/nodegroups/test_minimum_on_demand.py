@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS, Resource
-from plimsoll.kube.store import View
-from plimsoll.placement.node_removal import minimum_on_demand
-from plimsoll.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.min_on_demand import minimum_on_demand
+from plimsoll.controllers.placement.settings import PlacementSettings
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS, Resource
 from tests import build
 
 ASKED = {"spotalis.io/enabled": "true", "spotalis.io/min-on-demand": "2", "spotalis.io/spot-percentage": "50%"}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import copy
 from datetime import timedelta
 
-from plimsoll.decision import Create
-from plimsoll.nodegroups.controller import CLUSTER, GroupsDecision
-from plimsoll.nodegroups.others import LATELY
-from plimsoll.nodegroups.types import ORDERED_BY, VPSIE_NODES, VPSieNode
+from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision
+from plimsoll.controllers.nodegroups.other_installations import LATELY
+from plimsoll.controllers.nodegroups.types import ORDERED_BY, VPSIE_NODES, VPSieNode
+from plimsoll.runtime.decision import Create
 from tests.nodegroups.api_server import stamp
 from tests.nodegroups.world import World
 

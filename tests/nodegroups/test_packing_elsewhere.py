@@ -9,12 +9,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from benchmarks.nodegroups.cluster import NOW, sightings, view_of
-from plimsoll.clock import RealClock
-from plimsoll.kube.resources import NODES, PODS, Key
-from plimsoll.kube.store import View
-from plimsoll.nodegroups.controller import CLUSTER, GroupsDecision, NodeGroupController
-from plimsoll.nodegroups.plans import SMALL, AtOnce, ByWorker, PlanObserver, Plans
-from plimsoll.nodegroups.settings import NodeGroupSettings
+from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision, NodeGroupController
+from plimsoll.controllers.nodegroups.plans import SMALL, AtOnce, ByWorker, PlanObserver, Plans
+from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.resources import NODES, PODS, Key
+from plimsoll.runtime.clock import RealClock
 from tests.clocks import StandingClock
 from tests.eventually import eventually
 

@@ -8,14 +8,13 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
+from plimsoll.controllers.nodegroups.controller import CLUSTER
+from plimsoll.controllers.nodegroups.provider_inventory import MachineObserver, Sightings
+from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup
+from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.resources import Key
-from plimsoll.kube.store import View
-from plimsoll.nodegroups.controller import CLUSTER
-from plimsoll.nodegroups.observer import MachineObserver
-from plimsoll.nodegroups.sightings import Sightings
-from plimsoll.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup
-from plimsoll.providers.provider import Capabilities, Machine, Offering, Scope
+from plimsoll.kube.types.resources import Key
+from plimsoll.providers.protocol import Capabilities, Machine, Offering, Scope
 from tests import build
 from tests.clocks import StandingClock
 from tests.eventually import eventually

@@ -13,18 +13,18 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from plimsoll.allocation.crd import crd
-from plimsoll.allocation.leases import lease_name
-from plimsoll.allocation.marks import Proposal
-from plimsoll.allocation.places import WEKA_CONTAINERS
-from plimsoll.clock import RealClock
 from plimsoll.config import Allocation, Controllers
-from plimsoll.explain.answers import DecisionAnswer
-from plimsoll.explain.kinds import Explainer
-from plimsoll.kube.resources import BUDGETS, DEPLOYMENTS, LEASES, NODES, PODS
-from plimsoll.kube.types import Node
-from plimsoll.nodegroups.types import VPSIE_NODES
-from plimsoll.nodegroups.writes import LEAVING
+from plimsoll.controllers.allocation.conditions import Proposal
+from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS
+from plimsoll.controllers.allocation.crd import crd
+from plimsoll.controllers.allocation.lease import lease_name
+from plimsoll.controllers.nodegroups.patches import LEAVING
+from plimsoll.controllers.nodegroups.types import VPSIE_NODES
+from plimsoll.explain.records import DecisionAnswer
+from plimsoll.explain.targets import Explainer
+from plimsoll.kube.types.core import Node
+from plimsoll.kube.types.resources import BUDGETS, DEPLOYMENTS, LEASES, NODES, PODS
+from plimsoll.runtime.clock import RealClock
 from tests.eventually import eventually
 from tests.kinds import served
 from tests.nodegroups.live import Running, Stage, config, operating

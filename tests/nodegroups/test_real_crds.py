@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from plimsoll.nodegroups.crds import REQUIRED
-from plimsoll.nodegroups.types import NODE_GROUPS, VPSIE_NODES
+from plimsoll.controllers.nodegroups.crds import REQUIRED
+from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES
 from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import ControlPlane
 

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from plimsoll.kube.resources import BUDGETS, NODES, PODS
-from plimsoll.nodegroups.writes import LEAVING
+from plimsoll.controllers.nodegroups.patches import LEAVING
+from plimsoll.kube.types.resources import BUDGETS, NODES, PODS
 from tests.clocks import PushedClock
 from tests.eventually import eventually
 from tests.nodegroups.live import Stage, config, operating

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.nodegroups.drain import CHOSEN
-from plimsoll.nodegroups.types import PHASES
+from plimsoll.controllers.nodegroups.scale_down.drain import CHOSEN
+from plimsoll.controllers.nodegroups.types import PHASES
 from plimsoll.providers.errors import QuotaExceeded
-from plimsoll.providers.provider import Machine, MachineRequest, Provider
+from plimsoll.providers.protocol import Machine, MachineRequest, Provider
 from tests.faults.calls import Call
 from tests.faults.faults import CrashAfter, Lens
 from tests.faults.rules import on

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from plimsoll.providers.errors import QuotaExceeded
-from plimsoll.providers.provider import Machine, MachineRequest, Provider
+from plimsoll.providers.protocol import Machine, MachineRequest, Provider
 from tests.eventually import eventually
 from tests.nodegroups.live import Stage, config, operating
 from tools.controlplane.cluster import ControlPlane

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from plimsoll.config import LeaderElection
-from plimsoll.kube.resources import NODES
+from plimsoll.kube.types.resources import NODES
 from tests.faults.answers import timed_out
 from tests.faults.calls import Call
 from tests.faults.faults import CrashAfter, CrashBefore, Fault, Misreport, ResetAfter

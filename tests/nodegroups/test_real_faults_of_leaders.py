@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from plimsoll.exit_codes import ExitCode
-from plimsoll.kube.resources import NODES, PODS
+from plimsoll.kube.types.resources import NODES, PODS
+from plimsoll.runtime.exit_codes import ExitCode
 from tests.eventually import eventually
 from tests.faults.faults import Hold
 from tests.faults.processes import OperatorProcess

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-from plimsoll.kube.errors import NotFound
-from plimsoll.kube.resources import NODES, PODS
-from plimsoll.kube.types import Node
-from plimsoll.nodegroups.types import NODE_GROUPS
+from plimsoll.controllers.nodegroups.types import NODE_GROUPS
+from plimsoll.kube.client.errors import NotFound
+from plimsoll.kube.types.core import Node
+from plimsoll.kube.types.resources import NODES, PODS
 from tests.eventually import eventually
 from tests.faults import answers
 from tests.faults.faults import Answer, Fault, Hold, Lens

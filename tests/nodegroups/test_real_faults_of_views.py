@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from plimsoll.kube.resources import NODES, PODS
-from plimsoll.kube.types import Node
+from plimsoll.kube.types.core import Node
+from plimsoll.kube.types.resources import NODES, PODS
 from tests.eventually import eventually
 from tests.faults import answers
 from tests.faults.faults import Answer, Hold, HoldEvents, LateEvents, StaleList, TellTwice

@@ -16,32 +16,32 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from plimsoll.assembly import controllers, observers
-from plimsoll.clock import RealClock
 from plimsoll.config import Config
 from plimsoll.config.nodegroups import NodeGroups
 from plimsoll.config.providers import Providers
-from plimsoll.deletion_cost.spec import PREFIX
-from plimsoll.deletion_cost.values import COST
-from plimsoll.kube.client import Client
-from plimsoll.kube.resources import DEPLOYMENTS, NODES
-from plimsoll.metrics import Metrics
-from plimsoll.nodegroups.types import NODE_GROUPS
-from plimsoll.operator import Operator, connect
-from plimsoll.providers.kwok import KwokProvider
-from plimsoll.providers.provider import Provider
-from plimsoll.sim.api import kinds
-from plimsoll.sim.api.documents import Json, at, holds, labels_of, name_of, terminating
-from plimsoll.sim.cluster import SPOT_NOTICE
-from plimsoll.simulation.changes import read_event, read_set
-from plimsoll.simulation.run import Scenario, simulate
-from plimsoll.simulation.world import World
-from plimsoll.web.placement_webhook import placement_webhook
+from plimsoll.controllers.build import controllers, observers
+from plimsoll.controllers.deletion_cost.spec import PREFIX
+from plimsoll.controllers.deletion_cost.values import COST
+from plimsoll.controllers.nodegroups.types import NODE_GROUPS
+from plimsoll.embedded_cluster.api import kinds
+from plimsoll.embedded_cluster.api.json_documents import Json, at, holds, labels_of, name_of, terminating
+from plimsoll.embedded_cluster.cluster import SPOT_NOTICE
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.types.resources import DEPLOYMENTS, NODES
+from plimsoll.providers.kwok.provider import KwokProvider
+from plimsoll.providers.protocol import Provider
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.operator import Operator, connect
+from plimsoll.simulate.changes import read_event, read_set
+from plimsoll.simulate.run import Scenario, simulate
+from plimsoll.simulate.world import World
+from plimsoll.webhook.service import placement_webhook
 from tests.eventually import eventually
 from tests.nodegroups.live import AT_ONCE, Stage
 from tests.placement.live import asking, config
 from tests.placement.webhook_cluster import Running, asked, registered
-from tests.rights.everywhere import kubeconfig_of_the_operator
+from tests.rbac.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
 
 LINES = tuple(f"1 zone={zone} class={kind} cpu=16" for zone in "abc" for kind in ("spot", "on-demand"))

@@ -10,22 +10,22 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from plimsoll.assembly import controllers, observers
-from plimsoll.clock import RealClock
 from plimsoll.config import Config
-from plimsoll.kube.resources import EVENTS
-from plimsoll.metrics import Metrics
-from plimsoll.operator import Operator, connect
-from plimsoll.placement.spec import SPOT_PERCENTAGE
-from plimsoll.providers.kwok import KwokProvider
-from plimsoll.web.placement_webhook import placement_webhook
+from plimsoll.controllers.build import controllers, observers
+from plimsoll.controllers.placement.spec import SPOT_PERCENTAGE
+from plimsoll.kube.types.resources import EVENTS
+from plimsoll.providers.kwok.provider import KwokProvider
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.operator import Operator, connect
+from plimsoll.webhook.service import placement_webhook
 from tests.eventually import eventually
 from tests.nodegroups.live import AT_ONCE, Stage
 from tests.nodegroups.live import config as groups_config
 from tests.placement.conftest import WEBHOOKS
 from tests.placement.live import Workload, asking, blocked, config
 from tests.placement.webhook_cluster import Running, asked, empty, registered
-from tests.rights.everywhere import kubeconfig_of_the_operator
+from tests.rbac.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from plimsoll.kube.resources import NODES, PODS
-from plimsoll.nodegroups.writes import LEAVING
+from plimsoll.controllers.nodegroups.patches import LEAVING
+from plimsoll.kube.types.resources import NODES, PODS
 from tests.eventually import eventually
 from tests.nodegroups.ordeal import QUICK, Ordeal
 

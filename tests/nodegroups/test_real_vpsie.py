@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from plimsoll.clock import RealClock
 from plimsoll.config import Config
 from plimsoll.config.providers import Providers, Vpsie
-from plimsoll.kube.errors import AlreadyExists
-from plimsoll.kube.resources import NODES
+from plimsoll.kube.client.errors import AlreadyExists
+from plimsoll.kube.types.resources import NODES
 from plimsoll.providers.vpsie.provider import vpsie_provider
+from plimsoll.runtime.clock import RealClock
 from tests.eventually import eventually
 from tests.nodegroups.live import Running, Stage, config, operating
 from tests.vpsie.emulator import Emulator, Vm

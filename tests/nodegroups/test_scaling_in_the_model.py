@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from plimsoll.kube.resources import NAMESPACES, NODES
-from plimsoll.nodegroups.settings import NodeGroupSettings
+from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
+from plimsoll.kube.types.resources import NAMESPACES, NODES
 from tests.nodegroups.cloud import LARGE, SMALL, Cloud
 from tests.nodegroups.world import World, said
 

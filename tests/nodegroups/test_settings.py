@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from plimsoll.assembly import controllers, observers
-from plimsoll.clock import RealClock
 from plimsoll.config import Config, Controllers
 from plimsoll.config import Operator as OperatorConfig
 from plimsoll.config.nodegroups import NodeGroups
-from plimsoll.kube.resources import NODES
-from plimsoll.nodegroups.controller import NodeGroupController
-from plimsoll.nodegroups.observer import MachineObserver
-from plimsoll.nodegroups.settings import NodeGroupSettings
-from plimsoll.nodegroups.usage import Measured
+from plimsoll.controllers.build import controllers, observers
+from plimsoll.controllers.nodegroups.controller import NodeGroupController
+from plimsoll.controllers.nodegroups.provider_inventory import MachineObserver
+from plimsoll.controllers.nodegroups.scale_down.measured_usage import Measured
+from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
+from plimsoll.kube.types.resources import NODES
+from plimsoll.runtime.clock import RealClock
 from tests.nodegroups.world import World
 
 NOBODY: Any = None  # no call to the API server is part of this

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from plimsoll.controllers.nodegroups.backoff import accounted, with_failures
+from plimsoll.controllers.nodegroups.controller import CLUSTER
+from plimsoll.controllers.nodegroups.scale_down.utilisation import LowSince, Requested, Utilisation
+from plimsoll.controllers.nodegroups.scale_up.pending_pods import waiting_pods
+from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
+from plimsoll.controllers.nodegroups.spec import invalid, scale_down_cooldown, underutilization_duration
+from plimsoll.controllers.nodegroups.types import VPSIE_NODES, NodeGroup, ScaleDownPolicy, VPSieNode
 from plimsoll.kube.codec import convert
-from plimsoll.nodegroups.controller import CLUSTER
-from plimsoll.nodegroups.pending import waiting_pods
-from plimsoll.nodegroups.setbacks import accounted, with_failures
-from plimsoll.nodegroups.settings import NodeGroupSettings
-from plimsoll.nodegroups.spec import invalid, scale_down_cooldown, underutilization_duration
-from plimsoll.nodegroups.types import VPSIE_NODES, NodeGroup, ScaleDownPolicy, VPSieNode
-from plimsoll.nodegroups.utilisation import LowSince, Requested, Utilisation
 from plimsoll.scheduling.snapshot import Snapshot
 from tests import build
 from tests.build import START

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from plimsoll.decision import Converse
-from plimsoll.kube.resources import NODES
-from plimsoll.nodegroups.controller import CLUSTER, GroupsDecision
-from plimsoll.nodegroups.removal import GivingBack
-from plimsoll.nodegroups.settings import NodeGroupSettings
+from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision
+from plimsoll.controllers.nodegroups.lifecycle.termination import GivingBack
+from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
+from plimsoll.kube.types.resources import NODES
+from plimsoll.runtime.decision import Converse
 from tests.nodegroups.world import World, said
 
 QUICK = {"underutilizationDuration": "20s", "cooldownSeconds": 10}

@@ -11,8 +11,20 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from plimsoll.conversation import Answer, Answered, End, Found, Get, ListAll, Listed, Moment, Opened, Write
-from plimsoll.decision import (
+from plimsoll.controllers.nodegroups.controller import CLUSTER, NodeGroupController
+from plimsoll.controllers.nodegroups.provider_inventory import Sightings
+from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
+from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
+from plimsoll.kube.codec import convert
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.resources import (
+    NODES,
+    PODS,
+    REPLICASETS,
+    Key,
+)
+from plimsoll.providers.errors import AmbiguousOutcome, OfferingUnavailable, ProviderError, QuotaExceeded
+from plimsoll.runtime.decision import (
     Action,
     Converse,
     Create,
@@ -23,19 +35,7 @@ from plimsoll.decision import (
     Evict,
     Patch,
 )
-from plimsoll.kube.codec import convert
-from plimsoll.kube.resources import (
-    NODES,
-    PODS,
-    REPLICASETS,
-    Key,
-)
-from plimsoll.kube.types import Pod
-from plimsoll.nodegroups.controller import CLUSTER, NodeGroupController
-from plimsoll.nodegroups.settings import NodeGroupSettings
-from plimsoll.nodegroups.sightings import Sightings
-from plimsoll.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
-from plimsoll.providers.errors import AmbiguousOutcome, OfferingUnavailable, ProviderError, QuotaExceeded
+from plimsoll.runtime.transaction import Answer, Answered, End, Found, Get, ListAll, Listed, Moment, Opened, Write
 from plimsoll.scheduling.pack import pack
 from plimsoll.scheduling.snapshot import Snapshot
 from tests.nodegroups.api_server import ApiServer, Broken, Json, stamp

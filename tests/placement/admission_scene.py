@@ -6,14 +6,14 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
+from plimsoll.controllers.placement.admission.classify import Admission, Answer, Assigned, Request
+from plimsoll.controllers.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
+from plimsoll.controllers.placement.target import CapacityClass
+from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS
-from plimsoll.kube.store import View
-from plimsoll.kube.types import Deployment, KubeObject, Node, Pod, ReplicaSet, StatefulSet
-from plimsoll.placement.admission import Admission, Answer, Assigned, Request
-from plimsoll.placement.distribution import CapacityClass
-from plimsoll.placement.settings import PlacementSettings
-from plimsoll.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
+from plimsoll.kube.types.core import Deployment, KubeObject, Node, Pod, ReplicaSet, StatefulSet
+from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS
 from tests import build
 
 SPOT, ON_DEMAND = CapacityClass.SPOT, CapacityClass.ON_DEMAND

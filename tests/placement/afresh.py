@@ -13,21 +13,21 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from plimsoll.decision import Blocker
-from plimsoll.kube.resources import CLAIMS, NAMESPACES, NODES, PODS, VOLUMES, Key
-from plimsoll.kube.store import View
-from plimsoll.kube.types import Pod
-from plimsoll.placement.controller import PlacementController
-from plimsoll.placement.counting import active, pods_of
-from plimsoll.placement.guards import Move
-from plimsoll.placement.leaving import receives_nobody
-from plimsoll.placement.promises import SENT_WITHIN
-from plimsoll.placement.room import Places, _nowhere, replacement
-from plimsoll.placement.seen import Seen
-from plimsoll.placement.settings import PlacementSettings
-from plimsoll.placement.workload import workload_at
+from plimsoll.controllers.placement.controller import PlacementController
+from plimsoll.controllers.placement.rebalance.capacity_check import Places, _nowhere, replacement
+from plimsoll.controllers.placement.rebalance.guards import Move
+from plimsoll.controllers.placement.rebalance.reservations import SENT_WITHIN
+from plimsoll.controllers.placement.replica_counts import active, pods_of
+from plimsoll.controllers.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.workload import workload_at
+from plimsoll.controllers.placement.workload_state import Seen
+from plimsoll.disruption.interrupted_nodes import receives_nobody
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.resources import CLAIMS, NAMESPACES, NODES, PODS, VOLUMES, Key
+from plimsoll.runtime.decision import Blocker
+from plimsoll.scheduling.growth_options import NodeMaker, Prospects
 from plimsoll.scheduling.pack import pack
-from plimsoll.scheduling.prospects import NodeMaker, Prospects
 from plimsoll.scheduling.snapshot import Snapshot
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from plimsoll.assembly import placement_settings
 from plimsoll.config import Config, Kubernetes, LeaderElection, Webhook
-from plimsoll.decision import Controller
-from plimsoll.kube.client import Client
-from plimsoll.placement.controller import PlacementController
-from plimsoll.placement.spec import SPOT_PERCENTAGE
+from plimsoll.controllers.build import placement_settings
+from plimsoll.controllers.placement.controller import PlacementController
+from plimsoll.controllers.placement.spec import SPOT_PERCENTAGE
+from plimsoll.kube.client.client import Client
+from plimsoll.runtime.decision import Controller
 from tests.faults import invariants
 from tests.faults.history import History
 from tests.faults.life import Life, Lives
@@ -27,7 +27,7 @@ from tests.faults.rules import FaultSource, Rules
 from tests.faults.upstream import Direct, Upstream
 from tests.placement.live import Workload, asking, config, is_ready, operating, pod_states
 from tests.placement.webhook_cluster import empty
-from tests.rights.everywhere import kubeconfig_of_the_operator
+from tests.rbac.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
 
 REPLICAS, MINIMUM = 6, 3

@@ -12,11 +12,18 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from plimsoll.decision import DisruptionLimits, Evict
-from plimsoll.kube.budgets import PodDisruptionBudget
+from plimsoll.controllers.placement.annotations import CLASS
+from plimsoll.controllers.placement.controller import PlacementController, PlacementDecision
+from plimsoll.controllers.placement.rebalance.capacity_check import of_class
+from plimsoll.controllers.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.spec import ENABLED, SPOT_PERCENTAGE
+from plimsoll.controllers.placement.target import CapacityClass
+from plimsoll.disruption.entries import KIND, LABEL, Entry, shard_name
+from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.records import ConfigMap
-from plimsoll.kube.resources import (
+from plimsoll.kube.types.core import Deployment, KubeObject, Node, Pod, StatefulSet
+from plimsoll.kube.types.policy import PodDisruptionBudget
+from plimsoll.kube.types.resources import (
     BUDGETS,
     BY_NODE,
     BY_OWNER,
@@ -30,17 +37,10 @@ from plimsoll.kube.resources import (
     VOLUMES,
     Key,
 )
-from plimsoll.kube.store import View
-from plimsoll.kube.types import Deployment, KubeObject, Node, Pod, StatefulSet
-from plimsoll.placement.controller import PlacementController, PlacementDecision
-from plimsoll.placement.distribution import CapacityClass
-from plimsoll.placement.marks import CLASS
-from plimsoll.placement.room import of_class
-from plimsoll.placement.settings import PlacementSettings
-from plimsoll.placement.spec import ENABLED, SPOT_PERCENTAGE
-from plimsoll.remembered import KIND, LABEL, Entry, shard_name
+from plimsoll.kube.types.stored import ConfigMap
+from plimsoll.runtime.decision import DisruptionLimits, Evict
+from plimsoll.scheduling.growth_options import Prospects
 from plimsoll.scheduling.model import Offering, Template
-from plimsoll.scheduling.prospects import Prospects
 from tests import build
 from tests.build import START
 from tests.placement.afresh import RoomsAfresh, controller_afresh

@@ -10,8 +10,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from plimsoll.assembly import controllers
-from plimsoll.clock import Clock, RealClock
 from plimsoll.config import (
     Config,
     Controllers,
@@ -22,19 +20,21 @@ from plimsoll.config import (
     WorkloadTiming,
 )
 from plimsoll.config import Operator as OperatorConfig
-from plimsoll.kube.client import Client
-from plimsoll.kube.resources import BUDGETS, DEPLOYMENTS, NODES, PODS, STATEFULSETS
-from plimsoll.kube.types import Pod
-from plimsoll.metrics import Metrics
-from plimsoll.operator import Operator, connect
-from plimsoll.placement.classes import ClassRules
-from plimsoll.placement.distribution import CapacityClass
-from plimsoll.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
-from plimsoll.web.placement_webhook import placement_webhook
+from plimsoll.controllers.build import controllers
+from plimsoll.controllers.placement.capacity_class import ClassRules
+from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
+from plimsoll.controllers.placement.target import CapacityClass
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.resources import BUDGETS, DEPLOYMENTS, NODES, PODS, STATEFULSETS
+from plimsoll.runtime.clock import Clock, RealClock
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.operator import Operator, connect
+from plimsoll.webhook.service import placement_webhook
 from tests.eventually import eventually
 from tests.faults.history import History, Revision, State
 from tests.placement.webhook_cluster import ELECTION, Running, asked, registered, selector, template
-from tests.rights.everywhere import kubeconfig_of_the_operator
+from tests.rbac.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
 
 SPOT, ON_DEMAND = CapacityClass.SPOT, CapacityClass.ON_DEMAND

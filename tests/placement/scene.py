@@ -8,10 +8,19 @@ from typing import Any
 
 import msgspec
 
-from plimsoll.kube.budgets import PodDisruptionBudget
+from plimsoll.controllers.placement.annotations import CLASS, REASON, Why
+from plimsoll.controllers.placement.controller import PlacementController, PlacementDecision
+from plimsoll.controllers.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
+from plimsoll.controllers.placement.spot_backoff import Holdback
+from plimsoll.controllers.placement.spot_backoff import shard_name as holdback_shard
+from plimsoll.controllers.placement.target import CapacityClass
+from plimsoll.disruption.entries import KIND, LABEL, Entry, shard_name
+from plimsoll.kube.cache.store import Store, View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.records import ConfigMap
-from plimsoll.kube.resources import (
+from plimsoll.kube.types.core import Deployment, KubeObject, Namespace, Node, NodeStatus, Pod, ReplicaSet, StatefulSet
+from plimsoll.kube.types.policy import PodDisruptionBudget
+from plimsoll.kube.types.resources import (
     BUDGETS,
     CLAIMS,
     DEPLOYMENTS,
@@ -24,16 +33,7 @@ from plimsoll.kube.resources import (
     Key,
     Resource,
 )
-from plimsoll.kube.store import Store, View
-from plimsoll.kube.types import Deployment, KubeObject, Namespace, Node, NodeStatus, Pod, ReplicaSet, StatefulSet
-from plimsoll.placement.controller import PlacementController, PlacementDecision
-from plimsoll.placement.distribution import CapacityClass
-from plimsoll.placement.holdback import Holdback
-from plimsoll.placement.holdback import shard_name as holdback_shard
-from plimsoll.placement.marks import CLASS, REASON, Why
-from plimsoll.placement.settings import PlacementSettings
-from plimsoll.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
-from plimsoll.remembered import KIND, LABEL, Entry, shard_name
+from plimsoll.kube.types.stored import ConfigMap
 from tests import build
 from tests.build import START
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from plimsoll.kube.resources import DEPLOYMENTS, NODES, PODS
-from plimsoll.placement.admission import Assigned, LeftAlone, What
-from plimsoll.placement.distribution import Share, class_at, target
-from plimsoll.placement.marks import Why
-from plimsoll.placement.spec import ENABLED
+from plimsoll.controllers.placement.admission.classify import Assigned, LeftAlone, What
+from plimsoll.controllers.placement.annotations import Why
+from plimsoll.controllers.placement.spec import ENABLED
+from plimsoll.controllers.placement.target import Share, class_at, target
+from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS
 from tests import build
 from tests.placement.admission_scene import ON_DEMAND, SPOT, SPOT_LABEL, Scene, asking, review, workload
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.kube.resources import NODES, PODS
-from plimsoll.kube.store import View
-from plimsoll.placement.admission_counts import AdmissionCounts
-from plimsoll.placement.admission_ledger import AdmissionLedger
-from plimsoll.placement.classes import ClassRules
-from plimsoll.placement.counting import count_of_replica_set
+from plimsoll.controllers.placement.admission.counts import AdmissionCounts
+from plimsoll.controllers.placement.admission.pending_pods import AdmissionLedger
+from plimsoll.controllers.placement.capacity_class import ClassRules
+from plimsoll.controllers.placement.replica_counts import count_of_replica_set
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.resources import NODES, PODS
 from tests import build
 
 OWNERS = [build.replica_set(f"rs-{number}") for number in range(2)]

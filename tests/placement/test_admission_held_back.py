@@ -6,14 +6,14 @@ from datetime import timedelta
 
 import msgspec
 
+from plimsoll.controllers.placement.admission.classify import Admission, Assigned
+from plimsoll.controllers.placement.annotations import Why
+from plimsoll.controllers.placement.spot_backoff import Holdback, shard_name
+from plimsoll.controllers.placement.workload import key_of
+from plimsoll.kube.cache.store import Store, View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.records import ConfigMap
-from plimsoll.kube.store import Store, View
-from plimsoll.kube.types import Deployment, StatefulSet
-from plimsoll.placement.admission import Admission, Assigned
-from plimsoll.placement.holdback import Holdback, shard_name
-from plimsoll.placement.marks import Why
-from plimsoll.placement.workload import key_of
+from plimsoll.kube.types.core import Deployment, StatefulSet
+from plimsoll.kube.types.stored import ConfigMap
 from tests import build
 from tests.placement.admission_scene import ON_DEMAND, SPOT, Scene, asking, review, workload
 

@@ -8,12 +8,12 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.kube.resources import DEPLOYMENTS, PODS, REPLICASETS
-from plimsoll.kube.types import Pod
-from plimsoll.placement.admission import Assigned, Look, What
-from plimsoll.placement.admission_ledger import KEPT_SECONDS, AdmissionLedger, Admitted
-from plimsoll.placement.distribution import Share, target
-from plimsoll.placement.marks import Why
+from plimsoll.controllers.placement.admission.classify import Assigned, Look, What
+from plimsoll.controllers.placement.admission.pending_pods import KEPT_SECONDS, AdmissionLedger, Admitted
+from plimsoll.controllers.placement.annotations import Why
+from plimsoll.controllers.placement.target import Share, target
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.resources import DEPLOYMENTS, PODS, REPLICASETS
 from tests import build
 from tests.placement.admission_scene import ON_DEMAND, SPOT, Scene, annotations_of, review, workload
 

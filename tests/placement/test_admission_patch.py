@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from plimsoll.controllers.placement.admission.classify import Assigned, LeftAlone
+from plimsoll.controllers.placement.admission.patch import Operation
+from plimsoll.controllers.placement.capacity_class import DEFAULT_RULES
 from plimsoll.kube.codec import builtins, convert
-from plimsoll.kube.selectors import requirement_holds
-from plimsoll.kube.types import Requirement
-from plimsoll.placement.admission import Assigned, LeftAlone
-from plimsoll.placement.admission_patch import Operation
-from plimsoll.placement.classes import DEFAULT_RULES
+from plimsoll.kube.types.core import Requirement
+from plimsoll.kube.types.selectors import requirement_holds
 from tests import build
 from tests.placement.admission_scene import SPOT_LABEL, Scene, review, workload
 

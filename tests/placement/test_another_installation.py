@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from plimsoll.placement.marks import PLACED_BY
-from plimsoll.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.annotations import PLACED_BY
+from plimsoll.controllers.placement.settings import PlacementSettings
 from tests.placement.scene import ON_DEMAND, Scene, codes, drifted, evicted, stamp
 
 MINUTE = timedelta(minutes=1)

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from plimsoll.deletion_cost.algorithms import Algorithm, AssignSettings, discover
-from plimsoll.deletion_cost.algorithms import Replica as Holder
-from plimsoll.deletion_cost.values import Value
-from plimsoll.kube.types import Node, Pod
-from plimsoll.placement.capacity_order import Capacity, Kind, walk
-from plimsoll.placement.distribution import CapacityClass, Rounding, Share, target
-from plimsoll.placement.places import SPACING, Place, values_for
-from plimsoll.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
+from plimsoll.controllers.deletion_cost.algorithms.registry import Algorithm, AssignSettings, discover
+from plimsoll.controllers.deletion_cost.algorithms.registry import Replica as Holder
+from plimsoll.controllers.deletion_cost.values import Value
+from plimsoll.controllers.placement.deletion_order import Capacity, Kind, walk
+from plimsoll.controllers.placement.deletion_values import SPACING, Place, values_for
+from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
+from plimsoll.controllers.placement.target import CapacityClass, Rounding, Share, target
+from plimsoll.kube.types.core import Node, Pod
 from tests import build
 from tests.build import START
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plimsoll.controllers.placement.capacity_class import DEFAULT_RULES, ClassRules, RulesInUse, with_class
+from plimsoll.controllers.placement.target import CapacityClass
 from plimsoll.kube.codec import convert
-from plimsoll.kube.selectors import requirement_holds
-from plimsoll.kube.types import NodeSelectorTerm, PodSpec
-from plimsoll.placement.classes import DEFAULT_RULES, ClassRules, RulesInUse, with_class
-from plimsoll.placement.distribution import CapacityClass
+from plimsoll.kube.types.core import NodeSelectorTerm, PodSpec
+from plimsoll.kube.types.selectors import requirement_holds
 from tests import build
 
 RULES = ClassRules()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.placement.classes import ClassRules
-from plimsoll.placement.counting import Counts, count_of_replica_set, count_of_workload
+from plimsoll.controllers.placement.capacity_class import ClassRules
+from plimsoll.controllers.placement.replica_counts import Counts, count_of_replica_set, count_of_workload
 from tests import build
 from tests.placement.scene import ON_DEMAND, SPOT, Scene, on_demand_node, spot_node
 

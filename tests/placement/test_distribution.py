@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.placement.distribution import CapacityClass, Rounding, Share, Target, class_at, target
+from plimsoll.controllers.placement.target import CapacityClass, Rounding, Share, Target, class_at, target
 
 shares = st.builds(Share, st.integers(0, 999), st.integers(0, 100), st.sampled_from(Rounding))
 

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from plimsoll.exit_codes import ExitCode
+from plimsoll.runtime.exit_codes import ExitCode
 from tests.eventually import eventually
 from tests.faults.faults import Hold
 from tests.faults.invariants import evictions

@@ -7,25 +7,25 @@ from typing import Any
 
 import pytest
 
-from plimsoll.assembly import controllers
 from plimsoll.config import Config, Controllers, Webhook
-from plimsoll.deletion_cost.algorithms import Algorithms
-from plimsoll.deletion_cost.controller import DeletionCostController
-from plimsoll.deletion_cost.spec import DeletionCostSettings
-from plimsoll.explain.answers import WorkloadAnswer
-from plimsoll.explain.kinds import Explainer
+from plimsoll.controllers.build import controllers
+from plimsoll.controllers.deletion_cost.algorithms.registry import Algorithms
+from plimsoll.controllers.deletion_cost.controller import DeletionCostController
+from plimsoll.controllers.deletion_cost.spec import DeletionCostSettings
+from plimsoll.controllers.nodegroups.controller import NodeGroupController
+from plimsoll.controllers.nodegroups.provider_inventory import Sighting, Sightings
+from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
+from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
+from plimsoll.controllers.placement.controller import PlacementController, PlacementDecision
+from plimsoll.explain.records import WorkloadAnswer
+from plimsoll.explain.targets import Explainer
 from plimsoll.explain.workloads import explain_workload
+from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.quantity import parse_quantity
-from plimsoll.kube.resources import DAEMONSETS, NODES, PODS
-from plimsoll.kube.store import View
-from plimsoll.kube.types import Pod
-from plimsoll.nodegroups.controller import NodeGroupController
-from plimsoll.nodegroups.settings import NodeGroupSettings
-from plimsoll.nodegroups.sightings import Sighting, Sightings
-from plimsoll.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
-from plimsoll.placement.controller import PlacementController, PlacementDecision
-from plimsoll.providers.provider import Offering
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.quantity import parse_quantity
+from plimsoll.kube.types.resources import DAEMONSETS, NODES, PODS
+from plimsoll.providers.protocol import Offering
 from tests import build
 from tests.build import START
 from tests.nodegroups.cloud import SMALL

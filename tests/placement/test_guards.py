@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import pytest
 
-from plimsoll.decision import DisruptionLimits
-from plimsoll.kube.resources import Key
-from plimsoll.placement.next_action import NextAction
-from plimsoll.placement.settings import PlacementSettings
-from plimsoll.placement.spec import DURATION, SCHEDULE
-from plimsoll.placement.window import DisruptionWindow
+from plimsoll.controllers.placement.rebalance.next_action import NextAction
+from plimsoll.controllers.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.spec import DURATION, SCHEDULE
+from plimsoll.controllers.placement.window import DisruptionWindow
+from plimsoll.kube.types.resources import Key
+from plimsoll.runtime.decision import DisruptionLimits
 from tests import build
 from tests.placement.scene import (
     ON_DEMAND,

@@ -10,10 +10,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.decision import DisruptionLimits
-from plimsoll.placement.distribution import Rounding, Share, target
-from plimsoll.placement.holdback import LONGEST_PAUSE
-from plimsoll.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.spot_backoff import LONGEST_PAUSE
+from plimsoll.controllers.placement.target import Rounding, Share, target
+from plimsoll.runtime.decision import DisruptionLimits
 from tests.placement.world import World
 
 HOUR = timedelta(hours=1)

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from plimsoll.placement.next_action import NextAction
-from plimsoll.placement.spec import DURATION, SCHEDULE
+from plimsoll.controllers.placement.rebalance.next_action import NextAction
+from plimsoll.controllers.placement.spec import DURATION, SCHEDULE
 from tests import build
 from tests.placement.scene import ON_DEMAND, SPOT, Scene, codes, evicted, on_demand_node, spot_node
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from plimsoll.decision import Count, DisruptionLimits
-from plimsoll.disruption import Disruption, DisruptionLedger
-from plimsoll.kube.resources import BUDGETS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Key
-from plimsoll.kube.store import View
-from plimsoll.metrics import Metrics
+from plimsoll.disruption.ledger import Disruption, DisruptionLedger
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.resources import BUDGETS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Key
+from plimsoll.runtime.decision import Count, DisruptionLimits
+from plimsoll.runtime.metrics import Metrics
 from tests import build
 
 HOUR = timedelta(hours=1)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.placement.distribution import CapacityClass, Share, Target, target
-from plimsoll.placement.next_action import NextAction, ReplicaState
+from plimsoll.controllers.placement.rebalance.next_action import NextAction, ReplicaState
+from plimsoll.controllers.placement.target import CapacityClass, Share, Target, target
 
 
 @pytest.mark.parametrize(

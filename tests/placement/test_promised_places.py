@@ -7,8 +7,14 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
+from plimsoll.controllers.placement.annotations import CLASS
+from plimsoll.controllers.placement.controller import PlacementController, PlacementDecision
+from plimsoll.controllers.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.spec import ENABLED, SPOT_PERCENTAGE
+from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.resources import (
+from plimsoll.kube.types.core import Deployment, Pod, ReplicaSet
+from plimsoll.kube.types.resources import (
     BUDGETS,
     CLAIMS,
     DEPLOYMENTS,
@@ -20,12 +26,6 @@ from plimsoll.kube.resources import (
     VOLUMES,
     Key,
 )
-from plimsoll.kube.store import View
-from plimsoll.kube.types import Deployment, Pod, ReplicaSet
-from plimsoll.placement.controller import PlacementController, PlacementDecision
-from plimsoll.placement.marks import CLASS
-from plimsoll.placement.settings import PlacementSettings
-from plimsoll.placement.spec import ENABLED, SPOT_PERCENTAGE
 from tests import build
 from tests.build import START
 from tests.placement.scene import SPOT_LABEL, codes, evicted, on_demand_node, spot_node, stamp, stores

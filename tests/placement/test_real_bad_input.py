@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from structlog.testing import capture_logs
 
-from plimsoll.kube.client import Client
-from plimsoll.kube.resources import EVENTS
-from plimsoll.placement.marks import CLASS
-from plimsoll.placement.spec import ENABLED, SPOT_PERCENTAGE
+from plimsoll.controllers.placement.annotations import CLASS
+from plimsoll.controllers.placement.spec import ENABLED, SPOT_PERCENTAGE
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.types.resources import EVENTS
 from tests.eventually import eventually
 from tests.placement.live import Workload, asking, config, evictions, operating
 from tools.controlplane.cluster import ControlPlane

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from plimsoll.deletion_cost.values import MARK
-from plimsoll.kube.client import Client
-from plimsoll.kube.resources import NODES
-from plimsoll.placement.distribution import Share, target
+from plimsoll.controllers.deletion_cost.values import MARK
+from plimsoll.controllers.placement.target import Share, target
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.types.resources import NODES
 from tests.eventually import eventually
 from tests.placement.live import Workload, asking, config, evictions, operating
 from tests.placement.webhook_cluster import Running, template

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from plimsoll.kube.client import Client
-from plimsoll.kube.resources import NODES
-from plimsoll.placement.spec import SPOT_PERCENTAGE
+from plimsoll.controllers.placement.spec import SPOT_PERCENTAGE
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.types.resources import NODES
 from tests.eventually import eventually
 from tests.faults.history import History
 from tests.faults.upstream import Direct, Upstream

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from plimsoll.kube.client import Client
-from plimsoll.placement.distribution import Rounding, Share, target
-from plimsoll.placement.spec import DURATION, SCHEDULE, SPOT_PERCENTAGE
+from plimsoll.controllers.placement.spec import DURATION, SCHEDULE, SPOT_PERCENTAGE
+from plimsoll.controllers.placement.target import Rounding, Share, target
+from plimsoll.kube.client.client import Client
 from tests.clocks import PushedClock
 from tests.eventually import eventually
 from tests.faults.history import History

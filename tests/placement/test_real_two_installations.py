@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from plimsoll.kube.client import Client
-from plimsoll.kube.resources import EVENTS
-from plimsoll.placement.marks import PLACED_BY
-from plimsoll.placement.spec import SPOT_PERCENTAGE
+from plimsoll.controllers.placement.annotations import PLACED_BY
+from plimsoll.controllers.placement.spec import SPOT_PERCENTAGE
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.types.resources import EVENTS
 from tests.eventually import eventually
 from tests.placement.live import Workload, asking, blocked, config, evictions, operating
 from tests.placement.webhook_cluster import asked

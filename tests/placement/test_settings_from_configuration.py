@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from plimsoll.assembly import controllers, placement_settings
 from plimsoll.config import Config
 from plimsoll.config.load import Flag, load
 from plimsoll.config.sources import ConfigurationError
+from plimsoll.controllers.build import controllers, placement_settings
+from plimsoll.controllers.placement.controller import PlacementController
+from plimsoll.controllers.placement.rebalance.next_action import NextAction
+from plimsoll.controllers.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.target import Target
+from plimsoll.controllers.placement.workload import INVALID
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types import Namespace
-from plimsoll.placement.controller import PlacementController
-from plimsoll.placement.distribution import Target
-from plimsoll.placement.next_action import NextAction
-from plimsoll.placement.settings import PlacementSettings
-from plimsoll.placement.workload import INVALID
+from plimsoll.kube.types.core import Namespace
 from tests import build
 from tests.placement.scene import Scene, codes, evicted, spot_node
 

@@ -7,12 +7,12 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from plimsoll.decision import Create, Evict, Patch
+from plimsoll.controllers.placement.replica_counts import pods_of, replicas
+from plimsoll.controllers.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.spec import DURATION, SCHEDULE
+from plimsoll.controllers.placement.spot_backoff import FORGOTTEN_AFTER, Holdback, held_back, pause
 from plimsoll.kube.codec import convert
-from plimsoll.placement.counting import pods_of, replicas
-from plimsoll.placement.holdback import FORGOTTEN_AFTER, Holdback, held_back, pause
-from plimsoll.placement.settings import PlacementSettings
-from plimsoll.placement.spec import DURATION, SCHEDULE
+from plimsoll.runtime.decision import Create, Evict, Patch
 from tests import build
 from tests.placement.scene import ON_DEMAND, SPOT, Scene, codes, evicted, stamp
 
@@ -142,7 +142,7 @@ def test_writing_strikes_out_what_is_long_past_and_what_cannot_be_read():
     old = Holdback(scene.key, scene.now - timedelta(days=1), scene.now - timedelta(days=1))
     recent = Holdback(scene.key, scene.now, scene.now + MINUTE)
     encode = msgspec.json.encode
-    from plimsoll.placement.holdback import shard_name
+    from plimsoll.controllers.placement.spot_backoff import shard_name
 
     scene.remember(
         shard_name(scene.workload.uid), "placement",

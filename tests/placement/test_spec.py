@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.placement.distribution import Share
-from plimsoll.placement.spec import (
+from plimsoll.controllers.placement.spec import (
     DURATION,
     ENABLED,
     MIN_ON_DEMAND,
@@ -17,6 +16,7 @@ from plimsoll.placement.spec import (
     Reading,
     read,
 )
+from plimsoll.controllers.placement.target import Share
 from tests import build
 
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from plimsoll.controllers.placement.rebalance.next_action import NextAction
+from plimsoll.controllers.placement.spec import Policy
+from plimsoll.controllers.placement.target import Share, class_at
+from plimsoll.controllers.placement.workload import Managed
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types import StatefulSet
-from plimsoll.placement.distribution import Share, class_at
-from plimsoll.placement.next_action import NextAction
-from plimsoll.placement.spec import Policy
-from plimsoll.placement.workload import Managed
+from plimsoll.kube.types.core import StatefulSet
 from tests.placement.scene import ON_DEMAND, SPOT, Scene, codes, evicted
 
 WRONG = {SPOT: ON_DEMAND, ON_DEMAND: SPOT}

@@ -12,10 +12,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from aiohttp import web
 
-from plimsoll.kube.client import Client
-from plimsoll.placement.webhook_configuration import url_configuration, webhooks
-from plimsoll.web.certificates import VALID_FOR, make_certificate, serving_context
-from plimsoll.web.registration import WEBHOOK_CONFIGURATIONS
+from plimsoll.controllers.placement.webhook_configuration import url_configuration, webhooks
+from plimsoll.kube.client.client import Client
+from plimsoll.webhook.certificates import VALID_FOR, make_certificate, serving_context
+from plimsoll.webhook.registration import WEBHOOK_CONFIGURATIONS
 from tests.eventually import eventually
 from tests.placement.webhook_cluster import deploy, only, pods_of, split
 from tools.controlplane.cluster import ControlPlane

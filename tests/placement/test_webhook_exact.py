@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from plimsoll.kube.client import Client
-from plimsoll.kube.resources import PODS, Resource
-from plimsoll.kube.types import CustomObject, Pod
-from plimsoll.placement.marks import REASON, Why
+from plimsoll.controllers.placement.annotations import REASON, Why
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.types.core import CustomObject, Pod
+from plimsoll.kube.types.resources import PODS, Resource
 from tests.eventually import eventually
 from tests.placement.webhook_cluster import asked, config, deploy, operating, pods_of, registered, split, wanted
 from tools.controlplane.cluster import ControlPlane

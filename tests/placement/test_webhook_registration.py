@@ -7,20 +7,20 @@ from datetime import UTC, datetime
 from typing import Any
 
 from plimsoll.config import Config
-from plimsoll.kube.client import Client
-from plimsoll.kube.errors import NotFound
-from plimsoll.kube.resources import LEASES, PODS, SECRETS, STATEFULSETS
-from plimsoll.placement.marks import CLASS, REASON, TOKEN
-from plimsoll.placement.webhook_configuration import (
+from plimsoll.controllers.placement.annotations import CLASS, REASON, TOKEN
+from plimsoll.controllers.placement.webhook_configuration import (
     SECRET,
     service_client,
     service_configuration,
     url_configuration,
     webhooks,
 )
-from plimsoll.web.certificates import make_certificate
-from plimsoll.web.forwarding import ADDRESS
-from plimsoll.web.registration import REGISTERED_BY, WEBHOOK_CONFIGURATIONS, ServiceRegistration
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.errors import NotFound
+from plimsoll.kube.types.resources import LEASES, PODS, SECRETS, STATEFULSETS
+from plimsoll.webhook.certificates import make_certificate
+from plimsoll.webhook.forwarding import ADDRESS
+from plimsoll.webhook.registration import REGISTERED_BY, WEBHOOK_CONFIGURATIONS, ServiceRegistration
 from tests.eventually import eventually
 from tests.placement.webhook_cluster import (
     asked,

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.clock import RealClock
-from plimsoll.kube.client import Client
-from plimsoll.kube.errors import NotFound
-from plimsoll.kube.resources import SECRETS
-from plimsoll.placement.webhook_configuration import SECRET, url_configuration, webhooks
-from plimsoll.web.certificate_sources import CertificateInSecret
-from plimsoll.web.certificates import RENEWED_BEFORE, SETTLES_IN, VALID_FOR, make_certificate
-from plimsoll.web.registration import PERIOD_SECONDS, WEBHOOK_CONFIGURATIONS, Registrar, UrlRegistration
+from plimsoll.controllers.placement.webhook_configuration import SECRET, url_configuration, webhooks
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.errors import NotFound
+from plimsoll.kube.types.resources import SECRETS
+from plimsoll.runtime.clock import RealClock
+from plimsoll.webhook.certificate_sources import CertificateInSecret
+from plimsoll.webhook.certificates import RENEWED_BEFORE, SETTLES_IN, VALID_FOR, make_certificate
+from plimsoll.webhook.registration import PERIOD_SECONDS, WEBHOOK_CONFIGURATIONS, Registrar, UrlRegistration
 from tests.clocks import PushedClock
 from tests.eventually import eventually
 from tests.placement.webhook_cluster import asked, config, only, operating, registered

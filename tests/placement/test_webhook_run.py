@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.exit_codes import ExitCode
-from plimsoll.kube.client import Client
-from plimsoll.kube.errors import NotFound
-from plimsoll.kube.resources import SECRETS
-from plimsoll.placement.webhook_configuration import SECRET
+from plimsoll.controllers.placement.webhook_configuration import SECRET
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.errors import NotFound
+from plimsoll.kube.types.resources import SECRETS
+from plimsoll.runtime.exit_codes import ExitCode
 from tests.cli.running import running
 from tests.placement.webhook_cluster import registered_by
 from tools.controlplane.cluster import ControlPlane

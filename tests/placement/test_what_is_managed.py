@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.kube.resources import BUDGETS, DEPLOYMENTS, NAMESPACES, NODES, PODS, REPLICASETS, Key
-from plimsoll.placement.distribution import Target
-from plimsoll.placement.settings import PlacementSettings
-from plimsoll.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
+from plimsoll.controllers.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
+from plimsoll.controllers.placement.target import Target
+from plimsoll.kube.types.resources import BUDGETS, DEPLOYMENTS, NAMESPACES, NODES, PODS, REPLICASETS, Key
 from tests import build
 from tests.placement.scene import SPOT_LABEL, Scene, codes, namespace
 

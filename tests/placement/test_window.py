@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.placement.window import DisruptionWindow, parse_window
+from plimsoll.controllers.placement.window import DisruptionWindow, parse_window
 
 NIGHTLY = parse_window("0 2 * * *", "4h")
 

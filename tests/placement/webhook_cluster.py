@@ -10,25 +10,25 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
-from plimsoll.assembly import placement_settings
-from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config, Kubernetes, LeaderElection, Placement, Webhook
 from plimsoll.config import Operator as OperatorConfig
-from plimsoll.kube.client import Client
-from plimsoll.kube.resources import DEPLOYMENTS, PODS
-from plimsoll.kube.types import Pod
-from plimsoll.metrics import Metrics
-from plimsoll.operator import Operator, connect
-from plimsoll.placement.controller import PlacementController
-from plimsoll.placement.distribution import Share, target
-from plimsoll.placement.marks import CLASS
-from plimsoll.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
-from plimsoll.placement.webhook_configuration import url_configuration
-from plimsoll.web.placement_webhook import placement_webhook
-from plimsoll.web.registration import REGISTERED_BY, WEBHOOK_CONFIGURATIONS
-from plimsoll.web.webhook import WebhookServer
+from plimsoll.controllers.build import placement_settings
+from plimsoll.controllers.placement.annotations import CLASS
+from plimsoll.controllers.placement.controller import PlacementController
+from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
+from plimsoll.controllers.placement.target import Share, target
+from plimsoll.controllers.placement.webhook_configuration import url_configuration
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.resources import DEPLOYMENTS, PODS
+from plimsoll.runtime.clock import Clock, RealClock
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.operator import Operator, connect
+from plimsoll.webhook.registration import REGISTERED_BY, WEBHOOK_CONFIGURATIONS
+from plimsoll.webhook.server import WebhookServer
+from plimsoll.webhook.service import placement_webhook
 from tests.eventually import eventually
-from tests.rights.everywhere import kubeconfig_of_the_operator
+from tests.rbac.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import ControlPlane
 

@@ -11,12 +11,22 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from plimsoll.decision import Create, DisruptionLimits, Evict, Patch
-from plimsoll.disruption import Disruption, DisruptionLedger, never_ran
-from plimsoll.kube.budgets import PodDisruptionBudget
+from plimsoll.controllers.placement.annotations import CLASS, REASON, Why
+from plimsoll.controllers.placement.controller import PlacementController, PlacementDecision
+from plimsoll.controllers.placement.rebalance.next_action import ReplicaState
+from plimsoll.controllers.placement.replica_counts import count_of_replica_set, pods_of, replicas
+from plimsoll.controllers.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
+from plimsoll.controllers.placement.spot_backoff import held_back
+from plimsoll.controllers.placement.target import CapacityClass, Target
+from plimsoll.controllers.placement.workload import Managed, judge
+from plimsoll.disruption.entries import KIND, LABEL, Entry, read_entry, shard_name
+from plimsoll.disruption.ledger import Disruption, DisruptionLedger, never_ran
+from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.records import ConfigMap
-from plimsoll.kube.resources import (
+from plimsoll.kube.types.core import Deployment, Node, Pod, ReplicaSet
+from plimsoll.kube.types.policy import PodDisruptionBudget
+from plimsoll.kube.types.resources import (
     BUDGETS,
     BY_NODE,
     BY_OWNER,
@@ -30,18 +40,8 @@ from plimsoll.kube.resources import (
     VOLUMES,
     Key,
 )
-from plimsoll.kube.store import View
-from plimsoll.kube.types import Deployment, Node, Pod, ReplicaSet
-from plimsoll.placement.controller import PlacementController, PlacementDecision
-from plimsoll.placement.counting import count_of_replica_set, pods_of, replicas
-from plimsoll.placement.distribution import CapacityClass, Target
-from plimsoll.placement.holdback import held_back
-from plimsoll.placement.marks import CLASS, REASON, Why
-from plimsoll.placement.next_action import ReplicaState
-from plimsoll.placement.settings import PlacementSettings
-from plimsoll.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
-from plimsoll.placement.workload import Managed, judge
-from plimsoll.remembered import KIND, LABEL, Entry, read_entry, shard_name
+from plimsoll.kube.types.stored import ConfigMap
+from plimsoll.runtime.decision import Create, DisruptionLimits, Evict, Patch
 from tests import build
 from tests.build import START
 from tests.placement.scene import SPOT_LABEL, stamp, stores

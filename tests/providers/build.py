@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.providers.provider import MachineRequest
+from plimsoll.providers.protocol import MachineRequest
 
 
 def request(key: str = "k1", **fields: Any) -> MachineRequest:

@@ -9,7 +9,7 @@ import yaml
 
 from plimsoll.config.load import load
 from plimsoll.providers import errors
-from plimsoll.providers.provider import Provider
+from plimsoll.providers.protocol import Provider
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "providers.md").read_text()

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from plimsoll.config.providers import Kwok, KwokOffering
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import load_credentials
-from plimsoll.kube.errors import NotFound
-from plimsoll.kube.resources import CONFIGMAPS, NODES
-from plimsoll.kube.types import Node, Taint
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import load_credentials
+from plimsoll.kube.client.errors import NotFound
+from plimsoll.kube.types.core import Node, Taint
+from plimsoll.kube.types.resources import CONFIGMAPS, NODES
 from plimsoll.providers.errors import OfferingUnavailable, ProviderError, ProviderUnreachable
-from plimsoll.providers.kwok import KwokProvider
-from plimsoll.providers.kwok_nodes import SELECTOR, order_name
-from plimsoll.providers.provider import Capabilities, Machine, MachineRequest, Scope
+from plimsoll.providers.kwok.nodes import SELECTOR, order_name
+from plimsoll.providers.kwok.provider import KwokProvider
+from plimsoll.providers.protocol import Capabilities, Machine, MachineRequest, Scope
 from tests.clocks import PushedClock
 from tests.eventually import eventually
 from tests.providers import build

@@ -13,19 +13,19 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from plimsoll.clock import RealClock
 from plimsoll.config.providers import Kwok, Providers, Vpsie
 from plimsoll.config.sources import ConfigurationError
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import load_credentials
-from plimsoll.kube.resources import SECRETS
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import load_credentials
+from plimsoll.kube.types.resources import SECRETS
 from plimsoll.providers.errors import OfferingUnavailable, ProviderUnreachable, Unauthorised
-from plimsoll.providers.kwok import KwokProvider
-from plimsoll.providers.plugins import Installed, discover, provider_settings
-from plimsoll.providers.provider import Scope
+from plimsoll.providers.kwok.provider import KwokProvider
+from plimsoll.providers.protocol import Scope
+from plimsoll.providers.registry import Installed, discover, provider_settings
 from plimsoll.providers.vpsie.cluster_nodes import ClusterNodesProvider
 from plimsoll.providers.vpsie.credentials import secret_in_cluster
 from plimsoll.providers.vpsie.servers import ServersProvider
+from plimsoll.runtime.clock import RealClock
 from tests.providers import build
 from tools.controlplane.cluster import ControlPlane
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.clock import RealClock
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import load_credentials
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import load_credentials
+from plimsoll.runtime.clock import RealClock
 from tools.controlplane.cluster import ControlPlane
 
 

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from plimsoll.decision import Blocker, DisruptionLimits
-from plimsoll.disruption import DISRUPTED_PODS_LIMIT, Disruption, DisruptionLedger
-from plimsoll.kube.budgets import PodDisruptionBudget
-from plimsoll.kube.resources import BUDGETS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Key
-from plimsoll.kube.store import View
-from plimsoll.kube.types import Deployment, Pod, ReplicaSet
+from plimsoll.disruption.ledger import DISRUPTED_PODS_LIMIT, Disruption, DisruptionLedger
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.core import Deployment, Pod, ReplicaSet
+from plimsoll.kube.types.policy import PodDisruptionBudget
+from plimsoll.kube.types.resources import BUDGETS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Key
+from plimsoll.runtime.decision import Blocker, DisruptionLimits
 from tests import build
 
 WEB = Key("Deployment", "default", "web")
@@ -79,7 +79,7 @@ def test_selector_expressions_are_followed():
 def test_an_unready_pod_follows_the_budgets_policy(policy: str, healthy: int, desired: int, expected: str):
     deployment, replica_set, pods = workload()
     pods[0] = build.pod("web-1-0", owner=replica_set, labels={"app": "web"}, ready=False)
-    rule = build.budget(allowed=0, healthy=healthy, desired=desired, policy=policy)
+    rule = build.budget(allowed=0, healthy=healthy, desired=desired, unhealthy=policy)
     assert refusal(ledger(), pods[0], view(deployment, replica_set, pods, rule)) == expected
 
 

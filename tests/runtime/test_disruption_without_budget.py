@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from plimsoll.disruption import UNDER_WAY_SECONDS, Disruption, DisruptionLedger
-from plimsoll.kube.resources import BUDGETS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Key
-from plimsoll.kube.store import View
+from plimsoll.disruption.ledger import UNDER_WAY_SECONDS, Disruption, DisruptionLedger
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.resources import BUDGETS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Key
 from tests import build
 from tests.runtime.test_disruption_budgets import WEB, ledger, refusal, view, workload
 

@@ -10,21 +10,32 @@ from typing import Any
 
 import pytest
 
-from plimsoll.act import Door
-from plimsoll.audit import AuditTrail
-from plimsoll.decision import Action, Create, Decision, Delete, DisruptionLimits, Evict, Note, Patch, Reason, Ref
-from plimsoll.disruption import Disruption, DisruptionLedger
-from plimsoll.freshness import OwnWrites
-from plimsoll.kube.client import Client
-from plimsoll.kube.errors import NotFound
+from plimsoll.disruption.entries import KIND, LABEL
+from plimsoll.disruption.ledger import Disruption, DisruptionLedger
+from plimsoll.disruption.store import DisruptionMemory
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.errors import NotFound
 from plimsoll.kube.events import EventRecorder, Happening
-from plimsoll.kube.resources import BUDGETS, CONFIGMAPS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Key
-from plimsoll.kube.store import View
-from plimsoll.kube.types import Pod
-from plimsoll.memory import DisruptionMemory
-from plimsoll.metrics import Metrics
-from plimsoll.remembered import KIND, LABEL
-from plimsoll.results import Outcome
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.resources import BUDGETS, CONFIGMAPS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Key
+from plimsoll.runtime.actuator import Door
+from plimsoll.runtime.audit import AuditTrail
+from plimsoll.runtime.decision import (
+    Action,
+    Create,
+    Decision,
+    Delete,
+    DisruptionLimits,
+    Evict,
+    Note,
+    Patch,
+    Reason,
+    Ref,
+)
+from plimsoll.runtime.expectations import OwnWrites
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.outcome import Outcome
 from tests.clocks import PushedClock
 from tests.eventually import eventually
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from plimsoll.decision import Delete, Patch, Ref
-from plimsoll.disruption import Disruption
-from plimsoll.kube.client import Client
-from plimsoll.kube.errors import Ambiguous, ServerError
-from plimsoll.kube.resources import CONFIGMAPS, PODS, Key
-from plimsoll.memory import DisruptionMemory
-from plimsoll.remembered import KIND, LABEL
+from plimsoll.disruption.entries import KIND, LABEL
+from plimsoll.disruption.ledger import Disruption
+from plimsoll.disruption.store import DisruptionMemory
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.errors import Ambiguous, ServerError
+from plimsoll.kube.types.resources import CONFIGMAPS, PODS, Key
+from plimsoll.runtime.decision import Delete, Patch, Ref
 from tests.runtime.test_door import KEY, WHY, Stage, codes, eviction, words
 
 StartNodes = Callable[[str], list[str]]

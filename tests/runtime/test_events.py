@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from plimsoll.kube.client import Client
+from plimsoll.kube.client.client import Client
 from plimsoll.kube.events import BURST_PER_OBJECT, EventRecorder, Happening, shortened
-from plimsoll.kube.records import Event
-from plimsoll.kube.resources import EVENTS
+from plimsoll.kube.types.resources import EVENTS
+from plimsoll.kube.types.stored import Event
 from tests.clocks import PushedClock
 from tests.eventually import eventually
 

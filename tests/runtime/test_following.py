@@ -8,11 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
-from plimsoll.following import Following
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import Credentials
-from plimsoll.kube.resources import NODES, PODS
-from plimsoll.metrics import Metrics
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import Credentials
+from plimsoll.kube.types.resources import NODES, PODS
+from plimsoll.runtime.informers import Following
+from plimsoll.runtime.metrics import Metrics
 from tests.clocks import PushedClock
 from tests.eventually import PATIENCE_SECONDS, eventually
 from tests.kube.watch_server import Answer, WatchServer

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from plimsoll.decision import Ref
-from plimsoll.freshness import OwnWrites
-from plimsoll.kube.resources import LEASES, PODS, Key
-from plimsoll.kube.store import View
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.resources import LEASES, PODS, Key
+from plimsoll.runtime.decision import Ref
+from plimsoll.runtime.expectations import OwnWrites
 from tests import build
 
 KEY = Key("Deployment", "default", "web")

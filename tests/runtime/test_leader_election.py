@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from plimsoll.kube.client import Client
-from plimsoll.kube.errors import NotFound, Unreachable
-from plimsoll.kube.lease import LeaderElection, LeaseTimes
-from plimsoll.kube.resources import LEASES, NAMESPACES
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.errors import NotFound, Unreachable
+from plimsoll.kube.leader_election import LeaderElection, LeaseTimes
+from plimsoll.kube.types.resources import LEASES, NAMESPACES
 from tests.clocks import PushedClock, StandingClock
 from tests.eventually import eventually
 from tools.controlplane.cluster import ControlPlane

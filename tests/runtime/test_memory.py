@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from plimsoll.disruption import Disruption
-from plimsoll.kube.client import Client
-from plimsoll.kube.errors import AlreadyExists, Ambiguous, Conflict, KubeError, ServerError
-from plimsoll.kube.resources import CONFIGMAPS, Key
-from plimsoll.memory import AnotherTenure, DisruptionMemory
-from plimsoll.remembered import KIND, LABEL, SHARDS
+from plimsoll.disruption.entries import KIND, LABEL, SHARDS
+from plimsoll.disruption.ledger import Disruption
+from plimsoll.disruption.store import AnotherTenure, DisruptionMemory
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.errors import AlreadyExists, Ambiguous, Conflict, KubeError, ServerError
+from plimsoll.kube.types.resources import CONFIGMAPS, Key
 from tests.clocks import PushedClock
 
 HOUR = timedelta(hours=1)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from prometheus_client import generate_latest
 
-from plimsoll.decision import Count, Measure
-from plimsoll.kube.resources import Key
-from plimsoll.metrics import Metrics
+from plimsoll.kube.types.resources import Key
+from plimsoll.runtime.decision import Count, Measure
+from plimsoll.runtime.metrics import Metrics
 
 WEB, API = Key("Deployment", "default", "web"), Key("Deployment", "default", "api")
 

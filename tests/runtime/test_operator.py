@@ -12,18 +12,18 @@ from typing import ClassVar
 
 import pytest
 
-from plimsoll.clock import Clock, RealClock
 from plimsoll.config import Config, Controllers, Kubernetes, LeaderElection
 from plimsoll.config import Operator as OperatorConfig
-from plimsoll.decision import Permission
-from plimsoll.disruption import Disruption
-from plimsoll.exit_codes import ExitCode
-from plimsoll.kube.client import Client
-from plimsoll.kube.errors import NotFound
-from plimsoll.kube.resources import DEPLOYMENTS, LEASES, Key
-from plimsoll.memory import DisruptionMemory
-from plimsoll.metrics import Metrics
-from plimsoll.operator import Operator, connect
+from plimsoll.disruption.ledger import Disruption
+from plimsoll.disruption.store import DisruptionMemory
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.errors import NotFound
+from plimsoll.kube.types.resources import DEPLOYMENTS, LEASES, Key
+from plimsoll.runtime.clock import Clock, RealClock
+from plimsoll.runtime.decision import Permission
+from plimsoll.runtime.exit_codes import ExitCode
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.operator import Operator, connect
 from tests import build
 from tests.clocks import PushedClock
 from tests.eventually import PATIENCE_SECONDS, eventually

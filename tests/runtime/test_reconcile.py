@@ -10,23 +10,23 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
-from plimsoll.act import Door
-from plimsoll.audit import AuditTrail
-from plimsoll.clock import RealClock
-from plimsoll.decision import Blocker, Decision, DisruptionLimits, Note, Patch, Permission, Problem, Reason, Ref
-from plimsoll.disruption import DisruptionLedger
-from plimsoll.freshness import OwnWrites
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import Credentials
-from plimsoll.kube.errors import ApiError, Conflict, NotFound
+from plimsoll.disruption.ledger import DisruptionLedger
+from plimsoll.disruption.store import DisruptionMemory
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import Credentials
+from plimsoll.kube.client.errors import ApiError, Conflict, NotFound
+from plimsoll.kube.client.transport import Call
 from plimsoll.kube.events import EventRecorder, Happening
-from plimsoll.kube.resources import DEPLOYMENTS, PODS, Key, Resource
-from plimsoll.kube.store import View
-from plimsoll.kube.transport import Call
-from plimsoll.kube.types import KubeObject
-from plimsoll.memory import DisruptionMemory
-from plimsoll.metrics import Metrics
-from plimsoll.reconcile import Reconciler
+from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.resources import DEPLOYMENTS, PODS, Key, Resource
+from plimsoll.runtime.actuator import Door
+from plimsoll.runtime.audit import AuditTrail
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.decision import Blocker, Decision, DisruptionLimits, Note, Patch, Permission, Problem, Reason, Ref
+from plimsoll.runtime.expectations import OwnWrites
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.reconciler import Reconciler
 from tests import build
 from tests.runtime.test_door import SettableLeadership
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from plimsoll.clock import RealClock
 from plimsoll.config import Config, Controllers, DisruptionLimits, Kubernetes
 from plimsoll.config import Operator as OperatorConfig
-from plimsoll.disruption import Disruption
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import Credentials
-from plimsoll.kube.resources import DEPLOYMENTS, PODS, Key
-from plimsoll.metrics import Metrics
-from plimsoll.operator import Operator
+from plimsoll.disruption.ledger import Disruption
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import Credentials
+from plimsoll.kube.types.resources import DEPLOYMENTS, PODS, Key
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.operator import Operator
 from tests.eventually import eventually
 from tests.kube.watch_server import WatchServer
 from tests.runtime.test_disruption_budgets import WEB, view, workload

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from plimsoll.kube.types import Pod
+from plimsoll.kube.types.core import Pod
 from tests.scheduling.cases import Case, Plan
 from tests.scheduling.checker import Placement, Situation, after
 

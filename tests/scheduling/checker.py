@@ -25,8 +25,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from plimsoll.kube.types import Namespace, Node, Pod, Requirement, Taint, TopologySpreadConstraint
-from plimsoll.kube.volumes import PersistentVolume, PersistentVolumeClaim
+from plimsoll.kube.types.core import Namespace, Node, Pod, Requirement, Taint, TopologySpreadConstraint
+from plimsoll.kube.types.storage import PersistentVolume, PersistentVolumeClaim
 from tests.scheduling.requests import node_capacity, requests_of
 from tests.scheduling.rules import (
     hard_spread,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from plimsoll.kube.types import Node
+from plimsoll.kube.types.core import Node
 from tests.scheduling import cases, menus
 
 

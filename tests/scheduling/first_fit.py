@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from plimsoll.kube.types import NodeStatus, Pod
+from plimsoll.kube.types.core import NodeStatus, Pod
 from plimsoll.scheduling.model import Offering, Template
 from tests.scheduling.cases import Case
 from tests.scheduling.checker import Placement, Situation

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 
-from plimsoll.kube.types import Node, Pod
+from plimsoll.kube.types.core import Node, Pod
 from tests.scheduling.checker import Situation
 from tests.scheduling.requests import node_capacity, requests_of
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from plimsoll.kube.codec import builtins, convert
-from plimsoll.kube.types import Node, Pod
+from plimsoll.kube.types.core import Node, Pod
 from tests.scheduling import menus
 from tests.scheduling.cases import CLAIMS, VOLUMES
 from tools.controlplane.cluster import ControlPlane

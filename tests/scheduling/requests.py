@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from plimsoll.kube.types import Node, Pod
+from plimsoll.kube.types.core import Node, Pod
 
 _POD_LEVEL = ("cpu", "memory")  # and huge pages; other resources are asked for by containers only
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from plimsoll.kube.types import (
+from plimsoll.kube.types.core import (
     LabelSelector,
     Namespace,
     Node,

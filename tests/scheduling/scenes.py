@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from plimsoll.kube.types import Node, Pod
+from plimsoll.kube.types.core import Node, Pod
 from tests.scheduling import menus
 from tests.scheduling.cases import node, pod
 from tests.scheduling.menus import HOSTNAME, ZONE, apart, container, evenly, together

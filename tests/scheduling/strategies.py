@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from plimsoll.kube.types import Node, Pod, Taint
+from plimsoll.kube.types.core import Node, Pod, Taint
 from plimsoll.scheduling.model import ComingNode, Offering, Template
 from tests.scheduling import cases, menus
 from tests.scheduling.cases import Case

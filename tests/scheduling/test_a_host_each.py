@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.kube.types import Pod
+from plimsoll.kube.types.core import Pod
 from plimsoll.scheduling.model import EXISTING, Rule, Template
 from plimsoll.scheduling.pack import pack
 from tests.scheduling.cases import Case, Plan, node, offering, pod, read

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.kube.quantity import Quantity
-from plimsoll.scheduling.requests import LARGEST_REQUEST, allocatable, allocatable_column
+from plimsoll.kube.types.quantity import Quantity
+from plimsoll.scheduling.pod_requests import LARGEST_REQUEST, allocatable, allocatable_column
 
 _QUANTITIES = st.integers(0, 5000) | st.integers(1000 * (LARGEST_REQUEST - 2), 1000 * (LARGEST_REQUEST + 2))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from plimsoll.kube.types import Pod
-from plimsoll.scheduling.audit import is_sound
-from plimsoll.scheduling.board import Board
-from plimsoll.scheduling.groups import Groups, waiting
-from plimsoll.scheduling.placing import Placer
+from plimsoll.kube.types.core import Pod
+from plimsoll.scheduling.group_placement import Placer
+from plimsoll.scheduling.plan import is_sound
+from plimsoll.scheduling.plan_state import Board
+from plimsoll.scheduling.pod_groups import Groups, waiting
 from tests.scheduling import menus
 from tests.scheduling.cases import Case, node, pod
 from tests.scheduling.menus import HOSTNAME, ZONE, apart, together

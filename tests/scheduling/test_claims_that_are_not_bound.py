@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from plimsoll.kube.codec import convert
-from plimsoll.kube.volumes import PersistentVolumeClaim
+from plimsoll.kube.types.storage import PersistentVolumeClaim
 from plimsoll.scheduling.fits import fits
 from plimsoll.scheduling.model import Rule, Template
 from plimsoll.scheduling.pack import pack

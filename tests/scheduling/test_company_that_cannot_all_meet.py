@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from plimsoll.kube.types import Pod
+from plimsoll.kube.types.core import Pod
 from plimsoll.scheduling.model import Template
 from tests.scheduling import k1, menus
 from tests.scheduling.cases import Case, node, offering, plan_of, pod

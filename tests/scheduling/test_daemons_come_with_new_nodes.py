@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.kube.types import Pod, Taint
+from plimsoll.kube.types.core import Pod, Taint
 from plimsoll.scheduling.model import ComingNode, Offering, Rule, Template
 from plimsoll.scheduling.pack import pack
 from tests.scheduling import menus

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types import Pod
+from plimsoll.kube.types.core import Pod
 from plimsoll.scheduling.fits import fits
 from plimsoll.scheduling.model import EXISTING, Rule
 from tests.realcluster import StartControlPlane

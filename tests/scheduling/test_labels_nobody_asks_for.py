@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.kube.types import Pod
+from plimsoll.kube.types.core import Pod
 from plimsoll.scheduling.model import Template
 from plimsoll.scheduling.pack import asked, pack
 from tests.scheduling import menus

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.scheduling.levels import levelled
+from plimsoll.scheduling.water_filling import levelled
 
 
 def one_after_the_other(counts: Sequence[int], pods: int, limit: int, room: Sequence[int] | None) -> list[int]:

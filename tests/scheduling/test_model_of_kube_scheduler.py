@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from plimsoll.scheduling.binding import Floats, Nodes
-from plimsoll.scheduling.groups import Numbers
+from plimsoll.scheduling.pod_groups import Numbers
+from plimsoll.scheduling.scheduler_model import Floats, Nodes
 
 NOT_SHY = -1
 SHY = 0  # of the one kind of which a node takes one

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.kube.types import Pod, Taint
+from plimsoll.kube.types.core import Pod, Taint
 from plimsoll.scheduling.model import Offering, Template
 from plimsoll.scheduling.pack import pack
 from tests.scheduling import cases, k1, menus

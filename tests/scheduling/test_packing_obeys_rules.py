@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types import Node
+from plimsoll.kube.types.core import Node
 from plimsoll.scheduling.model import NewNode, Template
 from plimsoll.scheduling.pack import pack
 from tests.scheduling import k1, menus

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from plimsoll.kube.types import Pod
+from plimsoll.kube.types.core import Pod
 from plimsoll.scheduling.model import EXISTING, Rule, Template
 from tests.scheduling import menus
 from tests.scheduling.brute_force import LOWEST_PRIORITY_THAT_SCALES, place_for

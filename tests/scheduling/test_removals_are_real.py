@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from plimsoll.kube.types import Pod
+from plimsoll.kube.types.core import Pod
 from plimsoll.scheduling.model import Removal, Rule
-from plimsoll.scheduling.removable import removable
+from plimsoll.scheduling.removal import removable
 from tests.scheduling import menus
 from tests.scheduling.brute_force import order_of, way_to_place
 from tests.scheduling.cases import Case, node, pod

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.kube.types import KubeObject, Namespace, Node, Pod
-from plimsoll.kube.volumes import PersistentVolume, PersistentVolumeClaim
+from plimsoll.kube.types.core import KubeObject, Namespace, Node, Pod
+from plimsoll.kube.types.storage import PersistentVolume, PersistentVolumeClaim
 from plimsoll.scheduling.fits import fits
 from plimsoll.scheduling.model import Refusal, Template
 from plimsoll.scheduling.pack import pack
-from plimsoll.scheduling.removable import removable
+from plimsoll.scheduling.removal import removable
 from plimsoll.scheduling.snapshot import Change, Snapshot
 from tests.scheduling import menus
 from tests.scheduling.cases import Case, node, pod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.kube.types import Node, Pod
+from plimsoll.kube.types.core import Node, Pod
 from plimsoll.scheduling.model import ComingNode, Template
 from tests.scheduling import menus
 from tests.scheduling.cases import Case, Plan, node, offering, plan_of, pod

@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from plimsoll.scheduling.model import Template
 from plimsoll.scheduling.pack import pack
-from plimsoll.scheduling.removable import removable
+from plimsoll.scheduling.removal import removable
 from plimsoll.scheduling.worker import MEMORY_BYTES, Worker, WorkerFailed
 from tests.scheduling import k1, menus
 from tests.scheduling.cases import Case, node, offering, pod

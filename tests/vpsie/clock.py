@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-from plimsoll.providers.vpsie.exchange import TIMEOUT_SECONDS
+from plimsoll.providers.vpsie.http import TIMEOUT_SECONDS
 
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

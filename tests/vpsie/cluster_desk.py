@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from plimsoll.providers.errors import AmbiguousOutcome, ProviderUnreachable
-from plimsoll.providers.provider import Machine, MachineRequest, Scope
+from plimsoll.providers.protocol import Machine, MachineRequest, Scope
 from plimsoll.providers.vpsie.api import VpsieApi
 from plimsoll.providers.vpsie.cluster_nodes import ClusterNodesProvider
 from plimsoll.providers.vpsie.orders import Order

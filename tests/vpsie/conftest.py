@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.providers.provider import Machine, MachineRequest, Scope
+from plimsoll.providers.protocol import Machine, MachineRequest, Scope
 from plimsoll.providers.vpsie.api import VpsieApi
 from plimsoll.providers.vpsie.servers import ServersProvider
 from tests.providers import build

@@ -10,9 +10,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from plimsoll.providers.errors import AmbiguousOutcome, ProviderError, ProviderUnreachable, Unauthorised
-from plimsoll.providers.vpsie.access import Access
 from plimsoll.providers.vpsie.credentials import Credentials
-from plimsoll.providers.vpsie.wire import AccessToken, Grant
+from plimsoll.providers.vpsie.replies import AccessToken, Grant
+from plimsoll.providers.vpsie.token import Access
 from tests.vpsie.conftest import Desk
 
 LOG_IN = "POST /auth/from/api"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from plimsoll.clock import RealClock
-from plimsoll.kube.client import Client
-from plimsoll.kube.credentials import load_credentials
-from plimsoll.kube.resources import CONFIGMAPS
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import load_credentials
+from plimsoll.kube.types.resources import CONFIGMAPS
 from plimsoll.providers.errors import AmbiguousOutcome, ProviderError
-from plimsoll.providers.vpsie.ledger import LedgerInCluster
+from plimsoll.providers.vpsie.order_store import LedgerInCluster
 from plimsoll.providers.vpsie.orders import Order
+from plimsoll.runtime.clock import RealClock
 from tests.vpsie.clock import START
 from tools.controlplane.cluster import ControlPlane
 

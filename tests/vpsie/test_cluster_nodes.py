@@ -18,7 +18,7 @@ from plimsoll.providers.errors import (
     QuotaExceeded,
     Throttled,
 )
-from plimsoll.providers.provider import Machine
+from plimsoll.providers.protocol import Machine
 from tests.vpsie.clock import SkippingClock
 from tests.vpsie.cluster_desk import ORDER, Desk
 from tests.vpsie.emulator import Emulator, Node

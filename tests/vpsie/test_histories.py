@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.providers.errors import ProviderError
-from plimsoll.providers.provider import Scope
+from plimsoll.providers.protocol import Scope
 from tests.vpsie.clock import SkippingClock
 from tests.vpsie.conftest import Desk
 from tests.vpsie.emulator import Emulator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plimsoll.providers.errors import ProviderError
-from plimsoll.providers.provider import Capabilities, Scope
+from plimsoll.providers.protocol import Capabilities, Scope
 from tests.vpsie.conftest import Desk
 
 

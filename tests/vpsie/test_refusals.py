@@ -15,7 +15,7 @@ from plimsoll.providers.errors import (
     Throttled,
     Unauthorised,
 )
-from plimsoll.providers.vpsie.refusals import refusal
+from plimsoll.providers.vpsie.api import refusal
 from tests.vpsie.conftest import Desk
 
 

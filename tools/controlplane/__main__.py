@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from plimsoll.sim.node_lines import NodeLineError, parse_node_line
+from plimsoll.embedded_cluster.node_spec import NodeLineError, parse_node_line
 from tools.controlplane import background
 from tools.controlplane.api import Api
 from tools.controlplane.binaries import ControlPlaneUnavailableError, find_binaries

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from plimsoll.sim.node_lines import parse_node_line
+from plimsoll.embedded_cluster.node_spec import parse_node_line
 from tools.controlplane.access import BUILT_IN_USERS, Access
 from tools.controlplane.api import Api, ApiError, answers
 from tools.controlplane.binaries import Binaries, find_binaries

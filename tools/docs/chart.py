@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from plimsoll.allocation.crd import crd as weka_container_crd
-from plimsoll.assembly import MAKERS, controllers
 from plimsoll.config import Config
-from plimsoll.dashboard.reviews import PERMISSIONS
-from plimsoll.decision import Permission
-from plimsoll.kube.resources import Resource
+from plimsoll.controllers.allocation.crd import crd as weka_container_crd
+from plimsoll.controllers.build import MAKERS, controllers
+from plimsoll.controllers.nodegroups.crds import crds as node_group_crds
+from plimsoll.controllers.nodegroups.scale_down.measured_usage import USE_OF_NODES
+from plimsoll.controllers.placement.webhook_configuration import service_client, webhooks
+from plimsoll.dashboard.token_reviews import PERMISSIONS
+from plimsoll.kube.types.resources import Resource
 from plimsoll.manifests.monitoring import alert_rules
 from plimsoll.manifests.objects import as_yaml
-from plimsoll.manifests.rights import (
+from plimsoll.manifests.rbac import (
     EVENTS,
     EVENTS_OF_CLUSTER_WIDE_OBJECTS,
     KWOK_NODES,
@@ -27,10 +29,8 @@ from plimsoll.manifests.rights import (
     rules_for,
     sights,
 )
-from plimsoll.nodegroups.crds import crds as node_group_crds
-from plimsoll.nodegroups.usage import USE_OF_NODES
-from plimsoll.operator import evicts, watched_by
-from plimsoll.placement.webhook_configuration import service_client, webhooks
+from plimsoll.runtime.decision import Permission
+from plimsoll.runtime.operator import evicts, watched_by
 
 _HEADER = "# Generated from the code by `make docs`: do not edit.\n"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from plimsoll import cli
-from plimsoll.exit_codes import ExitCode
+from plimsoll.runtime.exit_codes import ExitCode
 
 INTRODUCTION = """\
 <!-- Generated from src/plimsoll/cli by `make docs`; edit the commands, not this page. -->

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from prometheus_client.metrics import MetricWrapperBase
 
-from plimsoll.metric_catalogue import CATALOGUE
-from plimsoll.metrics import Metrics
+from plimsoll.runtime.metric_catalogue import CATALOGUE
+from plimsoll.runtime.metrics import Metrics
 
 INTRODUCTION = """\
 <!-- Generated from src/plimsoll/metrics.py and metric_catalogue.py by `make docs`; edit those, not this page. -->

@@ -17,7 +17,7 @@ _COMMANDS = {
     "cleanup": ("cleanup", "cleanup", "Take away what the operator has left in a cluster."),
     "cluster": ("cluster", "cluster", "Run a Kubernetes cluster in this process, without a container."),
     "completion": ("completion", "completion", "Print what lets a shell complete the command."),
-    "config": ("config_cmd", "config", "Show the effective configuration, or check a file."),
+    "config": ("config", "config", "Show the effective configuration, or check a file."),
     "dashboard": ("dashboard", "dashboard", "Serve the operator's page over a cluster or a snapshot."),
     "demo": ("demo", "demo", "Watch the operator at work, without a cluster of your own."),
     "explain": ("explain", "explain", "Say why an object is as it is: the operator's own decision."),

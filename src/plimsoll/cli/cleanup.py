@@ -10,21 +10,21 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from plimsoll.cli.connecting import ask, cluster_options, configuration
+from plimsoll.cli.connection import ask, cluster_options, configuration
 from plimsoll.config import Config
-from plimsoll.deletion_cost.values import removed
-from plimsoll.kube.client import Client
+from plimsoll.controllers.deletion_cost.values import removed
+from plimsoll.controllers.nodegroups.patches import LEAVING
+from plimsoll.controllers.nodegroups.types import FINALIZER, VPSIE_NODES, VPSieNode
+from plimsoll.controllers.placement.annotations import CLASS, PLACED_BY, REASON, TOKEN
+from plimsoll.controllers.placement.webhook_configuration import SECRET, url_configuration
+from plimsoll.disruption.entries import LABEL
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.errors import Conflict, KubeError, NotFound
 from plimsoll.kube.codec import builtins
-from plimsoll.kube.errors import Conflict, KubeError, NotFound
-from plimsoll.kube.records import Lease
-from plimsoll.kube.resources import CONFIGMAPS, LEASES, NODES, PODS, SECRETS, Resource
-from plimsoll.kube.types import KubeObject, Node, Pod
-from plimsoll.nodegroups.types import FINALIZER, VPSIE_NODES, VPSieNode
-from plimsoll.nodegroups.writes import LEAVING
-from plimsoll.placement.marks import CLASS, PLACED_BY, REASON, TOKEN
-from plimsoll.placement.webhook_configuration import SECRET, url_configuration
-from plimsoll.remembered import LABEL
-from plimsoll.web.registration import REGISTERED_BY, WEBHOOK_CONFIGURATIONS
+from plimsoll.kube.types.core import KubeObject, Node, Pod
+from plimsoll.kube.types.resources import CONFIGMAPS, LEASES, NODES, PODS, SECRETS, Resource
+from plimsoll.kube.types.stored import Lease
+from plimsoll.webhook.registration import REGISTERED_BY, WEBHOOK_CONFIGURATIONS
 
 
 class Leftover(Struct, frozen=True):

@@ -13,18 +13,18 @@ from typing import Any
 
 import click
 
-from plimsoll.cli.stopping import stop_on_signals
-from plimsoll.clock import Clock, RealClock
-from plimsoll.durations import parse_duration
-from plimsoll.exit_codes import ExitCode
-from plimsoll.logs import set_up_logging
-from plimsoll.sim.api.admission import Ask
-from plimsoll.sim.api.status import Refused
-from plimsoll.sim.clocks import ScaledClock
-from plimsoll.sim.cluster import Cluster
-from plimsoll.sim.controllers.context import Times
-from plimsoll.sim.http import HttpServer, webhook_client
-from plimsoll.sim.node_lines import NodeLineError, parse_node_line
+from plimsoll.cli.signals import stop_on_signals
+from plimsoll.embedded_cluster.api.admission import Ask
+from plimsoll.embedded_cluster.api.status import Refused
+from plimsoll.embedded_cluster.clocks import ScaledClock
+from plimsoll.embedded_cluster.cluster import Cluster
+from plimsoll.embedded_cluster.controllers.context import Times
+from plimsoll.embedded_cluster.http import HttpServer, webhook_client
+from plimsoll.embedded_cluster.node_spec import NodeLineError, parse_node_line
+from plimsoll.kube.types.durations import parse_duration
+from plimsoll.runtime.clock import Clock, RealClock
+from plimsoll.runtime.exit_codes import ExitCode
+from plimsoll.runtime.logging import set_up_logging
 
 _HEARTBEAT_SECONDS = 10.0
 _NODES = tuple(f"1 zone={zone} class={kind}" for zone in "abc" for kind in ("spot", "on-demand"))

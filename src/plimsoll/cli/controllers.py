@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from plimsoll.assembly import controllers
-from plimsoll.cli.configuration import BadConfiguration
+from plimsoll.cli.config_options import BadConfiguration
 from plimsoll.config import Config
 from plimsoll.config.sources import ConfigurationError
-from plimsoll.decision import Controller
+from plimsoll.controllers.build import controllers
+from plimsoll.runtime.decision import Controller
 
 
 def controllers_for(config: Config) -> tuple[Controller, ...]:

@@ -12,23 +12,23 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
-from plimsoll.cli.configuration import BadConfiguration
-from plimsoll.cli.connecting import cluster_options, configuration
+from plimsoll.cli.config_options import BadConfiguration
+from plimsoll.cli.connection import cluster_options, configuration
 from plimsoll.cli.controllers import controllers_for
-from plimsoll.cli.stopping import stop_on_signals
-from plimsoll.clock import RealClock
+from plimsoll.cli.signals import stop_on_signals
 from plimsoll.config import Config, ControllerName
 from plimsoll.config.sources import ConfigurationError
-from plimsoll.dashboard.access import LoopbackGate
-from plimsoll.dashboard.serving import serve
-from plimsoll.exit_codes import ExitCode
-from plimsoll.kube.errors import KubeError
-from plimsoll.logs import set_up_logging
-from plimsoll.metrics import Metrics
-from plimsoll.operator import Operator, connect, watched_by
-from plimsoll.still.documents import BadFileError, documents_in
-from plimsoll.still.views import Still, from_documents
-from plimsoll.web.listening import CannotListenError
+from plimsoll.dashboard.auth import LoopbackGate
+from plimsoll.dashboard.service import serve
+from plimsoll.kube.client.errors import KubeError
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.exit_codes import ExitCode
+from plimsoll.runtime.listen import CannotListenError
+from plimsoll.runtime.logging import set_up_logging
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.operator import Operator, connect, watched_by
+from plimsoll.snapshot.documents import BadFileError, documents_in
+from plimsoll.snapshot.view import Still, from_documents
 
 _EVERY_CONTROLLER: tuple[ControllerName, ...] = ("placement", "deletion-cost", "nodegroups", "allocation")
 

@@ -22,20 +22,20 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from plimsoll.cli.picture import Picture
-from plimsoll.dashboard.serving import dashboard_of
-from plimsoll.logs import set_up_logging
-from plimsoll.sim.api import kinds
-from plimsoll.sim.clocks import ScaledClock, VirtualClock, run_virtually
-from plimsoll.sim.http import HttpServer
-from plimsoll.simulation.changes import carry_out, read_set
-from plimsoll.simulation.report import Ledger, Prices
-from plimsoll.simulation.stage import CONFIG, NAMESPACE, workload
-from plimsoll.simulation.story import STORY
-from plimsoll.simulation.telling import Telling, Told
-from plimsoll.simulation.witness.rule import Violation
-from plimsoll.simulation.witness.sight import is_spot
-from plimsoll.simulation.world import World
+from plimsoll.cli.cluster_view import Picture
+from plimsoll.dashboard.service import dashboard_of
+from plimsoll.embedded_cluster.api import kinds
+from plimsoll.embedded_cluster.clocks import ScaledClock, VirtualClock, run_virtually
+from plimsoll.embedded_cluster.http import HttpServer
+from plimsoll.runtime.logging import set_up_logging
+from plimsoll.simulate.changes import carry_out, read_set
+from plimsoll.simulate.demo.chapters import STORY
+from plimsoll.simulate.demo.player import Telling, Told
+from plimsoll.simulate.demo.scene import CONFIG, NAMESPACE, workload
+from plimsoll.simulate.invariants.observed import is_spot
+from plimsoll.simulate.invariants.rule import Violation
+from plimsoll.simulate.report import Ledger, Prices
+from plimsoll.simulate.world import World
 
 _FRAMES_A_SECOND = 8
 _READING_SECONDS = 25.0

@@ -11,13 +11,13 @@ import click
 import msgspec
 import yaml
 
-from plimsoll.cli.configuration import BadConfiguration
-from plimsoll.cli.connecting import ask, cluster_options, configuration
-from plimsoll.cli.explained import lines
+from plimsoll.cli.config_options import BadConfiguration
+from plimsoll.cli.connection import ask, cluster_options, configuration
+from plimsoll.cli.explain_text import lines
 from plimsoll.config.sources import ConfigurationError
-from plimsoll.explain.kinds import Explainer, key_of
-from plimsoll.still.documents import BadFileError, documents_in
-from plimsoll.still.views import Still, from_documents, read_live
+from plimsoll.explain.targets import Explainer, key_of
+from plimsoll.snapshot.documents import BadFileError, documents_in
+from plimsoll.snapshot.view import Still, from_documents, read_live
 
 
 @click.command(

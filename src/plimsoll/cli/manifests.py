@@ -10,18 +10,18 @@ import click
 import msgspec
 
 from plimsoll import __version__
-from plimsoll.allocation.crd import crd as weka_container_crd
-from plimsoll.cli.configuration import BadConfiguration, as_written, config_option, controllers_option, set_option
+from plimsoll.cli.config_options import BadConfiguration, as_written, config_option, controllers_option, set_option
 from plimsoll.cli.controllers import controllers_for
 from plimsoll.config import Config
 from plimsoll.config.load import DEFAULT, Flag, Loaded
 from plimsoll.config.settings import SETTINGS, build_config
 from plimsoll.config.sources import ConfigurationError
-from plimsoll.dashboard.access import refuse_to_be_open
+from plimsoll.controllers.allocation.crd import crd as weka_container_crd
+from plimsoll.controllers.nodegroups.crds import crds as node_group_crds
+from plimsoll.dashboard.auth import refuse_to_be_open
+from plimsoll.manifests.install import manifests as all_manifests
 from plimsoll.manifests.objects import Manifest, as_yaml
-from plimsoll.manifests.whole import manifests as all_manifests
-from plimsoll.nodegroups.crds import crds as node_group_crds
-from plimsoll.operator import watched_by
+from plimsoll.runtime.operator import watched_by
 
 # What differs between a terminal and a cluster; a file or an option that says otherwise is followed.
 IN_A_CLUSTER = {"web.host": "*", "webhook.host": "*", "webhook.mode": "service", "logging.format": "json"}

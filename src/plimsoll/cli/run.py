@@ -12,27 +12,27 @@ import click
 import structlog
 
 from plimsoll import __version__
-from plimsoll.assembly import observers
-from plimsoll.cli.configuration import effective, settings_options
+from plimsoll.cli.config_options import effective, settings_options
 from plimsoll.cli.controllers import controllers_for
-from plimsoll.cli.stopping import stop_on_signals
-from plimsoll.clock import RealClock
+from plimsoll.cli.signals import stop_on_signals
 from plimsoll.config import Config
 from plimsoll.config.sources import ConfigurationError
-from plimsoll.dashboard.serving import dashboard_of
-from plimsoll.decision import Controller
-from plimsoll.exit_codes import ExitCode
-from plimsoll.kube.client import Client
-from plimsoll.kube.errors import Forbidden, KubeError
-from plimsoll.kube.garbage import garbage_at_chosen_moments
-from plimsoll.logs import set_up_logging
-from plimsoll.metrics import Metrics
-from plimsoll.operator import Operator, connect, identity
-from plimsoll.providers.plugins import Installed, discover
-from plimsoll.web.certificate_sources import UnusableFilesError
-from plimsoll.web.listening import CannotListenError
-from plimsoll.web.placement_webhook import placement_webhook
-from plimsoll.web.server import WebServer
+from plimsoll.controllers.build import observers
+from plimsoll.dashboard.service import dashboard_of
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.errors import Forbidden, KubeError
+from plimsoll.providers.registry import Installed, discover
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.decision import Controller
+from plimsoll.runtime.exit_codes import ExitCode
+from plimsoll.runtime.gc_tuning import garbage_at_chosen_moments
+from plimsoll.runtime.health_server import WebServer
+from plimsoll.runtime.listen import CannotListenError
+from plimsoll.runtime.logging import set_up_logging
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.operator import Operator, connect, identity
+from plimsoll.webhook.certificate_sources import UnusableFilesError
+from plimsoll.webhook.service import placement_webhook
 
 log = structlog.get_logger()
 

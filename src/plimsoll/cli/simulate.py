@@ -15,21 +15,21 @@ from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 
-from plimsoll.assembly import MAKERS
-from plimsoll.cli.configuration import BadConfiguration, effective
+from plimsoll.cli.config_options import BadConfiguration, effective
 from plimsoll.config import Config
 from plimsoll.config.sources import ConfigurationError
-from plimsoll.durations import parse_duration
-from plimsoll.explain.kinds import Explainer
-from plimsoll.logs import set_up_logging
-from plimsoll.sim.node_lines import NodeLineError, parse_node_line
-from plimsoll.simulation.changes import Change, ChangeError, read_event, read_scenario, read_set
-from plimsoll.simulation.report import Prices, Report
-from plimsoll.simulation.run import Scenario
-from plimsoll.simulation.run import simulate as run_simulation
-from plimsoll.simulation.world import World
-from plimsoll.still.documents import BadFileError, documents_in
-from plimsoll.still.views import from_documents
+from plimsoll.controllers.build import MAKERS
+from plimsoll.embedded_cluster.node_spec import NodeLineError, parse_node_line
+from plimsoll.explain.targets import Explainer
+from plimsoll.kube.types.durations import parse_duration
+from plimsoll.runtime.logging import set_up_logging
+from plimsoll.simulate.changes import Change, ChangeError, read_event, read_scenario, read_set
+from plimsoll.simulate.report import Prices, Report
+from plimsoll.simulate.run import Scenario
+from plimsoll.simulate.run import simulate as run_simulation
+from plimsoll.simulate.world import World
+from plimsoll.snapshot.documents import BadFileError, documents_in
+from plimsoll.snapshot.view import from_documents
 
 
 @click.command(

@@ -11,13 +11,13 @@ import click
 import msgspec
 import yaml
 
-from plimsoll.cli.configuration import BadConfiguration
-from plimsoll.cli.connecting import ask, cluster_options, configuration
+from plimsoll.cli.config_options import BadConfiguration
+from plimsoll.cli.connection import ask, cluster_options, configuration
 from plimsoll.config.sources import ConfigurationError
-from plimsoll.explain.kinds import Explainer
-from plimsoll.still.views import read_live
-from plimsoll.still.writing import kinds
-from plimsoll.still.writing import snapshot as written
+from plimsoll.explain.targets import Explainer
+from plimsoll.snapshot.view import read_live
+from plimsoll.snapshot.writer import kinds
+from plimsoll.snapshot.writer import snapshot as written
 
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 

@@ -10,13 +10,13 @@ from typing import Any, Literal
 import click
 import msgspec
 
-from plimsoll.assembly import placement_settings
-from plimsoll.cli.configuration import BadConfiguration, config_option, set_option
-from plimsoll.cli.connecting import configuration
+from plimsoll.cli.config_options import BadConfiguration, config_option, set_option
+from plimsoll.cli.connection import configuration
 from plimsoll.config.sources import ConfigurationError
-from plimsoll.deletion_cost.algorithms import discover
-from plimsoll.explain.validating import FileFault, Rules, faults_in
-from plimsoll.still.documents import BadFileError, Document, documents_in, parse
+from plimsoll.controllers.build import placement_settings
+from plimsoll.controllers.deletion_cost.algorithms.registry import discover
+from plimsoll.explain.validate import FileFault, Rules, faults_in
+from plimsoll.snapshot.documents import BadFileError, Document, documents_in, parse
 
 SUFFIXES = (".yaml", ".yml", ".json")
 

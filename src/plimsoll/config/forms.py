@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Protocol, get_args, get_origin
 
 from msgspec import Meta
 
-from plimsoll.durations import format_duration, parse_duration
+from plimsoll.kube.types.durations import format_duration, parse_duration
 
 _LONGEST_SHOWN = 80
 

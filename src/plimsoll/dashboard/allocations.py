@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from plimsoll.allocation.overview import overview
-from plimsoll.allocation.places import BY_AFFINITY, WEKA_CONTAINERS
+from plimsoll.controllers.allocation.container_nodes import BY_AFFINITY, WEKA_CONTAINERS
+from plimsoll.controllers.allocation.overview import overview
 from plimsoll.dashboard.records import AllocationRecord, DriveRecord, PortsRecord
-from plimsoll.kube.resources import NODES
-from plimsoll.kube.store import View
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.resources import NODES
 
 
 def allocation_record(name: str, view: View, ports_per_container: int) -> AllocationRecord | None:

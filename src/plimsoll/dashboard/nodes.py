@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from plimsoll.controllers.nodegroups.patches import leaving_taint
+from plimsoll.controllers.nodegroups.types import BY_NODE_NAME, NODE_GROUP, VPSIE_NODES, VPSieNode
+from plimsoll.controllers.placement.annotations import CLASS, marked_class
+from plimsoll.controllers.placement.capacity_class import ClassRules
 from plimsoll.dashboard.records import NodeRecord, NodeState, PodCell, PodState
-from plimsoll.kube.resources import BY_NODE, NODES, PODS, REPLICASETS, Key
-from plimsoll.kube.store import View
-from plimsoll.kube.types import Labels, Node, Pod, PodSpec
-from plimsoll.nodegroups.types import BY_NODE_NAME, NODE_GROUP, VPSIE_NODES, VPSieNode
-from plimsoll.nodegroups.writes import leaving_taint
-from plimsoll.placement.classes import ClassRules
-from plimsoll.placement.leaving import leaving
-from plimsoll.placement.marks import CLASS, marked_class
-from plimsoll.scheduling.requests import allocatable, effective_requests
+from plimsoll.disruption.interrupted_nodes import leaving
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.core import Labels, Node, Pod, PodSpec
+from plimsoll.kube.types.resources import BY_NODE, NODES, PODS, REPLICASETS, Key
+from plimsoll.scheduling.pod_requests import allocatable, effective_requests
 
 ZONE = "topology.kubernetes.io/zone"
 # What the makers of nodes call the set that a node belongs to; the first that a node carries counts.

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from plimsoll.nodegroups.awaited import Awaited
+from plimsoll.controllers.nodegroups.scale_up.expected_node import Awaited
 
 NodeState = Literal["ready", "not-ready", "cordoned", "draining", "leaving", "coming"]
 PodState = Literal["r", "s", "t", "f"]  # ready, starting, terminating, failed or finished

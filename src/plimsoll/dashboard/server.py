@@ -1,22 +1,62 @@
-"""The dashboard over HTTP: the page, the picture, the stream of changes, and explanations. GET, and nothing else."""
+"""The page's own files, read and squeezed once: a browser asks for some forty of them before it can show anything."""
 
 from __future__ import annotations
 
 import asyncio
+import gzip
+import hashlib
 from collections.abc import Awaitable, Callable
+from functools import cache
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import msgspec
 import structlog
 from aiohttp import web
+from msgspec import Struct
 
-from plimsoll.dashboard import squeezing
-from plimsoll.dashboard.access import Gate
-from plimsoll.dashboard.asking import Asking
-from plimsoll.dashboard.files import INDEX, page_files
-from plimsoll.dashboard.showing import Client, Showing, TooManyClients
-from plimsoll.web.listening import EVERY_ADDRESS, CannotListenError, listen, port_of
+from plimsoll.dashboard import gzip_stream
+from plimsoll.dashboard.auth import Gate
+from plimsoll.dashboard.broadcaster import Client, Showing, TooManyClients
+from plimsoll.dashboard.queries import Asking
+from plimsoll.runtime.listen import EVERY_ADDRESS, CannotListenError, listen, port_of
+
+ASSETS = Path(__file__).parent / "assets"
+INDEX = "index.html"
+_CONTENT_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+
+
+class PageFile(Struct, frozen=True):
+    content_type: str
+    tag: str
+    plain: bytes
+    squeezed: bytes
+
+
+@cache
+def page_files() -> dict[str, PageFile]:
+    """By their path below `assets`. Whatever else is asked for is not there: no path of a request ever reaches the disk."""
+    return {
+        path.relative_to(ASSETS).as_posix(): _read(path, content_type)
+        for path in ASSETS.rglob("*")
+        if (content_type := _CONTENT_TYPES.get(path.suffix)) is not None
+    }
+
+
+def _read(path: Path, content_type: str) -> PageFile:
+    data = path.read_bytes()
+    tag = f'"{hashlib.sha256(data).hexdigest()[:16]}"'
+    return PageFile(content_type, tag, data, gzip.compress(data, mtime=0))
+
+
+# The dashboard over HTTP: the page, the picture, the stream of changes, and explanations. GET, and nothing else.
 
 log = structlog.get_logger()
 
@@ -113,7 +153,7 @@ class DashboardServer:
         whole = await self.showing.whole()
         if not _takes_gzip(request):
             return web.Response(body=whole.plain, content_type="application/json")
-        body = squeezing.closed(await whole.squeezed(), whole.plain)
+        body = gzip_stream.closed(await whole.squeezed(), whole.plain)
         headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
         return web.Response(body=body, content_type="application/json", headers=headers)
 
@@ -142,7 +182,7 @@ class DashboardServer:
 
     async def _tell(self, client: Client, response: web.StreamResponse, *, gzip: bool) -> None:
         if gzip:
-            await response.write(squeezing.HEADER)
+            await response.write(gzip_stream.HEADER)
         until = asyncio.get_running_loop().time() + LONGEST_STREAM_SECONDS
         while asyncio.get_running_loop().time() < until:
             try:

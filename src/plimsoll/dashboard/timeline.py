@@ -7,11 +7,11 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from plimsoll.audit import AuditRecord
 from plimsoll.dashboard.records import DecisionRecord
 from plimsoll.dashboard.workloads import is_gone
-from plimsoll.decision import Decision
-from plimsoll.kube.resources import Key
+from plimsoll.kube.types.resources import Key
+from plimsoll.runtime.audit import AuditRecord
+from plimsoll.runtime.decision import Decision
 
 KEPT = 500
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from plimsoll.controllers.deletion_cost.controller import DeletionCostDecision
+from plimsoll.controllers.placement.controller import PlacementDecision
 from plimsoll.dashboard.records import Obstacle, Share, WorkloadRecord
-from plimsoll.decision import Blocker, Decision
-from plimsoll.deletion_cost.controller import DeletionCostDecision
-from plimsoll.placement.controller import PlacementDecision
-from plimsoll.results import Outcome
+from plimsoll.runtime.decision import Blocker, Decision
+from plimsoll.runtime.outcome import Outcome
 
 # A scale-down rarely takes more at once, and every change of the order is sent to everybody who looks.
 LEAVING_SHOWN = 20

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from plimsoll.decision import Reason
-from plimsoll.explain.answers import Moving, NodeAnswer, Usage
-from plimsoll.kube.resources import BY_NODE, NODES, PODS, Key
-from plimsoll.kube.store import View
-from plimsoll.kube.types import Node, Pod
-from plimsoll.placement.classes import ClassRules
-from plimsoll.placement.leaving import leaving
-from plimsoll.scheduling.picture import Picture
-from plimsoll.scheduling.removable import removable
-from plimsoll.scheduling.requests import allocatable, effective_requests, written
+from plimsoll.controllers.placement.capacity_class import ClassRules
+from plimsoll.disruption.interrupted_nodes import leaving
+from plimsoll.explain.records import Moving, NodeAnswer, Usage
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.core import Node, Pod
+from plimsoll.kube.types.resources import BY_NODE, NODES, PODS, Key
+from plimsoll.runtime.decision import Reason
+from plimsoll.scheduling.pod_requests import allocatable, effective_requests, written
+from plimsoll.scheduling.removal import removable
+from plimsoll.scheduling.snapshot_cache import Picture
 
 ZONE = "topology.kubernetes.io/zone"
 _SHOWN_FIRST = ("cpu", "memory", "pods")

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from plimsoll.decision import Reason
-from plimsoll.explain.answers import NodesSaying, PodAnswer
-from plimsoll.kube.resources import NODES, PODS, Key
-from plimsoll.kube.store import View
-from plimsoll.kube.types import Pod
-from plimsoll.nodegroups.awaited import Awaited, awaited_by, nodes_on_their_way
-from plimsoll.nodegroups.controller import CLUSTER, GroupsDecision, NodeGroupController
-from plimsoll.nodegroups.scale_up import ScaleUp
-from plimsoll.placement.classes import ClassRules
-from plimsoll.placement.counting import class_of
-from plimsoll.placement.workload import key_of, workload_of
+from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision, NodeGroupController
+from plimsoll.controllers.nodegroups.scale_up.expected_node import Awaited, awaited_by, nodes_on_their_way
+from plimsoll.controllers.nodegroups.scale_up.question import ScaleUp
+from plimsoll.controllers.placement.capacity_class import ClassRules
+from plimsoll.controllers.placement.replica_counts import class_of
+from plimsoll.controllers.placement.workload import key_of, workload_of
+from plimsoll.explain.records import NodesSaying, PodAnswer
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.resources import NODES, PODS, Key
+from plimsoll.runtime.decision import Reason
 from plimsoll.scheduling.fits import refusals
 from plimsoll.scheduling.model import Refusal
-from plimsoll.scheduling.picture import Picture
+from plimsoll.scheduling.snapshot_cache import Picture
 
 MOST_NODES_NAMED = 500  # of those that would take it; the reason counts all
 

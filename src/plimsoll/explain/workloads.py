@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from plimsoll.deletion_cost.controller import DeletionCostController, DeletionCostDecision
-from plimsoll.explain.answers import Guard, Leaving, Order, Policy, Split, WorkloadAnswer, steps
-from plimsoll.kube.resources import Key
-from plimsoll.kube.store import View
-from plimsoll.placement.candidates import moves
-from plimsoll.placement.controller import PlacementController, PlacementDecision
-from plimsoll.placement.guards import GUARDS, window_of
-from plimsoll.placement.seen import Seen
-from plimsoll.placement.settings import PlacementSettings
-from plimsoll.placement.workload import Managed, judge, workload_at
+from plimsoll.controllers.deletion_cost.controller import DeletionCostController, DeletionCostDecision
+from plimsoll.controllers.placement.controller import PlacementController, PlacementDecision
+from plimsoll.controllers.placement.rebalance.candidates import moves
+from plimsoll.controllers.placement.rebalance.guards import GUARDS, window_of
+from plimsoll.controllers.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.workload import Managed, judge, workload_at
+from plimsoll.controllers.placement.workload_state import Seen
+from plimsoll.explain.records import Guard, Leaving, Order, Policy, Split, WorkloadAnswer, steps
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.resources import Key
 
 _UNSAID = ("NotEnabled", "Gone")  # what deletion cost says of a workload that does not ask for it
 

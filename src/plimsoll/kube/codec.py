@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from plimsoll.kube.quantity import Quantity, parse_quantity
+from plimsoll.kube.types.quantity import Quantity, parse_quantity
 
 T = TypeVar("T")
 

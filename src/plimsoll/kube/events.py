@@ -15,11 +15,11 @@ from typing import Any, Literal
 import structlog
 from msgspec import Struct
 
-from plimsoll.clock import Clock
-from plimsoll.kube.client import Client
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.errors import KubeError, NotFound
 from plimsoll.kube.codec import micro_time
-from plimsoll.kube.errors import KubeError, NotFound
-from plimsoll.kube.resources import EVENTS
+from plimsoll.kube.types.resources import EVENTS
+from plimsoll.runtime.clock import Clock
 
 log = structlog.get_logger()
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from plimsoll.config import Config
-from plimsoll.dashboard.reviews import PATH, PERMISSIONS
+from plimsoll.dashboard.token_reviews import PATH, PERMISSIONS
 from plimsoll.kube.addresses import is_loopback
 from plimsoll.manifests.objects import LABELS, NAME, Manifest, described, outside
-from plimsoll.manifests.rights import role_and_binding, rules_for
+from plimsoll.manifests.rbac import role_and_binding, rules_for
 
 _DASHBOARD = f"{NAME}-dashboard"
 

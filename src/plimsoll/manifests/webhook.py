@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plimsoll.config import Config
-from plimsoll.decision import Controller
-from plimsoll.manifests.objects import LABELS, NAME, Manifest, described
-from plimsoll.manifests.rights import role_and_binding, rule
-from plimsoll.placement.webhook_configuration import (
+from plimsoll.controllers.placement.webhook_configuration import (
     SECRET,
     SERVICE,
     namespace_labels,
@@ -17,6 +14,9 @@ from plimsoll.placement.webhook_configuration import (
     url_configuration,
     webhooks,
 )
+from plimsoll.manifests.objects import LABELS, NAME, Manifest, described
+from plimsoll.manifests.rbac import role_and_binding, rule
+from plimsoll.runtime.decision import Controller
 
 _GROUP, _KIND = "admissionregistration.k8s.io", "mutatingwebhookconfigurations"
 

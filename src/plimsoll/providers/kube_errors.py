@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from plimsoll.kube.errors import Ambiguous, Forbidden, KubeError, TooManyRequests, Unauthorized, Unreachable
+from plimsoll.kube.client.errors import Ambiguous, Forbidden, KubeError, TooManyRequests, Unauthorized, Unreachable
 from plimsoll.providers.errors import AmbiguousOutcome, ProviderError, ProviderUnreachable, Throttled, Unauthorised
 
 

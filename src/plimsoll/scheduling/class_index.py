@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from plimsoll.scheduling.classes import PodClass, Term
+    from plimsoll.scheduling.pod_equivalence import PodClass, Term
     from plimsoll.scheduling.rules import Expressions
 
 Label: TypeAlias = tuple[str, str]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from plimsoll.kube.types import Pod
-from plimsoll.scheduling.board import Board
-from plimsoll.scheduling.grounds import Grounds
+from plimsoll.kube.types.core import Pod
+from plimsoll.scheduling.class_constraints import View
+from plimsoll.scheduling.explain import first_refusal, refused_everywhere
 from plimsoll.scheduling.model import Refusal, Rule
-from plimsoll.scheduling.reasons import first_refusal, refused_everywhere
+from plimsoll.scheduling.plan_state import Board
 from plimsoll.scheduling.snapshot import Snapshot
-from plimsoll.scheduling.views import View
+from plimsoll.scheduling.static_feasibility import Grounds
 
 
 def fits(snapshot: Snapshot, pod: Pod, node_name: str) -> Refusal | None:

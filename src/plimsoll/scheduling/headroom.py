@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from plimsoll.scheduling.binding import Arrivals, BindingModel, dealt
-from plimsoll.scheduling.board import Board
+from plimsoll.scheduling.plan_state import Board
+from plimsoll.scheduling.scheduler_model import Arrivals, BindingModel, dealt
 
 # The share of pods that may stay pending in the model. It agrees with the real one within a third; the bar for that is 0.5 %.
 _PENDING = 0.003

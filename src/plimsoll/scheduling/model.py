@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from plimsoll.kube.types import Labels, Pod, Resources, Taint
+from plimsoll.kube.types.core import Labels, Pod, Resources, Taint
 
 EXISTING = (
     "existing nodes"  # the key, beside the names of templates, under which `Packing.unplaced` speaks of nodes at hand

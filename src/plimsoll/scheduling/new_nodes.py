@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from plimsoll.kube.quantity import Quantity
-from plimsoll.kube.types import Resources
-from plimsoll.scheduling.board import Board
-from plimsoll.scheduling.groups import Numbers
+from plimsoll.kube.types.core import Resources
+from plimsoll.kube.types.quantity import Quantity
 from plimsoll.scheduling.model import NewNode
 from plimsoll.scheduling.offerings import cheapest, listed
-from plimsoll.scheduling.requests import CPU, PODS, allocatable
+from plimsoll.scheduling.plan_state import Board
+from plimsoll.scheduling.pod_groups import Numbers
+from plimsoll.scheduling.pod_requests import CPU, PODS, allocatable
 
 
 class NewNodes:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from plimsoll.scheduling.kinds import Kinds, Place
+from plimsoll.scheduling.node_equivalence import Kinds, Place
 from plimsoll.scheduling.snapshot import Snapshot
 
 # Questions about pods that look at the same labels share what was worked out; beyond so many sets of labels it is forgotten.

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plimsoll.scheduling.classes import Shape
-from plimsoll.scheduling.kinds import Place
 from plimsoll.scheduling.model import Offering, Template
-from plimsoll.scheduling.requests import allocatable_column
+from plimsoll.scheduling.node_equivalence import Place
+from plimsoll.scheduling.pod_equivalence import Shape
+from plimsoll.scheduling.pod_requests import allocatable_column
 
 Ints = NDArray[np.int64]
 

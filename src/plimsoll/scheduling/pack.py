@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from plimsoll.kube.types import Pod
-from plimsoll.scheduling.collecting import collector_paused
-from plimsoll.scheduling.groups import Waiting, waiting
+from plimsoll.kube.types.core import Pod
+from plimsoll.scheduling.gc_pause import collector_paused
 from plimsoll.scheduling.model import ComingNode, Packing, Template
 from plimsoll.scheduling.plan import Plan
+from plimsoll.scheduling.pod_groups import Waiting, waiting
 from plimsoll.scheduling.snapshot import Snapshot
 
 FEW_GROUPS = 200

@@ -1,29 +1,69 @@
-"""One attempt at a packing: all groups in an order, placed one after the other on a board."""
+"""A last look at a plan: does the state that it ends in keep the rules?
+
+Pods are placed by the thousand on the word of counters. Should a count ever be wrong, the plan must not leave the house: all amounts
+and every rule that a finished state can be asked about are looked at once more, class by class, which costs next to nothing. Spreads
+are not among them: pods that would otherwise stay unplaced may break those of others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from plimsoll.scheduling.audit import is_sound
-from plimsoll.scheduling.binding import Arrivals
-from plimsoll.scheduling.board import Board
-from plimsoll.scheduling.bulk import Bulk, Crowd
-from plimsoll.scheduling.classes import LOWEST_PRIORITY_WORTH_A_NODE, PodClass
-from plimsoll.scheduling.crowding import Crowding
-from plimsoll.scheduling.groups import Group, Groups, Left, Numbers, Waiting, distinct
+from plimsoll.scheduling.bulk_placement import Bulk, Crowd
+from plimsoll.scheduling.class_constraints import View
+from plimsoll.scheduling.explain import refused_by_existing, refused_by_template, refused_everywhere
+from plimsoll.scheduling.group_placement import Placer
 from plimsoll.scheduling.headroom import Headroom
-from plimsoll.scheduling.mending import AS_IT_WAS, Again, mend
+from plimsoll.scheduling.inter_pod_rules import NoneThere
 from plimsoll.scheduling.model import EXISTING, ComingNode, Packing, Refusal, Rule, Template
 from plimsoll.scheduling.new_nodes import NewNodes, by_row
-from plimsoll.scheduling.ordering import Sized, by_size, hardest_first, rank
-from plimsoll.scheduling.placing import Placer
-from plimsoll.scheduling.reasons import refused_by_existing, refused_by_template, refused_everywhere
+from plimsoll.scheduling.placement_order import Sized, by_size, hardest_first, rank
+from plimsoll.scheduling.plan_state import Board, RowIndex
+from plimsoll.scheduling.pod_equivalence import LOWEST_PRIORITY_WORTH_A_NODE, PodClass
+from plimsoll.scheduling.pod_groups import Group, Groups, Left, Numbers, Waiting, distinct
+from plimsoll.scheduling.repair import AS_IT_WAS, Again, mend
+from plimsoll.scheduling.scheduler_model import Arrivals
+from plimsoll.scheduling.skew_violations import Crowding
 from plimsoll.scheduling.snapshot import Snapshot
+from plimsoll.scheduling.topology import Counter, Counts
+
+
+def is_sound(board: Board, placed: Iterable[tuple[View, RowIndex]]) -> bool:
+    """`placed` are the rows of the pods of each view; a view may come up several times."""
+    if board.overdrawn():
+        return False
+    parts_of: dict[int, tuple[View, list[RowIndex]]] = {}
+    parts_on: dict[int, tuple[View, list[RowIndex]]] = {}  # by grounds, which many classes share
+    for view, rows in placed:
+        parts_of.setdefault(view.pod_class.index, (view, []))[1].append(rows)
+        parts_on.setdefault(id(view.grounds), (view, []))[1].append(rows)
+    return all(view.static()[np.concatenate(parts)].all() for view, parts in parts_on.values()) and all(
+        _keeps_its_rules(view, np.concatenate(parts)) for view, parts in parts_of.values() if view.minds_neighbours
+    )
+
+
+def _keeps_its_rules(view: View, rows: RowIndex) -> bool:
+    counted = {id(counter) for counter in view.bumps}
+    for rule in view.rules:
+        if isinstance(rule, NoneThere) and (_there(rule.counter, rows) > (id(rule.counter) in counted)).any():
+            return False
+    if view.together is None:
+        return True
+    return all((_there(counter, rows) > 0).all() for counter in view.together.counters)
+
+
+def _there(counter: Counter, rows: RowIndex) -> Counts:
+    """How many are in the domain of each row; none where a row has no domain."""
+    there: Counts = np.append(counter.by_domain(), 0)[counter.topology.domain[rows]]  # NOWHERE is -1: the last
+    return there
+
+
+# One attempt at a packing: all groups in an order, placed one after the other on a board.
 
 MANY_GROUPS = 200
 

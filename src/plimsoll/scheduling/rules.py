@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
-from plimsoll.kube.types import (
+from plimsoll.kube.types.core import (
     Labels,
     LabelSelector,
     NodeSelector,

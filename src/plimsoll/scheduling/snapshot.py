@@ -1,13 +1,8 @@
-"""The cluster as the packing engine sees it: nodes, the pods on them, and what volumes and namespaces say about both.
-
-Nodes are rows and pods are slots of arrays; what a pod is, is two small numbers (its class and its shape). So a snapshot of
-5,000 nodes is built in one pass over the objects, follows the store change by change, and is handed to a worker process as a
-few arrays and short tables.
-"""
+"""What a snapshot keeps of nodes, claims and volumes: only what rules look at."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,10 +11,51 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from plimsoll.kube.types import KubeObject, Labels, Namespace, Node, Pod
-from plimsoll.kube.volumes import PersistentVolume, PersistentVolumeClaim
-from plimsoll.scheduling.classes import Classes
-from plimsoll.scheduling.facts import ClaimFacts, NodeFacts, VolumeFacts
+from plimsoll.kube.types.core import KubeObject, Labels, Namespace, Node, NodeSelector, Pod, Taint
+from plimsoll.kube.types.storage import PersistentVolume, PersistentVolumeClaim
+from plimsoll.scheduling.pod_equivalence import Classes
+from plimsoll.scheduling.pod_requests import allocatable
+
+_SELECTED_NODE = "volume.kubernetes.io/selected-node"
+
+
+class NodeFacts(Struct, frozen=True):
+    """What rules look at on a node."""
+
+    name: str
+    labels: Labels
+    taints: tuple[Taint, ...]
+    unschedulable: bool
+    allocatable: Mapping[str, int]
+
+    @classmethod
+    def of(cls, node: Node) -> NodeFacts:
+        return cls(
+            node.name, node.labels, node.spec.taints, node.spec.unschedulable, allocatable(node.status.allocatable)
+        )
+
+
+class ClaimFacts(Struct, frozen=True):
+    volume: str  # "" while unbound
+    selected_node: str  # where an unbound claim's volume is about to be made
+    leaving: bool
+
+    @classmethod
+    def of(cls, claim: PersistentVolumeClaim) -> ClaimFacts:
+        return cls(claim.spec.volume_name, claim.annotations.get(_SELECTED_NODE, ""), claim.terminating)
+
+
+class VolumeFacts(Struct, frozen=True):
+    affinity: NodeSelector | None
+    labels: Labels
+
+    @classmethod
+    def of(cls, volume: PersistentVolume) -> VolumeFacts:
+        affinity = volume.spec.node_affinity
+        return cls(affinity.required if affinity else None, volume.labels)
+
+
+# The cluster as the packing engine sees it: nodes, the pods on them, and what volumes and namespaces say about both.
 
 if TYPE_CHECKING:
     from plimsoll.scheduling.node_rows import NodeRows

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from plimsoll.kube.types import Labels, NodeSelector
-from plimsoll.scheduling.classes import PodClass
+from plimsoll.kube.types.core import Labels, NodeSelector
+from plimsoll.scheduling.pod_equivalence import PodClass
 from plimsoll.scheduling.rules import required_affinity_matches
 from plimsoll.scheduling.snapshot import Snapshot
 

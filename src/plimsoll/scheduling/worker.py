@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
 from typing import Any, Self, TypeVar
 
-from plimsoll.kube.types import Pod
+from plimsoll.kube.types.core import Pod
 from plimsoll.scheduling.model import ComingNode, Packing, Removal, Template
 from plimsoll.scheduling.pack import Question, answer, asked
-from plimsoll.scheduling.removable import removable
+from plimsoll.scheduling.removal import removable
 from plimsoll.scheduling.snapshot import Snapshot
 
 T = TypeVar("T")

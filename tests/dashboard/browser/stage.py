@@ -16,11 +16,11 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from plimsoll.dashboard.access import LoopbackGate
-from plimsoll.dashboard.asking import Asking
-from plimsoll.dashboard.picture import Picture
+from plimsoll.dashboard.auth import LoopbackGate
+from plimsoll.dashboard.broadcaster import Showing
+from plimsoll.dashboard.cluster_snapshot import Picture
+from plimsoll.dashboard.queries import Asking
 from plimsoll.dashboard.server import DashboardServer
-from plimsoll.dashboard.showing import Showing
 
 T = TypeVar("T")
 _KINDS = ("nodes", "workloads", "groups", "pending", "allocations")

@@ -17,13 +17,13 @@ import click
 from msgspec.structs import replace
 
 from plimsoll.config import Dashboard as DashboardSection
-from plimsoll.dashboard.serving import dashboard_of
-from plimsoll.logs import set_up_logging
-from plimsoll.sim.clocks import ScaledClock
-from plimsoll.simulation.stage import CONFIG
-from plimsoll.simulation.story import STORY
-from plimsoll.simulation.telling import Telling
-from plimsoll.simulation.world import World
+from plimsoll.dashboard.service import dashboard_of
+from plimsoll.embedded_cluster.clocks import ScaledClock
+from plimsoll.runtime.logging import set_up_logging
+from plimsoll.simulate.demo.chapters import STORY
+from plimsoll.simulate.demo.player import Telling
+from plimsoll.simulate.demo.scene import CONFIG
+from plimsoll.simulate.world import World
 
 _SPEED = 30.0
 

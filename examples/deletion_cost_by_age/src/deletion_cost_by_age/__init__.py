@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from plimsoll.deletion_cost.algorithms import AssignSettings, Replica
-from plimsoll.kube.types import Deployment, Node
+from plimsoll.controllers.deletion_cost.algorithms.registry import AssignSettings, Replica
+from plimsoll.kube.types.core import Deployment, Node
 
 # Values fall with the time of creation, in seconds, and stay positive until 2093.
 _BEGINNING = datetime(2025, 1, 1, tzinfo=UTC)

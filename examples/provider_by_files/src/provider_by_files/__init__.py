@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from plimsoll.clock import Clock
-from plimsoll.kube.quantity import parse_quantity
+from plimsoll.kube.types.quantity import parse_quantity
 from plimsoll.providers.errors import OfferingUnavailable, ProviderUnreachable
-from plimsoll.providers.plugins import Setup
-from plimsoll.providers.provider import Capabilities, Machine, MachineRequest, Offering, Scope
+from plimsoll.providers.protocol import Capabilities, Machine, MachineRequest, Offering, Scope
+from plimsoll.providers.registry import Setup
+from plimsoll.runtime.clock import Clock
 
 SIZE = "rack"
 

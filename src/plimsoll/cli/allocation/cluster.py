@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from plimsoll.allocation.containers import WekaContainer
-from plimsoll.allocation.places import WEKA_CONTAINERS
-from plimsoll.cli.connecting import ask, configuration
+from plimsoll.cli.connection import ask, configuration
 from plimsoll.config import Config
-from plimsoll.kube.client import Client
-from plimsoll.kube.resources import NODES
-from plimsoll.kube.types import Node
+from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS
+from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.types.core import Node
+from plimsoll.kube.types.resources import NODES
 
 T = TypeVar("T")
 Options = dict[str, Any]

@@ -7,14 +7,14 @@ from typing import Any
 
 import click
 
-from plimsoll.allocation.containers import WekaContainer
-from plimsoll.allocation.migration import Migration, compare
 from plimsoll.cli.allocation.cluster import nodes_and_containers, run_on_cluster
-from plimsoll.cli.connecting import cluster_options
+from plimsoll.cli.connection import cluster_options
 from plimsoll.config import Config
-from plimsoll.kube.client import Client
-from plimsoll.kube.errors import Conflict, KubeError
-from plimsoll.kube.resources import NODES
+from plimsoll.controllers.allocation.migration import Migration, compare
+from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.errors import Conflict, KubeError
+from plimsoll.kube.types.resources import NODES
 
 _ATTEMPTS = 5
 

@@ -9,22 +9,22 @@ from typing import Any
 
 import click
 
-from plimsoll.allocation.containers import VirtualDrive, WekaContainer
-from plimsoll.allocation.inventory import InvalidInventoryError, read_inventory
-from plimsoll.allocation.leases import lease_name
-from plimsoll.allocation.places import WEKA_CONTAINERS
-from plimsoll.allocation.plan import Given
-from plimsoll.allocation.protocol import step
-from plimsoll.allocation.tenure import Ended, Opening, State, Task
 from plimsoll.cli.allocation.cluster import run_on_cluster
-from plimsoll.cli.connecting import cluster_options
-from plimsoll.clock import RealClock
+from plimsoll.cli.connection import cluster_options
 from plimsoll.config import Config
-from plimsoll.conversation import Answer, Write, converse
-from plimsoll.decision import Converse, Create, Patch, Reason, Ref
-from plimsoll.kube.client import Client
-from plimsoll.kube.errors import AlreadyExists, Ambiguous, Conflict, KubeError, NotFound
-from plimsoll.kube.resources import LEASES, NODES, PODS
+from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS
+from plimsoll.controllers.allocation.inventory import InvalidInventoryError, read_inventory
+from plimsoll.controllers.allocation.lease import lease_name
+from plimsoll.controllers.allocation.plan import Given
+from plimsoll.controllers.allocation.protocol import step
+from plimsoll.controllers.allocation.session import Ended, Opening, State, Task
+from plimsoll.controllers.allocation.types import VirtualDrive, WekaContainer
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.errors import AlreadyExists, Ambiguous, Conflict, KubeError, NotFound
+from plimsoll.kube.types.resources import LEASES, NODES, PODS
+from plimsoll.runtime.clock import RealClock
+from plimsoll.runtime.decision import Converse, Create, Patch, Reason, Ref
+from plimsoll.runtime.transaction import Answer, Write, converse
 
 
 def _serials(_: click.Context, __: click.Parameter, text: str) -> tuple[str, ...]:

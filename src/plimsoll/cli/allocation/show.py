@@ -10,12 +10,12 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from plimsoll.allocation.overview import NodeOverview, overview
-from plimsoll.allocation.places import nodes_of
 from plimsoll.cli.allocation.cluster import nodes_and_containers, run_on_cluster
-from plimsoll.cli.connecting import cluster_options
+from plimsoll.cli.connection import cluster_options
 from plimsoll.config import Config
-from plimsoll.kube.client import Client
+from plimsoll.controllers.allocation.container_nodes import nodes_of
+from plimsoll.controllers.allocation.overview import NodeOverview, overview
+from plimsoll.kube.client.client import Client
 
 
 @click.command(

@@ -1,20 +1,73 @@
-"""Calls to the VPSie API: in turn, as often as that is harmless, and honest about what is not known."""
+"""What VPSie's refusals mean to a node group. The API says it in words more than in codes."""
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from plimsoll.clock import Clock
 from plimsoll.kube.backoff import Backoff
-from plimsoll.kube.rate_limit import RateLimit
-from plimsoll.providers.errors import AmbiguousOutcome, ProviderError, ProviderUnreachable, Throttled, Unauthorised
-from plimsoll.providers.vpsie.access import Access, AccessKeeper
+from plimsoll.kube.client.rate_limit import RateLimit
+from plimsoll.providers.errors import (
+    AmbiguousOutcome,
+    MachineNotFound,
+    OfferingUnavailable,
+    ProviderError,
+    ProviderUnreachable,
+    QuotaExceeded,
+    Throttled,
+    Unauthorised,
+)
 from plimsoll.providers.vpsie.credentials import Credentials, ReadSecret
-from plimsoll.providers.vpsie.exchange import Call, Exchange, NoReply, NotSent, Reply
-from plimsoll.providers.vpsie.refusals import refusal
-from plimsoll.providers.vpsie.wire import Garbled, Grant, as_type, data_of, refusal_in
+from plimsoll.providers.vpsie.http import Call, Exchange, NoReply, NotSent, Reply
+from plimsoll.providers.vpsie.replies import Garbled, Grant, as_type, data_of, refusal_in
+from plimsoll.providers.vpsie.token import Access, AccessKeeper
+from plimsoll.runtime.clock import Clock
+
+# The limit is a hundred a minute: after a minute it has passed for certain.
+THROTTLED_SECONDS = 60.0
+
+_THROTTLED = re.compile(r"rate.?limit|too many requests|throttl", re.IGNORECASE)
+_QUOTA = re.compile(
+    r"quota|(limit|maximum)\b.*\b(reached|exceed|allowed)|(reached|exceed)\w*\b.*\b(limit|maximum)"
+    r"|insufficient (funds|balance|credit)|not enough (funds|balance|credit)|payment required",
+    re.IGNORECASE,
+)
+_UNAVAILABLE = re.compile(
+    r"out of stock|sold out|no capacity|insufficient (capacity|resources)|not enough (capacity|resources)"
+    r"|(offering|plan|package|size|datacenter|data center|resource|instance type)\w*\b.*"
+    r"\b(not available|unavailable|not found|does not exist|invalid|disabled)",
+    re.IGNORECASE,
+)
+
+
+def refusal(
+    status: int, message: str, what: str, *, ordering: bool = False, retry_after_seconds: float | None = None
+) -> ProviderError:
+    """The error that a definite no stands for.
+
+    `what` is what was asked, `message` VPSie's own words. Only an order can fail for quota or stock; elsewhere the same words
+    ("resource not found") mean something else.
+    """
+    text = f"{what}: VPSie answered {status}: {message}"
+    if status == 429 or (status < 500 and _THROTTLED.search(message)):
+        seconds = THROTTLED_SECONDS if retry_after_seconds is None else retry_after_seconds
+        return Throttled(text, seconds)
+    if status == 401:
+        return Unauthorised(text)
+    if ordering and (status == 402 or _QUOTA.search(message)):
+        return QuotaExceeded(text)
+    if ordering and _UNAVAILABLE.search(message):
+        return OfferingUnavailable(text)
+    if status == 403:
+        return Unauthorised(text)
+    if status == 404:
+        return MachineNotFound(text)
+    return ProviderError(text)
+
+
+# Calls to the VPSie API: in turn, as often as that is harmless, and honest about what is not known.
 
 T = TypeVar("T")
 

@@ -15,7 +15,6 @@ import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
-from plimsoll.clock import Clock
 from plimsoll.providers.errors import (
     AmbiguousOutcome,
     MachineNotFound,
@@ -24,13 +23,14 @@ from plimsoll.providers.errors import (
     ProviderUnreachable,
     Throttled,
 )
-from plimsoll.providers.provider import Capabilities, Machine, MachineRequest, Offering, Scope
+from plimsoll.providers.protocol import Capabilities, Machine, MachineRequest, Offering, Scope
 from plimsoll.providers.vpsie.api import VpsieApi
-from plimsoll.providers.vpsie.ledger import Ledger
-from plimsoll.providers.vpsie.listing import whole_list
 from plimsoll.providers.vpsie.offerings import merged
+from plimsoll.providers.vpsie.order_store import Ledger
 from plimsoll.providers.vpsie.orders import Order, machine_of, sort_out
-from plimsoll.providers.vpsie.wire import Cluster, ClusterNode, Garbled, NodeGroupRow, OfferingRow, as_type, data_of
+from plimsoll.providers.vpsie.pages import whole_list
+from plimsoll.providers.vpsie.replies import Cluster, ClusterNode, Garbled, NodeGroupRow, OfferingRow, as_type, data_of
+from plimsoll.runtime.clock import Clock
 
 OFFERINGS_SECONDS = 300.0
 _ASK_AGAIN_SECONDS = 15.0

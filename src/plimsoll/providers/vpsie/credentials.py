@@ -13,9 +13,9 @@ from typing import TypeAlias
 from msgspec import Struct
 from yarl import URL
 
-from plimsoll.kube.client import Client
-from plimsoll.kube.errors import KubeError, NotFound
-from plimsoll.kube.resources import SECRETS
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.errors import KubeError, NotFound
+from plimsoll.kube.types.resources import SECRETS
 from plimsoll.providers.errors import ProviderUnreachable, Unauthorised
 
 DEFAULT_URL = "https://api.vpsie.com/v2"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from plimsoll.kube.quantity import Quantity, parse_quantity
+from plimsoll.kube.types.quantity import Quantity, parse_quantity
 from plimsoll.providers.errors import ProviderUnreachable
-from plimsoll.providers.provider import Offering
-from plimsoll.providers.vpsie.wire import OfferingRow
+from plimsoll.providers.protocol import Offering
+from plimsoll.providers.vpsie.replies import OfferingRow
 
 _HOURS_A_MONTH = 730
 _KUBELET_PODS = 110  # the kubelet's own default

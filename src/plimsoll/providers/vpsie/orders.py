@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
-from plimsoll.providers.provider import Machine, MachineState
-from plimsoll.providers.vpsie.wire import ClusterNode
+from plimsoll.providers.protocol import Machine, MachineState
+from plimsoll.providers.vpsie.replies import ClusterNode
 
 # VPSie makes nodes in its own time; the reference implementation looks for one for as long.
 TURNS_UP_WITHIN = timedelta(minutes=15)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from plimsoll.providers.plugins import Setup
-from plimsoll.providers.provider import Provider
+from plimsoll.providers.protocol import Provider
+from plimsoll.providers.registry import Setup
 from plimsoll.providers.vpsie.api import VpsieApi
 from plimsoll.providers.vpsie.cluster_nodes import ClusterNodesProvider
 from plimsoll.providers.vpsie.credentials import secret_in_cluster
-from plimsoll.providers.vpsie.ledger import LedgerInCluster
+from plimsoll.providers.vpsie.order_store import LedgerInCluster
 from plimsoll.providers.vpsie.servers import ServersProvider
 
 

@@ -13,15 +13,15 @@ import re
 from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
-from plimsoll.clock import Clock
 from plimsoll.providers.errors import AmbiguousOutcome, MachineNotFound, ProviderError
-from plimsoll.providers.provider import Capabilities, Machine, MachineRequest, Offering, Scope
+from plimsoll.providers.protocol import Capabilities, Machine, MachineRequest, Offering, Scope
 from plimsoll.providers.vpsie.api import VpsieApi
-from plimsoll.providers.vpsie.lag import Lag
-from plimsoll.providers.vpsie.listing import whole_list
-from plimsoll.providers.vpsie.marks import machine_of, mark_for, mark_of, order_body
 from plimsoll.providers.vpsie.offerings import merged
-from plimsoll.providers.vpsie.wire import Garbled, OfferingRow, Vm, as_type, data_of
+from plimsoll.providers.vpsie.ownership import machine_of, mark_for, mark_of, order_body
+from plimsoll.providers.vpsie.pages import whole_list
+from plimsoll.providers.vpsie.recent_changes import Lag
+from plimsoll.providers.vpsie.replies import Garbled, OfferingRow, Vm, as_type, data_of
+from plimsoll.runtime.clock import Clock
 
 OFFERINGS_SECONDS = 300.0
 _LOOK_AGAIN_SECONDS = (0.0, 2.0, 4.0)

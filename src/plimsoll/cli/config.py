@@ -1,0 +1,86 @@
+"""`plimsoll config`: what applies and where it comes from, and whether a file is right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import yaml
+
+from plimsoll.cli.config_options import BadConfiguration, as_written, effective, settings_options
+from plimsoll.config import Config
+from plimsoll.config.load import Loaded
+from plimsoll.config.settings import TREE, Group
+from plimsoll.config.sources import ConfigurationError, Problem
+
+
+@click.group()
+def config() -> None:
+    """Show the effective configuration, or check a file."""
+
+
+@config.command()
+@settings_options
+@click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
+def show(*, output: str, **options: Any) -> None:
+    """Print what `plimsoll run` would go by, and where each value comes from.
+
+    As YAML the source of a value is a comment behind it, so the output can be saved and used as a file.
+
+    \b
+    Examples:
+      plimsoll config show --config plimsoll.yaml
+      PLIMSOLL_WEB_PORT=9090 plimsoll config show -o json
+    """
+    loaded = effective(**options)
+    if output == "json":
+        shown = {"config": plain(TREE, loaded.config), "origins": loaded.origins}
+        click.echo(msgspec.json.format(msgspec.json.encode(shown), indent=2).decode())
+    else:
+        click.echo("\n".join(_commented(TREE, loaded, "")))
+
+
+@config.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
+def check(files: tuple[Path, ...]) -> None:
+    """Check files without running anything; the environment is not looked at.
+
+    Prints every error with its line and exits with 2, or says that all is well.
+
+    \b
+    Examples:
+      plimsoll config check plimsoll.yaml
+      kubectl get configmap plimsoll -o jsonpath='{.data.plimsoll\\.yaml}' | plimsoll config check -
+    """
+    problems: list[Problem] = []
+    for file in files:
+        try:
+            as_written(file)
+        except BadConfiguration as error:
+            problems += error.problems
+        else:
+            click.echo(f"{file}: ok")
+    if problems:
+        raise BadConfiguration(ConfigurationError(problems))
+
+
+def plain(group: Group, settings: Config) -> dict[str, Any]:
+    """The tree as YAML and JSON hold it, durations as people write them."""
+    return {
+        name: plain(member, settings) if isinstance(member, Group) else member.form.plain(member.value_in(settings))
+        for name, member in group.members.items()
+    }
+
+
+def _commented(group: Group, loaded: Loaded, indent: str) -> list[str]:
+    lines = []
+    for name, member in group.members.items():
+        if isinstance(member, Group):
+            lines += [f"{indent}{name}:", *_commented(member, loaded, indent + "  ")]
+        else:
+            value = member.form.plain(member.value_in(loaded.config))
+            text = yaml.safe_dump(value, default_flow_style=True, width=10_000).removesuffix("\n...\n").strip()
+            lines.append(f"{indent}{name}: {text}  # {loaded.origins[member.key]}")
+    return lines

@@ -1,0 +1,48 @@
+"""The options that point to a cluster, and a way to ask it something: what goes wrong there is one sentence, no traceback."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from plimsoll.cli.config_options import config_option, effective, set_option
+from plimsoll.config import Config
+from plimsoll.config.load import Flag
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.errors import KubeError
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.operator import connect
+
+T = TypeVar("T")
+
+_kubeconfig = click.option(
+    "--kubeconfig", metavar="FILE", type=click.Path(path_type=Path), help="The kubeconfig to use."
+)
+_context = click.option("--context", metavar="NAME", help="The kubeconfig's context to use.")
+
+
+def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (_context, _kubeconfig, set_option, config_option):
+        command = option(command)
+    return command
+
+
+def configuration(file: Path | None, settings: Sequence[Flag]) -> Config:
+    return effective(
+        file=file, dry_run=False, controllers=None, settings=settings, log_format=None, log_level=None
+    ).config
+
+
+def ask(work: Callable[[Client], Awaitable[T]], config: Config, *, kubeconfig: Path | None, context: str | None) -> T:
+    async def go() -> T:
+        async with connect(config, Metrics(), kubeconfig=kubeconfig, context=context) as client:
+            return await work(client)
+
+    try:
+        return asyncio.run(go())
+    except KubeError as error:
+        raise click.ClickException(str(error)) from error

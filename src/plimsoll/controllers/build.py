@@ -1,0 +1,206 @@
+"""Which controllers this version has, and how the configuration becomes their settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+
+from plimsoll.config import Config
+from plimsoll.config import DisruptionWindow as WindowSection
+from plimsoll.config.sources import ConfigurationError, Problem
+from plimsoll.controllers.allocation.container_nodes import BY_AFFINITY, WEKA_CONTAINERS
+from plimsoll.controllers.allocation.controller import AllocationController, AllocationSettings
+from plimsoll.controllers.deletion_cost.algorithms.registry import Algorithms, discover
+from plimsoll.controllers.deletion_cost.controller import DeletionCostController
+from plimsoll.controllers.deletion_cost.spec import DeletionCostSettings
+from plimsoll.controllers.nodegroups.controller import CLUSTER, NodeGroupController
+from plimsoll.controllers.nodegroups.holders import Holders
+from plimsoll.controllers.nodegroups.plans import ByWorker, PlanObserver
+from plimsoll.controllers.nodegroups.provider_inventory import MachineObserver, Sightings
+from plimsoll.controllers.nodegroups.scale_down.context import Check
+from plimsoll.controllers.nodegroups.scale_down.measured_usage import Measured, UsageObserver
+from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
+from plimsoll.controllers.placement.capacity_class import ClassRule, ClassRules
+from plimsoll.controllers.placement.controller import PlacementController
+from plimsoll.controllers.placement.deletion_order import Capacity
+from plimsoll.controllers.placement.min_on_demand import minimum_on_demand
+from plimsoll.controllers.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.target import Rounding
+from plimsoll.controllers.placement.webhook_configuration import namespace_labels
+from plimsoll.controllers.placement.window import DisruptionWindow, parse_window
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.types.durations import format_duration
+from plimsoll.providers.protocol import Provider
+from plimsoll.runtime.clock import Clock, RealClock
+from plimsoll.runtime.decision import Controller, DisruptionLimits
+from plimsoll.runtime.operator import Observer
+from plimsoll.runtime.transaction import new_token
+from plimsoll.scheduling.growth_options import NodeMaker
+
+
+def controllers(
+    config: Config, *, clock: Clock | None = None, token: Callable[[], str] = new_token
+) -> tuple[Controller, ...]:
+    """The controllers that exist and are switched on; ConfigurationError if one is asked for that does not.
+
+    token: gives what no other process has; a simulation has its own, and its own clock, to be the same every time.
+    """
+    wanted = names(config)
+    if missing := [name for name in wanted if name not in MAKERS]:
+        message = f"this version has no controller {', '.join(missing)}; it has: {', '.join(MAKERS)}"
+        raise ConfigurationError([Problem("", "controllers.enabled", message)])
+    made: dict[str, Controller] = {
+        name: allocation(config, clock=clock or RealClock(), nonce=token())
+        if name == AllocationController.name
+        else MAKERS[name](config)
+        for name in wanted
+    }
+    groups = made.get(NodeGroupController.name)
+    if PlacementController.name in made and isinstance(groups, NodeGroupController):
+        made[PlacementController.name] = placement(config, groups)
+    return tuple(made.values())
+
+
+def names(config: Config) -> Sequence[str]:
+    """Of the controllers that are switched on."""
+    return config.controllers.enabled or tuple(name for name in MAKERS if name not in ONLY_IF_NAMED)
+
+
+def placement_settings(config: Config) -> PlacementSettings:
+    """What the configuration says about placement; ConfigurationError where it makes no sense."""
+    section, timing = config.placement, config.controllers.workload_timing
+    return PlacementSettings(
+        rules=_class_rules(section.spot_labels),
+        rounding=Rounding(section.rounding),
+        percent_sign=section.percent_sign,
+        when_min_exceeds_replicas=section.when_min_exceeds_replicas,
+        window=_window(config.operator.disruption_window),
+        cooldown=timing.cooldown_period,
+        retry_interval=timing.disruption_retry_interval,
+        moving_percentage=section.moving_percentage,
+        migrations=DisruptionLimits(
+            section.max_migrations, section.max_migrations_per_cluster, section.migration_period
+        ),
+        spot_fallback_after=section.spot_fallback_after,
+        max_fallbacks_per_minute=section.max_fallbacks_per_minute,
+        external_autoscaler=section.external_autoscaler,
+        namespace=config.operator.namespace,
+        installation=config.operator.namespace,
+        namespace_labels=namespace_labels(section.namespace_selector),
+        webhook=config.webhook.mode != "off",
+    )
+
+
+def _class_rules(labels: Sequence[str]) -> ClassRules:
+    values: dict[str, list[str]] = {}
+    for text in labels:
+        label, equals, value = text.partition("=")
+        if not (label and equals and value):
+            message = f'"{text}" is not a label and its value; write it like "node.example.com/lifecycle=spot"'
+            raise ConfigurationError([Problem("", "placement.spotLabels", message)])
+        values.setdefault(label, []).append(value)
+    return (
+        ClassRules(tuple(ClassRule(label, tuple(spot)) for label, spot in values.items())) if values else ClassRules()
+    )
+
+
+def _window(section: WindowSection) -> DisruptionWindow | None:
+    if not section.schedule:
+        return None
+    try:
+        return parse_window(section.schedule, format_duration(section.duration), section.timezone)
+    except ValueError as error:
+        raise ConfigurationError([Problem("", "operator.disruptionWindow", str(error))]) from None
+
+
+def placement(config: Config, maker: NodeMaker | None = None) -> PlacementController:
+    return PlacementController(placement_settings(config), maker)
+
+
+def deletion_cost(config: Config) -> DeletionCostController:
+    section = config.controllers.deletion_cost
+    settings = DeletionCostSettings(
+        adopt_existing=section.adopt_existing,
+        ceiling=section.ceiling,
+        algorithms=section.algorithms,
+        max_rewrites_per_minute=section.max_rewrites_per_minute,
+    )
+    algorithms = discover(section.algorithms)
+    if isinstance(algorithms.usable.get(Capacity.name), Capacity):
+        # A plug-in is made without arguments; ours must round and read as the placement controller does.
+        configured = {**algorithms.usable, Capacity.name: Capacity(placement_settings(config))}
+        algorithms = Algorithms(configured, algorithms.failures)
+    return DeletionCostController(settings, algorithms)
+
+
+def allocation(config: Config, *, clock: Clock | None = None, nonce: str = "") -> AllocationController:
+    section = config.allocation
+    if config.operator.watch_namespaces:
+        message = "the controller allocation must see all containers of a node, in whatever namespace: leave it empty"
+        raise ConfigurationError([Problem("", "operator.watchNamespaces", message)])
+    settings = AllocationSettings(
+        namespace=section.namespace,
+        ports_per_container=60 if section.reduced_ports else 100,
+        shortage_wait=section.shortage_wait,
+    )
+    return AllocationController(settings, nonce=nonce or new_token(), now=(clock or RealClock()).now)
+
+
+def node_groups(config: Config) -> NodeGroupController:
+    section = config.nodegroups
+    settings = NodeGroupSettings(
+        expander=section.expander,
+        balance_similar_groups=section.balance_similar_groups,
+        unschedulable_pod_grace=section.unschedulable_pod_grace,
+        provisioning_timeout=section.provisioning_timeout,
+        joining_timeout=section.joining_timeout,
+        backoff_base=section.backoff,
+        backoff_cap=max(section.backoff, section.max_backoff),
+        drain_timeout=section.drain_timeout,
+        unready_timeout=section.unready_timeout,
+        max_parallel_drains=section.max_parallel_drains,
+        max_empty_removals=section.max_empty_removals,
+        max_sighting_age=max(timedelta(minutes=1), 3 * section.poll_interval),
+        namespace=config.operator.namespace,
+        holders=Holders(WEKA_CONTAINERS, BY_AFFINITY) if AllocationController.name in names(config) else None,
+    )
+    measured = Measured() if section.utilization_source == "metrics" else None
+    return NodeGroupController(settings, Sightings(), _known_by_others(config), measured)
+
+
+def _known_by_others(config: Config) -> list[Check]:
+    """What the other controllers know against removing a node."""
+    if PlacementController.name not in names(config):
+        return []
+    placing = placement_settings(config)
+    return [lambda candidate, situation: minimum_on_demand(candidate.pods, situation.seen.view, placing)]
+
+
+def observers(
+    config: Config, running: Sequence[Controller], client: Client, providers: Mapping[str, Provider], clock: Clock
+) -> list[Observer]:
+    """What looks beyond the view for the controllers that need it. In read-only mode no provider is called."""
+    interval = config.nodegroups.poll_interval
+    found: list[Observer] = []
+    for one in running:
+        if not isinstance(one, NodeGroupController):
+            continue
+        if not config.operator.read_only_mode:
+            found.append(MachineObserver(one.sightings, providers, clock, interval=interval, cluster_key=CLUSTER))
+        # A large packing is worked out in a process of its own: the webhook is answered meanwhile.
+        one.plans = plans = ByWorker(clock)
+        found.append(PlanObserver(plans, clock))
+        if one.measured is not None:
+            found.append(UsageObserver(one.measured, client, clock, interval=interval, cluster_key=CLUSTER))
+    return found
+
+
+MAKERS: Mapping[str, Callable[[Config], Controller]] = {
+    PlacementController.name: placement,
+    DeletionCostController.name: deletion_cost,
+    AllocationController.name: allocation,
+    NodeGroupController.name: node_groups,
+}
+# Two allocators that do not know of each other would give the same drive away, and two autoscalers undo each other's work. Both also
+# need kinds that a cluster has only if someone installed them.
+ONLY_IF_NAMED = (AllocationController.name, NodeGroupController.name)

@@ -1,0 +1,1 @@
+"""The life of one machine: ordered, joined, ready, terminated."""

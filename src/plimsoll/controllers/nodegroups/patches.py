@@ -1,0 +1,65 @@
+"""Patches of the objects that are ours, refused if anyone has written since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode, condition_of
+from plimsoll.kube.codec import builtins
+from plimsoll.kube.types.core import Condition, Node, Taint
+from plimsoll.kube.types.resources import NODES
+from plimsoll.runtime.decision import Note, Patch, Reason, Ref
+
+# Ours, and never `spec.unschedulable`: that is people's. A pod that tolerates it would be bound to a node that goes.
+LEAVING = "plimsoll.dev/leaving"
+
+
+def stamp(moment: datetime) -> str:
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def node_status(node: VPSieNode, fields: Mapping[str, Any], why: Reason, note: Note | None = None) -> Patch:
+    return Patch(Ref.to(VPSIE_NODES, node), {"status": dict(fields)}, why, subresource="status", note=note)
+
+
+def group_status(group: NodeGroup, fields: Mapping[str, Any], why: Reason, note: Note | None = None) -> Patch:
+    return Patch(Ref.to(NODE_GROUPS, group), {"status": dict(fields)}, why, subresource="status", note=note)
+
+
+def finalizers(node: VPSieNode, kept: Sequence[str], why: Reason) -> Patch:
+    return Patch(Ref.to(VPSIE_NODES, node), {"metadata": {"finalizers": list(kept)}}, why)
+
+
+def conditions_with(obj: NodeGroup | VPSieNode, *changed: Condition, now: datetime) -> list[Any]:
+    """All conditions of an object, with these among them. One that says the same as before keeps its time."""
+    new = {condition.type: condition for condition in changed}
+    kept = [condition for condition in obj.status.conditions if condition.type not in new]
+    found: list[Any] = [builtins(condition) for condition in kept]
+    for condition in changed:
+        before = condition_of(obj, condition.type)
+        same = before is not None and before.status == condition.status and before.last_transition_time is not None
+        since = before.last_transition_time if same and before is not None else now
+        plain = {"type": condition.type, "status": condition.status, "reason": condition.reason or "Unknown"}
+        found.append({**plain, "message": condition.message, "lastTransitionTime": stamp(since or now)})
+    return found
+
+
+def leaving_taint(node: Node) -> Taint | None:
+    return next((taint for taint in node.spec.taints if taint.key == LEAVING), None)
+
+
+def taint(node: Node, now: datetime, why: Reason) -> Patch:
+    ours = {
+        "key": LEAVING,
+        "effect": "NoSchedule",
+        "timeAdded": now.isoformat(timespec="seconds").replace("+00:00", "Z"),
+    }
+    others = [builtins(one) for one in node.spec.taints if one.key != LEAVING]
+    return Patch(Ref.to(NODES, node), {"spec": {"taints": [*others, ours]}}, why)
+
+
+def untaint(node: Node, why: Reason) -> Patch:
+    others = [builtins(one) for one in node.spec.taints if one.key != LEAVING]
+    return Patch(Ref.to(NODES, node), {"spec": {"taints": others or None}}, why)

@@ -1,0 +1,1 @@
+"""Which nodes can be removed, and how a node is drained."""

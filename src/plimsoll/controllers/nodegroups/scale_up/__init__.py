@@ -1,0 +1,1 @@
+"""From pending pods to machine orders."""

@@ -1,0 +1,34 @@
+"""What the operator's configuration says about node groups."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from plimsoll.controllers.nodegroups.holders import Holders
+
+Expander: TypeAlias = Literal["least-waste", "price", "priority", "most-pods", "random"]
+
+
+class NodeGroupSettings(Struct, frozen=True):
+    expander: Expander = "least-waste"
+    balance_similar_groups: bool = True
+    unschedulable_pod_grace: timedelta = timedelta(seconds=2)
+    provisioning_timeout: timedelta = timedelta(minutes=10)
+    joining_timeout: timedelta = timedelta(minutes=15)
+    drain_timeout: timedelta = timedelta(minutes=10)
+    unready_timeout: timedelta = timedelta(minutes=20)
+    backoff_base: timedelta = timedelta(minutes=5)
+    backoff_cap: timedelta = timedelta(minutes=30)
+    backoff_reset: timedelta = timedelta(hours=3)
+    taint_wait: timedelta = timedelta(seconds=5)  # a pod may be bound by a scheduler that has not seen the taint yet
+    max_parallel_drains: int = 1
+    max_empty_removals: int = 10
+    unready_percentage: int = 45  # with more nodes not ready than this, and more than `unready_nodes`, none is removed
+    unready_nodes: int = 3
+    max_sighting_age: timedelta = timedelta(minutes=1)
+    retry_interval: timedelta = timedelta(seconds=10)
+    namespace: str = "plimsoll-system"  # the operator's own, by which installations are told apart
+    holders: Holders | None = None  # what another controller knows to hold something on nodes

@@ -1,0 +1,88 @@
+"""What was read live for an admission and the view does not show yet. Whatever the view knows better is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from plimsoll.controllers.placement.admission.pending_pods import AdmissionLedger
+from plimsoll.controllers.placement.annotations import TOKEN
+from plimsoll.controllers.placement.capacity_class import ClassRules
+from plimsoll.controllers.placement.replica_counts import count, replicas
+from plimsoll.kube.cache.store import View, is_older
+from plimsoll.kube.types.core import Deployment, KubeObject, Pod, ReplicaSet, StatefulSet
+from plimsoll.kube.types.resources import PODS
+
+Owner = ReplicaSet | Deployment | StatefulSet
+# As long as an entry of the ledger: a view that has not caught up by then is not live, and says so.
+KEPT_SECONDS = 60.0
+
+
+class _ReadOwner(Struct, frozen=True):
+    owner: Owner
+    at_seconds: float
+
+
+class _ReadPods(Struct, frozen=True):
+    spot: int
+    on_demand: int
+    resource_version: str
+    at_seconds: float
+
+
+class LiveReads:
+    def __init__(self) -> None:
+        self._owners: dict[str, _ReadOwner] = {}
+        self._pods: dict[str, _ReadPods] = {}
+
+    def saw_owner(self, owner: Owner, at_seconds: float) -> None:
+        self._owners[owner.uid] = _ReadOwner(owner, at_seconds)
+
+    def saw_pods(
+        self,
+        replica_set_uid: str,
+        pods: Iterable[Pod],
+        resource_version: str,
+        at_seconds: float,
+        *,
+        view: View,
+        rules: ClassRules,
+        ledger: AdmissionLedger,
+    ) -> None:
+        """All pods of a ReplicaSet as of `resource_version`. Those that the ledger waits for have arrived."""
+        own = [pod for pod in pods if (owner := pod.metadata.controller) is not None and owner.uid == replica_set_uid]
+        for pod in own:
+            if (token := pod.annotations.get(TOKEN)) is not None:
+                ledger.arrived(token)
+        counts = count(replicas(own, view, rules))
+        self._pods[replica_set_uid] = _ReadPods(counts.spot, counts.on_demand, resource_version, at_seconds)
+
+    def owner(self, uid: str, in_view: KubeObject | None) -> KubeObject | None:
+        """The newer of what was read and what the view has."""
+        read = self._owners.get(uid)
+        if read is None:
+            return in_view
+        held, offered = read.owner, in_view.metadata.resource_version if in_view is not None else ""
+        if in_view is not None and not is_older(offered, held.metadata.resource_version):
+            del self._owners[uid]
+            return in_view
+        return held
+
+    def pods(self, namespace: str, replica_set_uid: str, view: View) -> tuple[int, int] | None:
+        """Spot and on-demand as they were read; None where nothing was, or the view has come as far since.
+
+        Events come in order: a view that has passed the version of the list has seen all that the list has.
+        """
+        read = self._pods.get(replica_set_uid)
+        if read is None:
+            return None
+        if not is_older(view[PODS].version_at(namespace), read.resource_version):
+            del self._pods[replica_set_uid]
+            return None
+        return read.spot, read.on_demand
+
+    def expire(self, now_seconds: float) -> None:
+        for held in (self._owners, self._pods):
+            for uid in [uid for uid, read in held.items() if now_seconds - read.at_seconds >= KEPT_SECONDS]:
+                del held[uid]

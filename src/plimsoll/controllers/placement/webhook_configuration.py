@@ -1,0 +1,98 @@
+"""How the API server is told to ask us about new pods: the one description, for the manifests and for the operator itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from plimsoll.config.sources import ConfigurationError, Problem
+from plimsoll.controllers.placement.workload import KUBE_SYSTEM
+
+SERVICE = "plimsoll-webhook"
+SECRET = "plimsoll-webhook-tls"  # noqa: S105 - its name
+PATH = "/mutate"
+WEBHOOK = "placement.plimsoll.dev"
+
+# Seen by the API server, so that bare pods, jobs, daemons and mirror pods cost nothing.
+_OF_A_REPLICA_SET_OR_STATEFUL_SET = (
+    "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller"
+    " && o.apiVersion.startsWith('apps/') && o.kind in ['ReplicaSet', 'StatefulSet'])"
+)
+
+
+# A cluster may have several installations, told apart by the namespace of their lease; none may take another's configuration away.
+
+
+def service_configuration(operator_namespace: str) -> str:
+    """Made by whoever installs the operator."""
+    return f"plimsoll.{operator_namespace}"
+
+
+def url_configuration(operator_namespace: str) -> str:
+    """Made by an operator that runs outside of the cluster, for as long as it runs."""
+    return f"plimsoll-url.{operator_namespace}"
+
+
+def namespace_labels(written: Sequence[str]) -> dict[str, str]:
+    """`placement.namespaceSelector`: the labels that a namespace must have."""
+    labels: dict[str, str] = {}
+    for text in written:
+        label, equals, value = text.partition("=")
+        if not (label and equals):
+            message = f'"{text}" is not a label and its value; write it like "placement=managed"'
+            raise ConfigurationError([Problem("", "placement.namespaceSelector", message)])
+        labels[label] = value
+    return labels
+
+
+def service_client(operator_namespace: str) -> dict[str, Any]:
+    return {"service": {"namespace": operator_namespace, "name": SERVICE, "path": PATH, "port": 443}}
+
+
+def service_names(operator_namespace: str) -> tuple[str, ...]:
+    """The names that the API server, and a follower that forwards, expect in the serving certificate."""
+    return f"{SERVICE}.{operator_namespace}.svc", f"{SERVICE}.{operator_namespace}.svc.cluster.local"
+
+
+def webhooks(
+    client_config: Mapping[str, Any],
+    *,
+    operator_namespace: str,
+    timeout_seconds: int,
+    watch_namespaces: Sequence[str] = (),
+    namespace_labels: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """The `webhooks` of a MutatingWebhookConfiguration."""
+    name = "kubernetes.io/metadata.name"
+    # Pods of the control plane, and our own, must start whatever we do.
+    expressions = [{"key": name, "operator": "NotIn", "values": [KUBE_SYSTEM, operator_namespace]}]
+    if watch_namespaces:
+        expressions.append({"key": name, "operator": "In", "values": list(watch_namespaces)})
+    selector: dict[str, Any] = {"matchExpressions": expressions}
+    if namespace_labels:
+        selector["matchLabels"] = dict(namespace_labels)
+    return [
+        {
+            "name": WEBHOOK,
+            "clientConfig": dict(client_config),
+            "rules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE"],
+                    "resources": ["pods"],
+                    "scope": "Namespaced",
+                }
+            ],
+            "namespaceSelector": selector,
+            "matchConditions": [
+                {"name": "of-a-replica-set-or-stateful-set", "expression": _OF_A_REPLICA_SET_OR_STATEFUL_SET}
+            ],
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "NoneOnDryRun",
+            "failurePolicy": "Ignore",
+            "timeoutSeconds": timeout_seconds,
+            # A webhook after ours may write an affinity of its own; asked again, we see to it that ours is part of it.
+            "reinvocationPolicy": "IfNeeded",
+        }
+    ]

@@ -1,0 +1,93 @@
+"""Disruption windows: a cron expression says when one opens, a duration for how long, a time zone where the clock hangs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+from msgspec import Struct
+
+from plimsoll.kube.types.durations import format_duration, parse_duration
+
+# Windows that overlap are one; beyond so many there is no point in telling when it closes.
+_OVERLAPS_FOLLOWED = 1000
+# Longer than any zone turns its clocks.
+_CLOCK_CHANGE = timedelta(hours=4)
+
+
+class DisruptionWindow(Struct, frozen=True):
+    """Open at t if it last started at some s with s ≤ t < s + duration."""
+
+    schedule: str
+    duration: timedelta
+    timezone: str = "UTC"
+
+    def is_open(self, now: datetime) -> bool:
+        start = self._first_start_after(now - self.duration)
+        return start is not None and start <= now
+
+    def changes_at(self, now: datetime) -> datetime | None:
+        """When it next opens or, if it is open, closes; None where that never happens."""
+        start = self._first_start_after(now - self.duration)
+        if start is None or start > now:
+            return start
+        end = start + self.duration
+        for _ in range(_OVERLAPS_FOLLOWED):
+            following = self._first_start_after(start)
+            if following is None or following > end:
+                return end
+            start, end = following, following + self.duration
+        return None
+
+    def __str__(self) -> str:
+        return f'"{self.schedule}" for {format_duration(self.duration)} ({self.timezone})'
+
+    def _first_start_after(self, moment: datetime) -> datetime | None:
+        # The expression is followed on the local clock, and everything is compared in UTC: on the night in which an hour
+        # is skipped or comes twice, local times cannot be told apart or subtracted.
+        zone = ZoneInfo(self.timezone)
+        local = moment.astimezone(zone)
+        if local.utcoffset() != (moment - _CLOCK_CHANGE).astimezone(zone).utcoffset():
+            # Begun inside the hour that comes twice, the expression would start once more in it.
+            local = (moment - _CLOCK_CHANGE).astimezone(zone)
+        return next(
+            (start for found in CronSim(self.schedule, local) if (start := found.astimezone(UTC)) > moment), None
+        )
+
+
+def parse_window(schedule: str, duration: str, timezone: str = "UTC") -> DisruptionWindow:
+    """The window that three texts describe; ValueError lists everything that is wrong with them."""
+    faults = [fault for fault in (_schedule_fault(schedule), _duration_fault(duration), _zone_fault(timezone)) if fault]
+    if faults:
+        raise ValueError("; ".join(faults))
+    return DisruptionWindow(schedule, parse_duration(duration), timezone)
+
+
+def _schedule_fault(schedule: str) -> str | None:
+    expected = 'expected five fields "minute hour day month weekday", such as "0 2 * * *"'
+    if len(schedule) > 256 or len(schedule.split()) != 5:
+        return f"the schedule {schedule[:64]!r} is not a cron expression; {expected}"
+    try:
+        CronSim(schedule, datetime(2026, 1, 1, tzinfo=UTC))
+    except CronSimError as error:
+        return f"the schedule {schedule!r} is not a cron expression ({error}); {expected}"
+    return None
+
+
+def _duration_fault(duration: str) -> str | None:
+    if len(duration) > 64:
+        return f"the duration {duration[:64]!r}… is too long to be one"
+    try:
+        span = parse_duration(duration)
+    except ValueError as error:
+        return f"the duration is wrong: {error}"
+    return "the duration is zero: the window would never open" if not span else None
+
+
+def _zone_fault(timezone: str) -> str | None:
+    try:
+        ZoneInfo(timezone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return f"the time zone {timezone[:64]!r} is unknown; expected a name such as Europe/Berlin or UTC"
+    return None

@@ -1,0 +1,205 @@
+"""The kubelets of all nodes: pods start and stop after a while, nodes report, and some fall silent.
+
+Annotations steer single pods and nodes, the same ones as on the real control plane of the tests:
+
+    controlplane.test/ready: "false"     pod or node: it is not ready, until the annotation is changed or removed
+    controlplane.test/ready-after: 5s    pod: so long between being bound and running
+    controlplane.test/gone-after: 5s     pod: so long between its deletion and its end
+"""
+
+from __future__ import annotations
+
+import re
+
+from plimsoll.embedded_cluster.api.json_documents import (
+    Json,
+    annotations_of,
+    at,
+    condition,
+    conditions_with,
+    name_of,
+    namespace_of,
+    terminating,
+    uid_of,
+    with_value,
+)
+from plimsoll.embedded_cluster.api.kinds import NODES, PODS
+from plimsoll.embedded_cluster.api.storage import Change
+from plimsoll.embedded_cluster.api.timestamps import parsed
+from plimsoll.embedded_cluster.controllers.context import Context, key_of
+
+STEER = "controlplane.test/"
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_PRESSURES = (
+    ("MemoryPressure", "KubeletHasSufficientMemory"),
+    ("DiskPressure", "KubeletHasNoDiskPressure"),
+    ("PIDPressure", "KubeletHasSufficientPID"),
+)
+
+
+class Kubelets:
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._silent: set[str] = set()  # nodes whose kubelet no longer answers
+        self._addresses = 0
+        context.on_change(PODS, self._pod_changed)
+        context.on_change(NODES, self._node_changed)
+
+    def silence(self, node: str) -> None:
+        """The kubelet falls silent; after a while the node is taken for lost."""
+        self._silent.add(node)
+        self._context.agenda.later(self._context.times.node_silent, lambda: self._lost(node))
+
+    def answers_for(self, node: str) -> bool:
+        return node not in self._silent
+
+    def revive(self, node: str) -> None:
+        self._silent.discard(node)
+        found = self._context.storage.node(node)
+        if found is not None:
+            self._report(found)
+        for pod in self._context.storage.pods_on(node):
+            self._look(pod)
+
+    def _lost(self, node: str) -> None:
+        found = self._context.storage.node(node)
+        if found is None or node not in self._silent:
+            return
+        unknown = {
+            "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown",
+            "message": "Kubelet stopped posting node status.",
+        }  # fmt: skip
+        conditions = conditions_with(found, unknown, self._context.stamp())
+        self._context.put_status(NODES, found, {**found["status"], "conditions": conditions})
+        for pod in self._context.storage.pods_on(node):
+            self._set_ready(pod, is_ready=False)
+
+    # ── nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _node_changed(self, change: Change) -> None:
+        node = change.object
+        if change.type == "DELETED":
+            self._silent.discard(name_of(node))
+        elif condition(node, "Ready") is None:
+            if change.type == "ADDED":
+                self._context.agenda.later(self._context.times.node_ready, lambda: self._report_again(node))
+        elif change.before is not None and annotations_of(change.before) != annotations_of(node):
+            self._report_again(node)
+
+    def _report_again(self, node: Json) -> None:
+        current = self._context.storage.get(NODES, *key_of(node))
+        if current is not None and uid_of(current) == uid_of(node) and name_of(node) not in self._silent:
+            self._report(current)
+
+    def _report(self, node: Json) -> None:
+        now = self._context.stamp()
+        well = annotations_of(node).get(f"{STEER}ready") != "false"
+        said = ("KubeletReady", "kubelet is posting ready status") if well else ("KubeletNotReady", "held unready")
+        status = dict(node.get("status") or {})
+        shown: Json = {"metadata": {}, "status": status}
+        for kind, state, reason, message in (
+            *((kind, "False", reason, "") for kind, reason in _PRESSURES),
+            ("Ready", str(well), *said),
+        ):
+            changed = {"type": kind, "status": state, "reason": reason, "message": message, "lastHeartbeatTime": now}
+            shown = {**shown, "status": {**shown["status"], "conditions": conditions_with(shown, changed, now)}}
+        self._context.put_status(NODES, node, shown["status"])
+
+    # ── pods ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _pod_changed(self, change: Change) -> None:
+        pod, before = change.object, change.before
+        if change.type == "DELETED" or not pod["spec"].get("nodeName"):
+            return
+        # Our own reports come back here, too; they are no news.
+        bound = before is None or not before["spec"].get("nodeName")
+        leaves = terminating(pod) and (before is None or not _same_end(before, pod))
+        steered = before is not None and annotations_of(before) != annotations_of(pod)
+        if bound or leaves or steered:
+            self._look(pod)
+
+    def _look(self, pod: Json) -> None:
+        if pod["spec"]["nodeName"] in self._silent:
+            return
+        if terminating(pod):
+            left = (parsed(pod["metadata"]["deletionTimestamp"]) - self._context.now()).total_seconds()
+            wanted = _duration(pod, "gone-after", self._context.times.pod_stop)
+            self._context.agenda.later(
+                max(0.0, min(wanted, max(left, 0.0)) if left > 0 else wanted), lambda: self._stop(pod)
+            )
+        elif at(pod, "status", "phase") == "Pending":
+            seconds = _duration(pod, "ready-after", self._context.times.pod_start)
+            self._context.agenda.later(seconds, lambda: self._start(pod))
+        elif at(pod, "status", "phase") == "Running":
+            self._set_ready(pod, is_ready=_wants_ready(pod))
+
+    def _current(self, pod: Json) -> Json | None:
+        current = self._context.storage.get(PODS, *key_of(pod))
+        if current is None or uid_of(current) != uid_of(pod) or current["spec"]["nodeName"] in self._silent:
+            return None
+        return current
+
+    def _stop(self, pod: Json) -> None:
+        current = self._current(pod)
+        if current is not None and terminating(current):
+            self._context.objects.writer.delete(PODS, current, {"gracePeriodSeconds": 0})
+
+    def _start(self, pod: Json) -> None:
+        current = self._current(pod)
+        if current is None or terminating(current) or at(current, "status", "phase") != "Pending":
+            return
+        self._addresses += 1
+        now, is_ready = self._context.stamp(), _wants_ready(current)
+        number = self._addresses
+        address = f"10.{128 + (number >> 16) % 128}.{(number >> 8) % 256}.{number % 256}"
+        node = self._context.storage.node(current["spec"]["nodeName"]) or {}
+        hosts = [one["address"] for one in at(node, "status", "addresses", default=[]) if one["type"] == "InternalIP"]
+        status = {
+            **current["status"],
+            "phase": "Running",
+            "startTime": now,
+            "podIP": address,
+            "podIPs": [{"ip": address}],
+            "containerStatuses": [_running(one, now, is_ready=is_ready) for one in current["spec"]["containers"]],
+        }
+        if hosts:
+            status |= {"hostIP": hosts[0], "hostIPs": [{"ip": hosts[0]}]}
+        shown = {**current, "status": status}
+        for kind in ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"):
+            holds = is_ready if kind.endswith("Ready") else True
+            changed = {"type": kind, "status": str(holds)}
+            shown = with_value(shown, ("status", "conditions"), conditions_with(shown, changed, now))
+        self._context.storage.put(PODS, shown)
+
+    def _set_ready(self, pod: Json, *, is_ready: bool) -> None:
+        current = self._context.storage.get(PODS, namespace_of(pod), name_of(pod))
+        found = condition(current, "Ready") if current is not None else None
+        if current is None or found is None or found["status"] == str(is_ready):
+            return
+        now, shown = self._context.stamp(), current
+        for kind in ("ContainersReady", "Ready"):
+            changed = {"type": kind, "status": str(is_ready)}
+            shown = with_value(shown, ("status", "conditions"), conditions_with(shown, changed, now))
+        statuses = [{**one, "ready": is_ready} for one in at(shown, "status", "containerStatuses", default=[])]
+        self._context.storage.put(PODS, with_value(shown, ("status", "containerStatuses"), statuses))
+
+
+def _running(container: Json, now: str, *, is_ready: bool) -> Json:
+    return {
+        "name": container["name"], "image": container.get("image", ""), "imageID": "", "restartCount": 0, "ready": is_ready,
+        "started": True, "state": {"running": {"startedAt": now}}, "lastState": {},
+    }  # fmt: skip
+
+
+def _wants_ready(pod: Json) -> bool:
+    return annotations_of(pod).get(f"{STEER}ready") != "false"
+
+
+def _duration(pod: Json, name: str, otherwise: float) -> float:
+    found = _DURATION.fullmatch(annotations_of(pod).get(STEER + name, ""))
+    return float(found[1]) * _UNITS[found[2]] if found else otherwise
+
+
+def _same_end(before: Json, after: Json) -> bool:
+    return bool(before["metadata"].get("deletionTimestamp") == after["metadata"].get("deletionTimestamp"))

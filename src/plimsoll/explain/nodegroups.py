@@ -1,0 +1,38 @@
+"""How many nodes a group has and should have, what is being done about it, and which nodes stay for what reason."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision, NodeGroupController
+from plimsoll.controllers.nodegroups.types import NODE_GROUPS
+from plimsoll.explain.records import GroupAnswer, Staying, steps
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.resources import Key
+from plimsoll.runtime.decision import Reason
+
+
+def explain_group(key: Key, view: View, now: datetime, controller: NodeGroupController) -> GroupAnswer:
+    """Raises LookupError if there is no such group. What a provider says is known to a running operator alone."""
+    if view[NODE_GROUPS].get(key.namespace, key.name) is None:
+        raise LookupError(f"there is no NodeGroup {key.namespace}/{key.name}")
+    decision = controller.decide(CLUSTER, view, now)
+    title = f"{key.namespace}/{key.name}"
+    verdicts = decision.verdicts if isinstance(decision, GroupsDecision) else ()
+    verdict = next((one for one in verdicts if one.group == title), None)
+    staying = decision.staying if isinstance(decision, GroupsDecision) else ()
+    return GroupAnswer(
+        kind="NodeGroup",
+        namespace=key.namespace,
+        name=key.name,
+        as_of=now,
+        reason=Reason(decision.reason.code, verdict.reason if verdict and verdict.reason else decision.reason.message),
+        current=verdict.current if verdict is not None else None,
+        desired=verdict.desired if verdict is not None else None,
+        adding=verdict.adding if verdict is not None else 0,
+        removing=verdict.removing if verdict is not None else 0,
+        steps=tuple(step for step in steps(decision) if title in step),
+        blockers=decision.blockers,
+        errors=(verdict.invalid,) if verdict is not None and verdict.invalid else (),
+        staying=tuple(Staying(one.candidate.node.name, one.blocker.message) for one in staying),
+    )

@@ -1,0 +1,171 @@
+"""What is wrong with files before anyone applies them: annotations and custom resources, by the controllers' own rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS
+from plimsoll.controllers.allocation.spec import InvalidSpecError, read_ask
+from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.controllers.deletion_cost.algorithms.registry import Algorithms
+from plimsoll.controllers.deletion_cost.spec import PREFIX as DELETION_COST
+from plimsoll.controllers.deletion_cost.spec import TYPE, InvalidSettingsError, read_settings
+from plimsoll.controllers.nodegroups.spec import invalid
+from plimsoll.controllers.nodegroups.types import NODE_GROUPS, NodeGroup
+from plimsoll.controllers.placement.settings import PlacementSettings
+from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE, Fault, read_window
+from plimsoll.controllers.placement.workload import Unmanaged, judge, reading_of
+from plimsoll.kube.types.core import Deployment, Namespace, StatefulSet
+from plimsoll.kube.types.resources import DEPLOYMENTS, NAMESPACES, STATEFULSETS, Resource
+from plimsoll.snapshot.documents import BadFileError, Document, Place
+from plimsoll.snapshot.view import typed
+
+PLACEMENT = "spotalis.io/"
+_KINDS: tuple[Resource[Any], ...] = (DEPLOYMENTS, STATEFULSETS, NAMESPACES, NODE_GROUPS, WEKA_CONTAINERS)
+_SECTIONS = ("annotations", "labels")
+_SWITCHES = (ENABLED, DELETION_COST + "enabled")
+
+
+class FileFault(Struct, frozen=True, rename="camel"):
+    """One thing that is wrong, where it stands, and what to write instead where that is beyond doubt."""
+
+    place: Place
+    object: str
+    key: str
+    value: str
+    rule: str
+    mend: str | None = None
+
+    def __str__(self) -> str:
+        shown = self.value if len(self.value) <= 40 else self.value[:40] + "…"
+        said = f'{self.key} is "{shown}": ' if self.key else ""
+        return f"{self.place}: {self.object}: {said}{self.rule}"
+
+
+class Rules(Struct, frozen=True):
+    """What the configuration makes of the rules."""
+
+    placement: PlacementSettings
+    algorithms: Algorithms
+    ports_per_container: int = 100
+
+
+def faults_in(document: Document, rules: Rules) -> Iterator[FileFault]:
+    resource = next(
+        (one for one in _KINDS if (one.api_version, one.kind) == (document.api_version, document.kind)), None
+    )
+    if resource is None:
+        return
+    unquoted = list(_unquoted(document))
+    found = list(_meaning(_quoted(document, unquoted), resource, rules))
+    told = {fault.key for fault in found}
+    found += [fault for fault in unquoted if fault.key not in told]
+    yield from sorted(found, key=lambda fault: fault.place.start)
+
+
+def _meaning(document: Document, resource: Resource[Any], rules: Rules) -> Iterator[FileFault]:
+    try:
+        obj = typed(document, resource)
+    except BadFileError as error:
+        _, _, message = str(error).rpartition(f"{document.title}: ")
+        yield FileFault(document.place(), document.title, "", "", message)
+        return
+    match obj:
+        case Deployment() | StatefulSet():
+            yield from _placement(document, obj, rules.placement)
+            if isinstance(obj, Deployment):
+                yield from _deletion_cost(document, obj, rules.algorithms)
+        case Namespace():
+            found: list[Fault] = []
+            read_window(obj.annotations, found)
+            yield from (_annotation(document, fault) for fault in found)
+        case NodeGroup():
+            if (wrong := invalid(obj)) is not None:
+                yield FileFault(document.place("spec"), document.title, "", "", wrong)
+        case WekaContainer():
+            try:
+                read_ask(obj, rules.ports_per_container)
+            except InvalidSpecError as error:
+                for problem in error.problems:
+                    yield FileFault(document.place("spec"), document.title, "", "", problem)
+
+
+def _quoted(document: Document, faults: Sequence[FileFault]) -> Document:
+    """The document as its author meant it, so that everything that is wrong is told at once."""
+    if not faults:
+        return document
+    meta = dict(document.body["metadata"])
+    meant = {fault.key: fault.value for fault in faults}
+    for section in _SECTIONS:
+        if isinstance(meta.get(section), Mapping):
+            meta[section] = {key: meant.get(key, value) for key, value in meta[section].items()}
+    return replace(document, body={**document.body, "metadata": meta})
+
+
+def _unquoted(document: Document) -> Iterator[FileFault]:
+    """YAML reads true and 70 as no strings, and the API server takes only strings here."""
+    meta = document.body.get("metadata")
+    for section in _SECTIONS:
+        values = meta.get(section) if isinstance(meta, Mapping) else None
+        for key, value in values.items() if isinstance(values, Mapping) else ():
+            if isinstance(value, str) or not str(key).startswith((PLACEMENT, DELETION_COST)):
+                continue
+            text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+            place = document.place("metadata", section, key)
+            rule = f'must be a string: write "{text}" with quotes'
+            yield FileFault(place, document.title, key, text, rule, None if value is None else f'"{text}"')
+
+
+def _placement(
+    document: Document, workload: Deployment | StatefulSet, settings: PlacementSettings
+) -> Iterator[FileFault]:
+    reading = reading_of(workload, settings)
+    yield from (_annotation(document, fault) for fault in reading.faults)
+    verdict = judge(workload, settings)
+    if not reading.faults and isinstance(verdict, Unmanaged) and verdict.at_fault:
+        _, _, told = verdict.reason.message.partition(": ")
+        yield FileFault(
+            document.place("metadata", "annotations", MIN_ON_DEMAND),
+            document.title,
+            "",
+            "",
+            f"{verdict.reason.code}: {told}",
+        )
+
+
+def _deletion_cost(document: Document, deployment: Deployment, algorithms: Algorithms) -> Iterator[FileFault]:
+    try:
+        read_settings(deployment.annotations, algorithms.usable, lambda: algorithms.default_for(deployment))
+    except InvalidSettingsError as error:
+        for reason in error.reasons:
+            key, _, rest = reason.partition(" is ")
+            value = deployment.annotations.get(key, "")
+            rule = rest.removeprefix(f'"{value}"').lstrip(":, ")
+            if key == TYPE:
+                rule = f"there is no such type; types there are: {', '.join(algorithms.names)}"
+            yield _annotation(document, Fault(key, value, rule))
+
+
+def _annotation(document: Document, fault: Fault) -> FileFault:
+    meta = document.body.get("metadata") or {}
+    section = "annotations" if fault.key in (meta.get("annotations") or {}) else "labels"
+    place = document.place("metadata", section, fault.key)
+    return FileFault(place, document.title, fault.key, fault.value, fault.rule, mended(fault.key, fault.value))
+
+
+def mended(key: str, value: str) -> str | None:
+    """What was surely meant, as YAML; None where a person must decide."""
+    bare = value.strip()
+    if key in _SWITCHES and bare.lower() in ("true", "false"):
+        return f'"{bare.lower()}"'
+    if key == SPOT_PERCENTAGE:
+        number = bare.removesuffix("%").rstrip()
+        if number.isascii() and number.isdecimal() and len(number) <= 3 and int(number) <= 100:
+            return f'"{number}%"'
+    if key == MIN_ON_DEMAND and bare.isascii() and bare.isdecimal() and len(bare) <= 3:
+        return f'"{bare}"'
+    return None

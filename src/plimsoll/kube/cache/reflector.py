@@ -1,0 +1,389 @@
+"""List, then watch: keeps a store equal to the API server, and says when it is not.
+
+A list is read as of one moment, its resourceVersion; the watch goes on from exactly there. When the server no longer has
+the history to go on from (410), the list is read again and compared with what the store holds, so that listeners hear
+of every object that changed or went in between.
+
+Three rules hold whatever the server does:
+
+- The view never goes backwards: a state, an event or a list older than what the store has reached is not applied.
+- Part of a list removes nothing: what a list does not name is gone only once the list has come to its end.
+- `store.synced` means live now, by the rule in `liveness.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Generic, Protocol, TypeVar
+
+import structlog
+
+from plimsoll.kube.backoff import Backoff
+from plimsoll.kube.cache.interning import share_with_relatives
+from plimsoll.kube.cache.list_reader import CutList, ListReader, Relist, StaleList
+from plimsoll.kube.cache.liveness import Liveness
+from plimsoll.kube.cache.store import Store, is_older
+from plimsoll.kube.cache.watch import DELETED, Bookmark, Event, EventDecoder, Lines, Undecodable
+from plimsoll.kube.client.envelopes import ListMetadata
+from plimsoll.kube.client.errors import (
+    ApiError,
+    Forbidden,
+    Garbled,
+    Gone,
+    KubeError,
+    NotFound,
+    ServerError,
+    Unauthorized,
+    Unreachable,
+)
+from plimsoll.kube.types.core import KubeObject
+from plimsoll.runtime.clock import Clock
+
+log = structlog.get_logger()
+
+T = TypeVar("T", bound=KubeObject)
+
+# The server ends a watch after so long; spread, so that the watches of many kinds and clients do not come back together.
+_WATCH_SECONDS = (300, 600)
+_BACKOFF_SECONDS = (1.0, 30.0)
+# A watch that lasted this long was no refusal in disguise: the next failure starts with a short delay again.
+_HEALTHY_SECONDS = 10.0
+# What only a person can mend (RBAC, a CRD that is not installed, an object beyond our types) is not asked for often.
+_REFUSED_SECONDS = 30.0
+# How long events are applied before other tasks get their turn; several reflectors may take theirs one after another.
+_TURN_SECONDS = 0.005
+# The server gives up a request after 60 s unless told otherwise, so nothing more comes then.
+_LIST_IDLE_SECONDS = 60.0
+# A list that did not come to its end this often in a row is asked for in another way: a whole one in pages, for which the
+# server's time limit counts one by one, and pages, whose tokens expire, as a whole.
+_BROKEN_LISTS = 2
+_PAGE_SIZE = 500
+
+
+class Source(Protocol):
+    """What a reflector needs of a client."""
+
+    def stream(
+        self, path: str, params: Mapping[str, str], *, idle_seconds: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]: ...
+
+    def watch(
+        self, path: str, params: Mapping[str, str], *, idle_seconds: float
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]: ...
+
+
+class Reflector(Generic[T]):
+    """Keeps one store equal to the server's objects of one kind, in one namespace or in all."""
+
+    def __init__(
+        self,
+        client: Source,
+        store: Store[T],
+        clock: Clock,
+        *,
+        namespace: str = "",
+        page_size: int | None = None,
+        streaming: bool = False,
+        idle_seconds: float = 150.0,
+        grace_seconds: float = 10.0,
+        rng: random.Random | None = None,
+    ) -> None:
+        """Nothing is asked of the server before `run`.
+
+        page_size: so many objects a request; None reads lists whole, as they come (docs/decisions/002 says why).
+        streaming: read lists as the first events of a watch, where the server can.
+        idle_seconds: a watch without a byte for so long is dead; the server sends a bookmark about every minute.
+        grace_seconds: how long a broken watch may take to open again before the view counts as not live.
+        """
+        self.store = store
+        # Lists begun, by cause: start, gone, expired, stale, silent, broken off, undecodable, retry.
+        self.relists: Counter[str] = Counter()
+        self.events = 0  # received since the start, bookmarks too
+        self._client = client
+        self._clock = clock
+        self._path = store.resource.path(namespace)
+        self._page_size = page_size
+        self._streaming = streaming
+        self._idle_seconds = idle_seconds
+        self._liveness = Liveness(store, clock, grace_seconds)
+        self._rng = rng or random.Random()  # noqa: S311 (spreads load, hides nothing)
+        self._backoff = Backoff(*_BACKOFF_SECONDS, self._rng)
+        self._decoder = EventDecoder(store.resource)
+        self._complete = False  # the store holds a whole list, and every event since
+        self._cause = "start"  # of the next list
+        self._broken_lists = 0  # in a row, begun and not come to their end
+        self._newest_list = ""  # the resourceVersion of the newest list that was begun
+        self._broken_off_at = ""  # how far the last watch had come that the server broke off with an error
+        self._turn_ends = 0.0
+
+    def age_seconds(self) -> float:
+        """How long ago the server was last heard: a piece of a list, an event or a bookmark."""
+        return self._liveness.age_seconds()
+
+    @property
+    def trouble(self) -> str:
+        """Why the view is not live, or may soon not be; empty when all is well."""
+        return self._liveness.trouble
+
+    async def run(self) -> None:
+        """Follow the server until cancelled."""
+        try:
+            while True:
+                try:
+                    await self._follow()
+                except KubeError as error:
+                    await self._recover(error)
+        finally:
+            self._liveness.lose()
+
+    async def _follow(self) -> None:
+        """One list, if one is due, and one watch, until the server ends it as agreed."""
+        if not self._complete:
+            self.relists[self._cause] += 1
+            self._cause = "retry"
+            if self._streaming:
+                try:
+                    await self._watch(Relist(self.store.names()))
+                except ApiError as error:
+                    # How a server says that it has no streaming lists: 422 where the feature is off, others 400 or 403.
+                    if self._complete or error.status not in (400, 403, 422):
+                        raise
+                    self._streaming = False
+                else:
+                    return
+            await self._list(Relist(self.store.names()))
+        await self._watch(None)
+
+    # ── lists ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _list(self, relist: Relist) -> None:
+        """Read a list into the store.
+
+        It is asked for without a resourceVersion, so it comes from a quorum. Pages after the first show the same moment,
+        because their continue token says so.
+        """
+        in_pages = (self._page_size is not None) != bool(self._broken_lists // _BROKEN_LISTS % 2)
+        params = {"limit": str(self._page_size or _PAGE_SIZE)} if in_pages else {}
+        while token := await self._read(params, relist):
+            params["continue"] = token
+        await self._finish(relist)
+        self._liveness.start_grace()
+
+    async def _read(self, params: Mapping[str, str], relist: Relist) -> str:
+        """Take in one reply of a list, as it comes; the token of the next page, or nothing."""
+        reader = ListReader(self.store.resource)
+        early: list[T] = []  # what came before we knew of when it tells
+        async with self._client.stream(self._path, params, idle_seconds=_LIST_IDLE_SECONDS) as chunks:
+            try:
+                async for chunk in chunks:
+                    self._liveness.hear()
+                    for obj in reader.feed(chunk):
+                        if reader.metadata is None:
+                            early.append(obj)
+                        else:
+                            self._begin(relist, reader.metadata)
+                            self._admit(obj, relist)
+                        if self._clock.monotonic() >= self._turn_ends:
+                            await self._give_way()
+            except Unreachable as error:
+                raise CutList(str(error)) from error
+        page = reader.finish()
+        self._begin(relist, page.metadata)
+        for obj in (*early, *(page.items or ())):
+            self._admit(obj, relist)
+            if self._clock.monotonic() >= self._turn_ends:
+                await self._give_way()
+        return page.metadata.continue_
+
+    def _begin(self, relist: Relist, metadata: ListMetadata) -> None:
+        if not relist.resource_version:
+            relist.resource_version = metadata.resource_version
+            self._refuse_stale(relist.resource_version)
+            self._liveness.lose()  # a kind that was absent is there now: its first objects are not all of them
+
+    def _refuse_stale(self, resource_version: str) -> None:
+        for reached in (self._newest_list, self.store.resource_version):
+            if is_older(resource_version, reached):
+                raise StaleList(
+                    f"the server lists as of {resource_version}, but has shown us {reached} before: it lags behind, or its "
+                    "data was restored from a backup, and then this process must be restarted"
+                )
+        self._newest_list = resource_version
+
+    def _admit(self, obj: T, relist: Relist) -> None:
+        relist.missing.discard((obj.metadata.namespace, obj.metadata.name))
+        if self.store.is_news(obj):
+            share_with_relatives(obj, self.store)
+            self.store.put(obj)
+
+    async def _finish(self, relist: Relist) -> None:
+        """The list has come to its end, so what it did not name is gone."""
+        for namespace, name in relist.missing:
+            self.store.withdraw(namespace, name, relist.resource_version)
+            if self._clock.monotonic() >= self._turn_ends:
+                await self._give_way()
+        self.store.resource_version = relist.resource_version
+        self._complete = True
+        self._broken_lists = 0
+        self._liveness.gain()
+        log.debug("listed", resource=self.store.resource.plural, objects=len(self.store))
+
+    # ── watches ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _watch(self, relist: Relist | None) -> None:
+        """Apply events until the stream ends; with `relist`, its first events are the list."""
+        seconds = self._rng.randint(*_WATCH_SECONDS)
+        params = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
+        if relist is None:
+            params["resourceVersion"] = self.store.resource_version
+        else:
+            params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "resourceVersion": ""}
+        lines = Lines()
+        async with self._client.watch(self._path, params, idle_seconds=self._idle_seconds) as chunks:
+            opened, begun_at = self._clock.monotonic(), self.store.resource_version
+            if relist is not None:
+                self._liveness.lose()
+            self._liveness.watch_opened(complete=self._complete)
+            try:
+                async for chunk in chunks:
+                    self._liveness.hear()
+                    for line in lines.feed(chunk):
+                        event = self._decoder.decode(line)
+                        self.events += 1
+                        if relist is None:
+                            self._apply(event)
+                        elif await self._apply_initial(event, relist):
+                            relist = None
+                        if self._clock.monotonic() >= self._turn_ends:
+                            await self._give_way()
+            except ServerError as error:
+                self._broken_off(error)
+                raise
+            finally:
+                self._liveness.start_grace()
+                if self._clock.monotonic() - opened >= _HEALTHY_SECONDS:
+                    self._backoff.reset()
+        if relist is not None:
+            raise CutList("the stream ended before the list in it did")
+        if self.store.resource_version != begun_at:
+            # It got on. A server ends the watch of someone who lags behind in a burst, over and over: the longer he then
+            # waits, the further he lags, and what is decided meanwhile is decided on a view of the past.
+            self._backoff.reset()
+        elif self._clock.monotonic() - opened < _HEALTHY_SECONDS:
+            await self._pause(free=True)
+
+    def _broken_off(self, error: ServerError) -> None:
+        """The server ended a watch with an error of its own. Once is a hiccup; twice at the same place, it cannot get past it."""
+        reached = self.store.resource_version
+        if self._complete and reached == self._broken_off_at:
+            log.info("the watch does not get on: listing", resource=self.store.resource.plural, error=str(error))
+            self._relist("broken off")
+            reached = ""
+        self._broken_off_at = reached
+
+    def _apply(self, event: Event[T] | Bookmark) -> None:
+        """Bring the store up to an event of the watch."""
+        if isinstance(event, Bookmark):
+            if not is_older(event.resource_version, self.store.resource_version):
+                self.store.resource_version = event.resource_version
+                self._liveness.gain()
+            return
+        obj = event.object
+        if self._is_past(obj.metadata.resource_version):
+            return
+        if event.type == DELETED:
+            self.store.remove(obj.metadata.namespace, obj.metadata.name)
+        else:
+            share_with_relatives(obj, self.store)
+            self.store.put(obj)
+        self.store.resource_version = obj.metadata.resource_version
+
+    async def _apply_initial(self, event: Event[T] | Bookmark, relist: Relist) -> bool:
+        """Take an event that is part of a list; whether it was the last one."""
+        if isinstance(event, Bookmark):
+            if event.ends_initial_events:
+                relist.resource_version = event.resource_version
+                self._refuse_stale(relist.resource_version)
+                await self._finish(relist)
+            return event.ends_initial_events
+        metadata = event.object.metadata
+        if event.type == DELETED:
+            self.store.withdraw(metadata.namespace, metadata.name, metadata.resource_version)
+        else:
+            self._admit(event.object, relist)
+        return False
+
+    def _is_past(self, resource_version: str) -> bool:
+        reached = self.store.resource_version
+        return resource_version == reached or is_older(resource_version, reached)
+
+    # ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _recover(self, error: KubeError) -> None:
+        """Say what is wrong, decide whether the list must be read again, and wait."""
+        plural = self.store.resource.plural
+        if isinstance(error, NotFound) and self.store.resource.may_be_absent and not self._newest_list:
+            await self._wait_for_kind(error)
+            return
+        self._liveness.trouble = f"{plural}: {error}"
+        tell = log.info if isinstance(error, Gone) else log.warning  # history is forgotten every five minutes
+        tell("cannot go on following", resource=plural, error=str(error))
+        if not self._complete and _is_break(error):
+            self._broken_lists += 1
+            if self._streaming and self._broken_lists >= _BROKEN_LISTS:
+                self._streaming = False
+                self._broken_lists = 0
+        if isinstance(error, Gone):
+            self._relist("gone" if self._complete else "expired")
+            await self._pause(free=True)
+        elif isinstance(error, StaleList):
+            self._relist("stale")
+            await self._pause()
+        elif isinstance(error, Undecodable):
+            self._relist("undecodable")
+            await self._clock.sleep(_REFUSED_SECONDS * self._rng.uniform(0.5, 1.0))
+        elif isinstance(error, Unauthorized | Forbidden | NotFound):
+            self._liveness.lose()
+            await self._clock.sleep(_REFUSED_SECONDS * self._rng.uniform(0.5, 1.0))
+        else:
+            if self.age_seconds() >= self._idle_seconds:
+                # A watch that opens well and then says nothing, time and again (a stuck cache, a buffering proxy), would
+                # pass for a quiet one for ever. A list from a quorum tells the two apart.
+                self._relist("silent")
+            retry_after = error.retry_after if isinstance(error, ApiError) else None
+            await self._pause(at_least=retry_after or 0.0)
+
+    async def _wait_for_kind(self, error: NotFound) -> None:
+        """Nobody has installed the kind, so an empty view of it is the truth. One that was there before is another matter."""
+        self._liveness.hear()
+        if not self.store.synced:
+            log.info(
+                "kind not installed: waiting for it", resource=self.store.resource.plural,
+                api_version=self.store.resource.api_version, error=str(error),
+            )  # fmt: skip
+            self._liveness.gain()
+        await self._clock.sleep(_REFUSED_SECONDS * self._rng.uniform(0.5, 1.0))
+
+    def _relist(self, cause: str) -> None:
+        self._complete = False
+        self._cause = cause
+        self._liveness.lose()
+
+    async def _pause(self, *, at_least: float = 0.0, free: bool = False) -> None:
+        """Wait before the next attempt; with `free`, not for the first of a row: what happens once is no failure."""
+        seconds = max(self._backoff.next(), at_least)
+        if not free or self._backoff.failures > 1:
+            await self._clock.sleep(seconds)
+
+    async def _give_way(self) -> None:
+        await asyncio.sleep(0)
+        self._turn_ends = self._clock.monotonic() + _TURN_SECONDS
+
+
+def _is_break(error: KubeError) -> bool:
+    """Whether a list ended before its end for a reason that lies in how it was asked for."""
+    return isinstance(error, Gone | CutList | Garbled) or (isinstance(error, ServerError) and error.status == 504)

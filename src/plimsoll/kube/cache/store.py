@@ -1,0 +1,242 @@
+"""Objects of a kind by key and by index, and the read-only view over several kinds that decisions are made from.
+
+A reflector is the only writer of a store. Everyone else sees a `View`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.resources import Index, Resource
+
+T = TypeVar("T", bound=KubeObject)
+
+Name = tuple[str, str]  # namespace ("" for cluster-wide kinds) and name
+Listener = Callable[[Resource[Any], KubeObject | None, KubeObject | None], None]  # kind, before, after
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+def is_older(resource_version: str, than: str) -> bool:
+    """Whether one version is known to come before another.
+
+    The API server's versions are decimal numbers that grow over all objects of a kind, and clients may compare them
+    (KEP-5504). Of versions in another form, as an aggregated API may have them, nothing is known but whether they differ.
+    """
+    return resource_version.isdecimal() and than.isdecimal() and int(resource_version) < int(than)
+
+
+class Store(Generic[T]):
+    """All objects of one kind, as the API server had them at `resource_version`."""
+
+    def __init__(self, resource: Resource[T]) -> None:
+        self.resource = resource
+        self.resource_version = ""
+        self._synced = False
+        self._objects: dict[Name, T] = {}
+        self._indexes: dict[Index, dict[str, dict[Name, T]]] = {index: {} for index in resource.indexes}
+        self._listeners: list[Listener] = []
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def synced(self) -> bool:
+        """Live now: listed, and the watch that follows has neither fallen behind nor silent."""
+        return self._synced
+
+    @synced.setter
+    def synced(self, live: bool) -> None:
+        self._synced = live
+
+    def version_at(self, namespace: str) -> str:  # noqa: ARG002 - a store that was gathered knows one for each
+        """How far the view of a namespace has come."""
+        return self.resource_version
+
+    def get(self, namespace: str, name: str) -> T | None:
+        return self._objects.get((namespace, name))
+
+    def by(self, index: Index, value: str) -> tuple[T, ...]:
+        """The objects that carry `value`, in the order in which they were first seen."""
+        return tuple(self._indexes[index].get(value, {}).values())
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._objects.values())
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def values(self, index: Index) -> tuple[str, ...]:
+        """Every value that some object carries."""
+        return tuple(self._indexes[index])
+
+    def ends(self, index: Index, value: str) -> tuple[T, ...]:
+        """The first seen and the last seen of those that carry `value`, found without walking the others."""
+        holders = self._indexes.get(index, _NOTHING).get(value)
+        if not holders:
+            return ()
+        return next(iter(holders.values())), next(reversed(holders.values()))
+
+    def names(self) -> set[Name]:
+        return set(self._objects)
+
+    def copy(self) -> Store[T]:
+        """As it is now, for someone who reads it in another thread while this one goes on changing."""
+        other: Store[T] = Store(self.resource)
+        other.resource_version = self.resource_version
+        other._synced = self.synced
+        other._objects = dict(self._objects)
+        other._indexes = {
+            index: {value: dict(holders) for value, holders in entries.items()}
+            for index, entries in self._indexes.items()
+        }
+        return other
+
+    # ── writing: for reflectors ──────────────────────────────────────────────────────────────────────────────────────
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` after each change; it must be quick and must not raise."""
+        self._listeners.append(listener)
+
+    def add_index(self, index: Index) -> None:
+        """Find objects by one more value; what is already here is entered at once."""
+        if index in self._indexes:
+            return
+        self._indexes[index] = {}
+        for name, obj in self._objects.items():
+            self._enter(index, name, obj)
+
+    def put(self, obj: T) -> None:
+        """Hold this state of an object, whatever was held of it before.
+
+        A new UID under a known name is another object: listeners hear that the first one went, then that this one came.
+        """
+        name = (obj.metadata.namespace, obj.metadata.name)
+        before = self._objects.get(name)
+        if before is not None and before.metadata.uid != obj.metadata.uid:
+            self.remove(*name)
+            before = None
+        self._objects[name] = obj
+        for index, entries in self._indexes.items():
+            new = tuple(index.values(obj))
+            if before is not None:
+                for value in index.values(before):
+                    if value not in new:
+                        self._leave(entries, value, name)
+            for value in new:
+                holders = entries.get(value)
+                if holders is None:
+                    entries[value] = {name: obj}
+                else:
+                    holders[name] = obj
+        for listener in self._listeners:
+            listener(self.resource, before, obj)
+
+    def remove(self, namespace: str, name: str) -> None:
+        before = self._objects.pop((namespace, name), None)
+        if before is None:
+            return
+        for index, entries in self._indexes.items():
+            for value in index.values(before):
+                self._leave(entries, value, (namespace, name))
+        for listener in self._listeners:
+            listener(self.resource, before, None)
+
+    def is_news(self, obj: T) -> bool:
+        """Whether neither this state of the object nor a newer one is held."""
+        offered = obj.metadata
+        held = self._objects.get((offered.namespace, offered.name))
+        if held is None:
+            return True
+        known = held.metadata
+        if known.resource_version and offered.resource_version == known.resource_version:
+            return offered.uid != known.uid
+        return not is_older(offered.resource_version, known.resource_version)
+
+    def withdraw(self, namespace: str, name: str, as_of: str) -> bool:
+        """`remove`, unless what is held is newer than `as_of`, the resourceVersion at which it was gone."""
+        held = self._objects.get((namespace, name))
+        if held is None or is_older(as_of, held.metadata.resource_version):
+            return False
+        self.remove(namespace, name)
+        return True
+
+    def _enter(self, index: Index, name: Name, obj: T) -> None:
+        for value in index.values(obj):
+            self._indexes[index].setdefault(value, {})[name] = obj
+
+    @staticmethod
+    def _leave(entries: dict[str, dict[Name, T]], value: str, name: Name) -> None:
+        holders = entries.get(value)
+        if holders is not None:
+            holders.pop(name, None)
+            if not holders:
+                del entries[value]
+
+
+class GatheredStore(Store[T]):
+    """Some namespaces of a kind, each followed on its own, as one store: where not all may be seen, or need be."""
+
+    def __init__(self, resource: Resource[T], parts: Mapping[str, Store[T]]) -> None:
+        super().__init__(resource)
+        self._parts = dict(parts)
+        for part in parts.values():
+            part.listen(self._follow)
+
+    @property
+    def synced(self) -> bool:
+        return all(part.synced for part in self._parts.values())
+
+    @synced.setter
+    def synced(self, live: bool) -> None:
+        for part in self._parts.values():
+            part.synced = live
+
+    def version_at(self, namespace: str) -> str:
+        part = self._parts.get(namespace)
+        return part.resource_version if part is not None else ""
+
+    def _follow(self, _: Resource[Any], before: KubeObject | None, after: Any) -> None:
+        if after is not None:
+            self.put(after)
+        elif before is not None:
+            self.remove(before.metadata.namespace, before.metadata.name)
+
+
+class View:
+    """What decisions see: one store a kind, read-only by agreement."""
+
+    def __init__(self, stores: Mapping[Resource[Any], Store[Any]]) -> None:
+        self._stores = dict(stores)
+
+    @classmethod
+    def of(cls, objects: Mapping[Resource[Any], Iterable[KubeObject]]) -> View:
+        """A view over objects at hand: a file, a snapshot, a test."""
+        stores: dict[Resource[Any], Store[Any]] = {}
+        for resource, items in objects.items():
+            store = stores[resource] = Store(resource)
+            store.synced = True
+            for item in items:
+                store.put(item)
+        return cls(stores)
+
+    def copy(self) -> View:
+        return View({resource: store.copy() for resource, store in self._stores.items()})
+
+    def __getitem__(self, resource: Resource[T]) -> Store[T]:
+        try:
+            return self._stores[resource]
+        except KeyError:
+            raise LookupError(f"{resource.plural} are not watched: name them in the controller's `watches`") from None
+
+    def __contains__(self, resource: Resource[Any]) -> bool:
+        return resource in self._stores
+
+    def stores(self) -> Iterable[Store[Any]]:
+        return self._stores.values()
+
+    @property
+    def stale(self) -> tuple[str, ...]:
+        """The kinds whose store is not live now; empty means that the view may be acted on."""
+        return tuple(sorted(store.resource.plural for store in self._stores.values() if not store.synced))

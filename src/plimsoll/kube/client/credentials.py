@@ -1,0 +1,299 @@
+"""Who we are to the API server and where it is: kubeconfig files, a pod's service account, and what they refer to."""
+
+from __future__ import annotations
+
+import base64
+import os
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from multidict import CIMultiDict
+from yarl import URL
+
+from plimsoll.kube.client.errors import CredentialsError
+from plimsoll.kube.client.exec_plugin import ExecPlugin
+from plimsoll.kube.client.kubeconfig import Cluster, User, Written, decode_base64, select
+from plimsoll.kube.client.proxy import parse_proxy, proxy_for
+from plimsoll.kube.client.tls import Certificate, Pem, Tls
+from plimsoll.kube.client.watched_file import WatchedFile
+from plimsoll.runtime.clock import Clock, RealClock
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_EXEC_EXTENSION = "client.authentication.k8s.io/exec"  # where a cluster entry keeps what its plug-ins should know
+
+
+class Identity(Protocol):
+    """A way to say who we are."""
+
+    async def headers(self) -> Mapping[str, str]: ...
+
+    def certificate(self) -> Certificate | None: ...
+
+    def refused(self) -> bool:
+        """The server answered 401. True where asking again may give other credentials."""
+        ...
+
+
+class Credentials:
+    """What a client needs to know to speak with one API server."""
+
+    def __init__(
+        self,
+        server: str,
+        identity: Identity | None = None,
+        *,
+        certificate: Callable[[], Certificate] | None = None,
+        namespace: str = "default",
+        tls: Tls | None = None,
+        tls_server_name: str = "",
+        proxy: URL | None = None,
+        impersonation: Sequence[tuple[str, str]] = (),
+    ) -> None:
+        self.server = server  # the base URL, without a slash at its end
+        self.namespace = namespace
+        self.tls_server_name = tls_server_name
+        self.proxy = proxy
+        self._identity = identity or StaticIdentity()
+        self._certificate = certificate
+        self._tls = tls
+        self._impersonation = tuple(impersonation)
+
+    def __repr__(self) -> str:
+        return f"Credentials(server={self.server!r}, namespace={self.namespace!r})"
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """The context for the next connection; ask `authorization` first, it may bring a new certificate."""
+        if self._tls is None:
+            return None
+        return self._tls.context(self._certificate() if self._certificate else self._identity.certificate())
+
+    async def authorization(self) -> CIMultiDict[str]:
+        """The headers that say who we are, renewed where they have expired."""
+        headers = CIMultiDict(await self._identity.headers())
+        headers.extend(self._impersonation)
+        return headers
+
+    def refused(self) -> bool:
+        """The server answered 401: use nothing remembered next time. False where there is nothing to renew."""
+        return self._identity.refused()
+
+
+class StaticIdentity:
+    """A header that never changes, or none."""
+
+    def __init__(self, authorization: str = "") -> None:
+        self._headers = {"Authorization": authorization} if authorization else {}
+
+    async def headers(self) -> Mapping[str, str]:
+        return self._headers
+
+    def certificate(self) -> Certificate | None:
+        return None
+
+    def refused(self) -> bool:
+        return False
+
+
+class TokenFileIdentity:
+    """A bearer token from a file that is replaced before it ends: what a pod's service account has."""
+
+    def __init__(self, file: WatchedFile, otherwise: str = "") -> None:
+        self._file = file
+        self._otherwise = otherwise  # the `token` beside a `tokenFile`: it serves until the file is there
+
+    async def headers(self) -> Mapping[str, str]:
+        try:
+            token = self._file.read().decode("ascii", "replace").strip()
+        except CredentialsError:
+            if not self._otherwise:
+                raise
+            token = self._otherwise
+        if not token:
+            raise CredentialsError(f"{self._file.path}: the file is empty; expected a bearer token")
+        return {"Authorization": f"Bearer {token}"}
+
+    def certificate(self) -> Certificate | None:
+        return None
+
+    def refused(self) -> bool:
+        self._file.expire()
+        return True
+
+
+def load_credentials(
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    env: Mapping[str, str] = os.environ,
+    *,
+    clock: Clock | None = None,
+) -> Credentials:
+    """The first of: the file asked for, the files in KUBECONFIG, ~/.kube/config, the pod's service account."""
+    clock = clock or RealClock()
+    if kubeconfig is not None:
+        return from_kubeconfig([kubeconfig], context, env, clock)
+    if listed := [Path(part) for part in env.get("KUBECONFIG", "").split(os.pathsep) if part]:
+        # kubectl passes over files that do not exist, so that one list can serve several machines.
+        if existing := [path for path in listed if path.exists()]:
+            return from_kubeconfig(existing, context, env, clock)
+        raise CredentialsError(f"KUBECONFIG names {', '.join(map(str, listed))}: expected at least one to exist")
+    default = (Path(env["HOME"]) if env.get("HOME") else Path.home()) / ".kube" / "config"
+    if default.exists():
+        return from_kubeconfig([default], context, env, clock)
+    if context is not None:
+        raise CredentialsError(
+            f"context {context!r} was asked for, but there is no kubeconfig: {default} does not exist"
+        )
+    if env.get("KUBERNETES_SERVICE_HOST"):
+        return in_cluster(env, clock)
+    raise CredentialsError(
+        f"no cluster to talk to: no --kubeconfig, KUBECONFIG is not set, {default} does not exist, "
+        "and KUBERNETES_SERVICE_HOST says that this is no pod; expected one of these"
+    )
+
+
+def in_cluster(env: Mapping[str, str], clock: Clock, directory: Path | None = None) -> Credentials:
+    """The service account of the pod that we run in."""
+    directory = directory or SERVICE_ACCOUNT
+    host, port = env.get("KUBERNETES_SERVICE_HOST", ""), env.get("KUBERNETES_SERVICE_PORT") or "443"
+    if not host:
+        raise CredentialsError("KUBERNETES_SERVICE_HOST is not set; expected the address that every pod is given")
+    authority = WatchedFile(directory / "ca.crt", "service account", clock)
+    token = WatchedFile(directory / "token", "service account", clock)
+    authority.read()  # missing files are best told at the start
+    token.read()
+    server = _server(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", "KUBERNETES_SERVICE_HOST")
+    namespace_file = directory / "namespace"
+    return Credentials(
+        server,
+        TokenFileIdentity(token),
+        namespace=(namespace_file.read_text().strip() if namespace_file.exists() else "") or "default",
+        tls=Tls(str(directory / "ca.crt"), authority=authority.read),
+        proxy=proxy_for(server, env),
+    )
+
+
+def from_kubeconfig(files: Sequence[Path], context: str | None, env: Mapping[str, str], clock: Clock) -> Credentials:
+    selection = select([path.absolute() for path in files], context)
+    cluster = selection.cluster
+    server = _server(cluster.entry.server, f"{cluster.where}: server")
+    if cluster.entry.proxy_url:
+        proxy: URL | None = parse_proxy(cluster.entry.proxy_url, f"{cluster.where}: proxy-url")
+    else:
+        proxy = proxy_for(server, env)
+    authority = _pem(cluster, "certificate-authority", clock)
+    credentials = Credentials(
+        server,
+        _identity(selection.user, cluster, authority, env, clock),
+        certificate=_certificate(selection.user, clock),
+        namespace=selection.namespace,
+        tls=_tls(cluster, authority) if server.startswith("https:") else None,
+        tls_server_name=cluster.entry.tls_server_name,
+        proxy=proxy,
+        impersonation=_impersonation(selection.user),
+    )
+    credentials.ssl_context()  # what cannot work is best told at the start
+    return credentials
+
+
+def _server(value: str, field: str) -> str:
+    try:
+        url = URL(value)
+    except ValueError:
+        url = URL()
+    if url.scheme not in ("http", "https") or not url.host:
+        raise CredentialsError(f"{field}: expected https://HOST:PORT, got {value!r}")
+    if url.user or url.password:
+        raise CredentialsError(f"{field}: expected https://HOST:PORT without a user; users have entries of their own")
+    return value.rstrip("/")
+
+
+def _tls(cluster: Written[Cluster], authority: Pem | None) -> Tls:
+    entry = cluster.entry
+    if entry.insecure_skip_tls_verify and authority:
+        raise CredentialsError(
+            f"{cluster.where}: insecure-skip-tls-verify and certificate-authority exclude each other; expected one of them"
+        )
+    return Tls(cluster.where, authority=authority, insecure=entry.insecure_skip_tls_verify)
+
+
+def _identity(
+    user: Written[User], cluster: Written[Cluster], authority: Pem | None, env: Mapping[str, str], clock: Clock
+) -> Identity:
+    entry = user.entry
+    if entry.auth_provider is not None:
+        raise CredentialsError(
+            f"{user.where}: auth-provider is no longer part of Kubernetes (since 1.26); expected exec with the plug-in of "
+            "your provider"
+        )
+    basic = ""
+    if entry.username or entry.password:
+        if entry.token or entry.token_file:
+            raise CredentialsError(f"{user.where}: username and token exclude each other; expected one of them")
+        # The API server itself dropped basic authentication in 1.19; gateways in front of it have not.
+        pair = f"{entry.username}:{entry.password}".encode()
+        basic = "Basic " + base64.b64encode(pair).decode()
+    if entry.token_file:
+        file = WatchedFile(user.path(entry.token_file), f"{user.where}: tokenFile", clock)
+        return TokenFileIdentity(file, entry.token)
+    if entry.exec and not (entry.token or basic):
+        info = _cluster_info(cluster, authority) if entry.exec.provide_cluster_info else None
+        return ExecPlugin(user, entry.exec, info, env, clock)
+    return StaticIdentity(f"Bearer {entry.token}" if entry.token else basic)
+
+
+def _certificate(user: Written[User], clock: Clock) -> Callable[[], Certificate] | None:
+    chain, key = _pem(user, "client-certificate", clock), _pem(user, "client-key", clock)
+    if chain and key:
+        return lambda: Certificate(chain(), key())
+    if chain or key:
+        given, missing = ("client-certificate", "client-key") if chain else ("client-key", "client-certificate")
+        raise CredentialsError(f"{user.where}: {given} is set and {missing} is not; expected both")
+    return None
+
+
+def _impersonation(user: Written[User]) -> list[tuple[str, str]]:
+    """Without these headers we would act with rights that the kubeconfig meant to give up."""
+    entry = user.entry
+    if not entry.impersonate:
+        if entry.impersonate_uid or entry.impersonate_groups or entry.impersonate_extra:
+            raise CredentialsError(f"{user.where}: as-uid, as-groups and as-user-extra need a user; expected `as`, too")
+        return []
+    headers = [("Impersonate-User", entry.impersonate)]
+    if entry.impersonate_uid:
+        headers.append(("Impersonate-Uid", entry.impersonate_uid))
+    headers += [("Impersonate-Group", group) for group in entry.impersonate_groups or ()]
+    for name, values in (entry.impersonate_extra or {}).items():
+        headers += [(f"Impersonate-Extra-{name}", value) for value in values]
+    return headers
+
+
+def _cluster_info(cluster: Written[Cluster], authority: Pem | None) -> Mapping[str, Any]:
+    """The cluster as a plug-in is told of it."""
+    entry = cluster.entry
+    info: dict[str, Any] = {"server": entry.server}
+    if entry.tls_server_name:
+        info["tls-server-name"] = entry.tls_server_name
+    if entry.insecure_skip_tls_verify:
+        info["insecure-skip-tls-verify"] = True
+    if authority:
+        info["certificate-authority-data"] = base64.b64encode(authority()).decode()
+    if entry.proxy_url:
+        info["proxy-url"] = entry.proxy_url
+    for extension in entry.extensions or ():
+        if extension.name == _EXEC_EXTENSION:
+            info["config"] = extension.extension
+    return info
+
+
+def _pem(written: Written[Any], field: str, clock: Clock) -> Pem | None:
+    """The PEM text of `<field>-data`, or else of the file that `<field>` names."""
+    attribute = field.replace("-", "_")
+    if data := getattr(written.entry, f"{attribute}_data"):
+        content = decode_base64(data, f"{written.where}: {field}-data")
+        return lambda: content
+    if path := getattr(written.entry, attribute):
+        file = WatchedFile(written.path(path), f"{written.where}: {field}", clock)
+        return file.read
+    return None

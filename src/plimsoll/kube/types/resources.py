@@ -1,0 +1,154 @@
+"""Which kinds there are, where the API server keeps them, and by what a store finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from plimsoll.kube.types import core, policy, storage, stored
+
+T_co = TypeVar("T_co", bound=core.KubeObject, covariant=True)
+
+
+class Key(NamedTuple):
+    """Which object, never what happened to it."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.namespace}/{self.name}" if self.namespace else f"{self.kind}/{self.name}"
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """A way to find objects of one kind by a value that they carry; compared by identity."""
+
+    name: str
+    values: Callable[[Any], Iterable[str]]
+
+
+@dataclass(frozen=True)
+class Resource(Generic[T_co]):
+    """A kind as the API server serves it, and as we decode it."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    type: type[T_co]
+    namespaced: bool = True
+    indexes: tuple[Index, ...] = field(default=(), compare=False)
+    watched_in: str = ""  # the only namespace that is looked at; empty: all of them
+    may_be_absent: bool = False  # a cluster without this kind is a cluster without such objects, and no trouble
+
+    def __hash__(self) -> int:
+        # Every look at a view passes here. A string remembers its own hash; one over all fields is computed each time.
+        return hash(self.plural)
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The URL path of the collection, of one object, or of a part of it."""
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        if namespace and self.namespaced:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        parts += [part for part in (name, subresource) if part]
+        return "/" + "/".join(parts)
+
+    def key(self, obj: core.KubeObject) -> Key:
+        return Key(self.kind, obj.metadata.namespace, obj.metadata.name)
+
+
+def _controller_uid(obj: core.KubeObject) -> Iterable[str]:
+    owner = obj.metadata.controller
+    return (owner.uid,) if owner else ()
+
+
+def _node_name(pod: core.Pod) -> Iterable[str]:
+    return (pod.spec.node_name,) if pod.spec.node_name else ()
+
+
+def _unbound(pod: core.Pod) -> Iterable[str]:
+    return () if pod.spec.node_name else ("",)
+
+
+def _not_ready(node: core.Node) -> Iterable[str]:
+    return () if node.ready else ("",)
+
+
+def _taints(node: core.Node) -> Iterable[str]:
+    return dict.fromkeys(taint.key for taint in node.spec.taints)
+
+
+def _claims(pod: core.Pod) -> Iterable[str]:
+    return [v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim]
+
+
+def label_in(namespace: str, key: str = "", value: str = "") -> str:
+    """A label within a namespace as one value; without a label, the namespace."""
+    return f"{namespace}/{key}={value}"
+
+
+def label_asked_for(budget: policy.PodDisruptionBudget) -> Iterable[str]:
+    selector = budget.spec.selector
+    if selector is None:
+        return ()  # it covers nobody
+    return (label_in(budget.metadata.namespace, *next(iter(selector.match_labels.items()), ())),)
+
+
+def _labels_of_template(workload: core.Deployment | core.StatefulSet) -> Iterable[str]:
+    namespace, labels = workload.metadata.namespace, workload.spec.template.metadata.labels
+    return (label_in(namespace), *(label_in(namespace, key, value) for key, value in labels.items()))
+
+
+BY_OWNER = Index("owner", _controller_uid)  # by the UID of the controller: names come back, UIDs do not
+BY_NODE = Index("node", _node_name)
+UNBOUND = Index("unbound", _unbound)  # under "": the few pods that no node has yet, found without walking the others
+BY_CLAIM = Index("claim", _claims)
+NOT_READY = Index("not ready", _not_ready)  # under "": the few nodes that are not, found without walking the others
+BY_TAINT = Index("taint", _taints)  # by the taint's key
+BY_LABEL_ASKED_FOR = Index("label asked for", label_asked_for)  # by one label that every pod of a budget must have
+BY_TEMPLATE_LABEL = Index("template label", _labels_of_template)  # by each label of a workload's pods; and by namespace
+
+
+def by_label(key: str) -> Index:
+    """Objects by the value of one label; keep the returned index, it is compared by identity."""
+    return Index(f"label:{key}", lambda obj: (value,) if (value := obj.metadata.labels.get(key)) is not None else ())
+
+
+@cache
+def metadata_of(resource: Resource[Any]) -> Resource[core.KubeObject]:
+    """The same kind, of which no more than the metadata is asked for."""
+    return replace(resource, type=core.KubeObject)
+
+
+@cache
+def config_maps_in(namespace: str) -> Resource[stored.ConfigMap]:
+    """The ConfigMaps of one namespace: a cluster's are many, and none of our business."""
+    return Resource("", "v1", "configmaps", "ConfigMap", stored.ConfigMap, watched_in=namespace)
+
+
+PODS = Resource("", "v1", "pods", "Pod", core.Pod, indexes=(BY_OWNER, BY_NODE, UNBOUND))
+NODES = Resource("", "v1", "nodes", "Node", core.Node, namespaced=False, indexes=(NOT_READY, BY_TAINT))
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", core.Namespace, namespaced=False)
+CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", stored.ConfigMap)
+SECRETS = Resource("", "v1", "secrets", "Secret", stored.Secret)
+CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", storage.PersistentVolumeClaim)
+VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", storage.PersistentVolume, namespaced=False)
+REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet", core.ReplicaSet, indexes=(BY_OWNER,))
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", core.Deployment, indexes=(BY_TEMPLATE_LABEL,))
+STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", core.StatefulSet, indexes=(BY_TEMPLATE_LABEL,))
+DAEMONSETS = Resource("apps", "v1", "daemonsets", "DaemonSet", core.DaemonSet)
+BUDGETS = Resource(
+    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", policy.PodDisruptionBudget,
+    indexes=(BY_LABEL_ASKED_FOR,),
+)  # fmt: skip
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", stored.Lease)
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event", stored.Event)

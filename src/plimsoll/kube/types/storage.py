@@ -1,0 +1,33 @@
+"""Claims and volumes: where a pod's data lies decides where the pod can run."""
+
+from __future__ import annotations
+
+from plimsoll.kube.types.core import KubeObject, NodeSelector, Part
+
+
+class ClaimSpec(Part, frozen=True, gc=False):
+    volume_name: str = ""
+    storage_class_name: str | None = None
+    access_modes: tuple[str, ...] = ()
+
+
+class ClaimStatus(Part, frozen=True, gc=False):
+    phase: str = ""
+
+
+class PersistentVolumeClaim(KubeObject, frozen=True, gc=False):
+    spec: ClaimSpec = ClaimSpec()
+    status: ClaimStatus = ClaimStatus()
+
+
+class VolumeNodeAffinity(Part, frozen=True, gc=False):
+    required: NodeSelector | None = None
+
+
+class VolumeSpec(Part, frozen=True, gc=False):
+    node_affinity: VolumeNodeAffinity | None = None
+    storage_class_name: str = ""
+
+
+class PersistentVolume(KubeObject, frozen=True, gc=False):
+    spec: VolumeSpec = VolumeSpec()

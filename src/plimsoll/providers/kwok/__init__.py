@@ -1,0 +1,1 @@
+"""Nodes that KWOK simulates in place of machines."""

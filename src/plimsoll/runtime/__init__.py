@@ -1,0 +1,1 @@
+"""What every controller runs on: decision, reconciler, actuator, expectations, transactions, metrics, audit, clock."""

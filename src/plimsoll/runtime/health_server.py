@@ -1,0 +1,88 @@
+"""`/healthz`, `/readyz` and `/metrics`, for the kubelet and for Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from types import TracebackType
+from typing import Protocol, Self
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from plimsoll.runtime.listen import CannotListenError, listen, port_of, reason_of
+
+
+class HealthSource(Protocol):
+    """Who knows how the process is. Each answer is a reason for people, or None if all is well."""
+
+    def not_alive(self) -> str | None:
+        """Why only a restart would help. That the event loop turns is shown by there being an answer at all."""
+        ...
+
+    def not_ready(self) -> str | None:
+        """Why nobody should rely on this process now. Not being the leader is no such reason."""
+        ...
+
+
+class WebServer:
+    """Serves for as long as its `async with` block lasts."""
+
+    def __init__(self, host: str, port: int, health: HealthSource, registry: CollectorRegistry) -> None:
+        self._host = host
+        self._wanted_port = port
+        self._health = health
+        self._registry = registry
+        app = web.Application()
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._metrics)
+        # No access log: a probe every few seconds would be most of what is logged.
+        # A client that stays connected must not hold up the stop: there are ten seconds for everything.
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
+
+    @property
+    def port(self) -> int:
+        return port_of(self._runner)
+
+    async def __aenter__(self) -> Self:
+        try:
+            await listen(self._runner, self._host, self._wanted_port)
+        except OSError as error:
+            raise CannotListenError(self._advice(error)) from error
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._runner.cleanup()
+
+    def _advice(self, error: OSError) -> str:
+        where = f"[{self._host}]" if ":" in self._host else self._host
+        if error.errno in (errno.EADDRINUSE, errno.EACCES):
+            advice = "choose another port with web.port (PLIMSOLL_WEB_PORT, --set web.port=…; 0 takes any that is free)"
+        else:
+            advice = "set web.host (PLIMSOLL_WEB_HOST) to an address of this machine, or to * for all of them"
+        return f"cannot listen on {where}:{self._wanted_port}: {reason_of(error)}; {advice}"
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        return _verdict(self._health.not_alive())
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        return _verdict(self._health.not_ready())
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        try:
+            encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        except (TypeError, ValueError):  # a version that is no version: the library compares it with numbers
+            encode, content_type = choose_encoder("")
+        # Tens of thousands of series take longer to write out than the loop may stand still; in a thread it turns on.
+        body = await asyncio.to_thread(encode, self._registry)
+        response = web.Response(body=body, headers={"Content-Type": content_type})
+        response.enable_compression()
+        return response
+
+
+def _verdict(reason: str | None) -> web.Response:
+    return web.Response(text="ok\n") if reason is None else web.Response(status=503, text=f"{reason}\n")

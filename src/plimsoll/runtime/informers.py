@@ -1,0 +1,108 @@
+"""Every kind that is seen: a store of it, what keeps the store true, and how old the sight of it is."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import structlog
+
+from plimsoll.kube.cache.reflector import Reflector
+from plimsoll.kube.cache.store import GatheredStore, Store, View
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.types.resources import Resource
+from plimsoll.runtime.clock import Clock
+from plimsoll.runtime.metrics import Metrics
+
+log = structlog.get_logger()
+
+# The view's age is looked at so often, or sixty times before it is too old, whichever is less.
+WATCHDOG_SECONDS = 1.0
+WATCHDOGS_BEFORE_THE_END = 60
+
+
+class Following:
+    """A view over all kinds that are watched, and the reflectors behind it."""
+
+    def __init__(
+        self,
+        resources: Iterable[Resource[Any]],
+        client: Client,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        namespaces: Sequence[str],
+        idle_timeout: timedelta,
+        rng: Random,
+    ) -> None:
+        """namespaces: the only ones that are looked at; none named: all."""
+        self._client = client
+        self._clock = clock
+        self._metrics = metrics
+        self._namespaces = tuple(namespaces)
+        self._idle_seconds = idle_timeout.total_seconds()
+        self._rng = rng
+        self._reflectors: dict[tuple[Resource[Any], str], Reflector[Any]] = {}
+        self.view = View({resource: self._follow(resource) for resource in resources})
+        for plural, of_kind in self._by_plural().items():
+            self._show(plural, of_kind)
+
+    def _follow(self, resource: Resource[Any]) -> Store[Any]:
+        """A store of one kind and the reflectors that feed it: one for all namespaces, or one for each that is watched."""
+        namespaces = self._namespaces if resource.namespaced and not resource.watched_in else ()
+        parts: dict[str, Store[Any]] = {name: Store(resource) for name in namespaces or (resource.watched_in,)}
+        for namespace, part in parts.items():
+            self._reflectors[resource, namespace] = Reflector(
+                self._client, part, self._clock, namespace=namespace, idle_seconds=self._idle_seconds, rng=self._rng
+            )
+        return GatheredStore(resource, parts) if namespaces else parts[resource.watched_in]
+
+    def _show(self, plural: str, of_kind: Sequence[Reflector[Any]]) -> None:
+        """How old, how live and how large the view of a kind is, worked out when someone asks."""
+        metrics = self._metrics
+        metrics.view_age_seconds.labels(plural).set_function(lambda: max(one.age_seconds() for one in of_kind))
+        metrics.view_synced.labels(plural).set_function(lambda: all(one.store.synced for one in of_kind))
+        metrics.view_objects.labels(plural).set_function(lambda: sum(len(one.store) for one in of_kind))
+
+    def _by_plural(self) -> dict[str, list[Reflector[Any]]]:
+        found: dict[str, list[Reflector[Any]]] = {}
+        for (resource, _), reflector in self._reflectors.items():
+            found.setdefault(resource.plural, []).append(reflector)
+        return found
+
+    def work(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+        """What has to run for the view to be true, with a name for each part."""
+        for (resource, namespace), reflector in self._reflectors.items():
+            yield f"watch {resource.plural} {namespace}", reflector.run()
+
+    def not_live(self, oldest: timedelta) -> str | None:
+        """Why the view must not be relied on, or None."""
+        for (resource, _), reflector in self._reflectors.items():
+            if not reflector.store.synced:
+                trouble = f": {reflector.trouble}" if reflector.trouble else ""
+                return f"the view of {resource.plural} is not live{trouble}"
+            if reflector.age_seconds() > oldest.total_seconds():
+                return f"nothing was heard of {resource.plural} for {reflector.age_seconds():.0f} s"
+        return None
+
+    async def until_too_old(self, limit: timedelta) -> None:
+        """Watch over the view; over when a kind was out of sight for longer than `limit`."""
+        limit_seconds = limit.total_seconds()
+        live_at = dict.fromkeys(self._reflectors, self._clock.monotonic())
+        while True:
+            now = self._clock.monotonic()
+            for plural, of_kind in self._by_plural().items():
+                self._metrics.publish_relists(plural, sum(reflector.relists.total() for reflector in of_kind))
+            for followed, reflector in self._reflectors.items():
+                if reflector.store.synced:
+                    live_at[followed] = now
+                # A server can be heard and still not be followed: one restored from a backup, or that refuses us.
+                if (age := max(reflector.age_seconds(), now - live_at[followed])) > limit_seconds:
+                    log.error(
+                        "the view is too old to go on", resource=followed[0].plural, age_seconds=round(age),
+                        trouble=reflector.trouble,
+                    )  # fmt: skip
+                    return
+            await self._clock.sleep(max(WATCHDOG_SECONDS, limit_seconds / WATCHDOGS_BEFORE_THE_END))

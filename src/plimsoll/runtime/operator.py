@@ -1,0 +1,321 @@
+"""The one place that builds everything, with explicit arguments, and sees it through from start to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import uuid
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol
+
+import structlog
+
+from plimsoll.config import Config
+from plimsoll.disruption.ledger import DisruptionLedger
+from plimsoll.disruption.node_loss import Losses
+from plimsoll.disruption.store import DisruptionMemory
+from plimsoll.kube.cache.store import View
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.credentials import load_credentials
+from plimsoll.kube.client.errors import KubeError
+from plimsoll.kube.events import EventRecorder
+from plimsoll.kube.leader_election import LeaderElection, LeaseTimes, Unled
+from plimsoll.kube.types.resources import BUDGETS, DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS, Key, Resource
+from plimsoll.providers.protocol import Provider
+from plimsoll.runtime.actuator import Door
+from plimsoll.runtime.audit import AuditRecord, AuditTrail
+from plimsoll.runtime.clock import Clock, RealClock
+from plimsoll.runtime.decision import Controller, Decision, DisruptionLimits
+from plimsoll.runtime.exit_codes import ExitCode
+from plimsoll.runtime.expectations import OwnWrites
+from plimsoll.runtime.informers import Following
+from plimsoll.runtime.metrics import Metrics
+from plimsoll.runtime.outcome import Outcome
+from plimsoll.runtime.reconciler import Reconciler
+from plimsoll.runtime.transaction import new_token
+
+log = structlog.get_logger()
+
+# What the ledger of disruptions must see before any controller may evict.
+SEEN_BEFORE_EVICTING: tuple[Resource[Any], ...] = (PODS, NODES, BUDGETS, DEPLOYMENTS, REPLICASETS, STATEFULSETS)
+# SIGTERM to exit in ten seconds, also if the server has fallen silent: five for the keys in hand, two to give the lease back, two for
+# the last events, and one for the rest.
+DRAIN_SECONDS = 5.0
+
+
+def identity() -> str:
+    """Unique to this process: a pod that restarts under its old name must not take its former lease for its own."""
+    return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}"
+
+
+class Observer(Protocol):
+    """Looks at something beside the cluster for one controller, for as long as the operator runs."""
+
+    controller: str
+
+    async def run(self, view: View, leading: Callable[[], bool], look_at: Callable[[Key], None]) -> None: ...
+
+
+class Spectator(Protocol):
+    """Is told what was decided and what came of it, by a call that must be quick and must not raise."""
+
+    def acted(self, controller: str, key: Key, decision: Decision, outcome: Outcome) -> None: ...
+
+    def recorded(self, record: AuditRecord) -> None: ...
+
+
+class Operator:
+    """Everything, wired. `run` returns the exit code; `not_alive` and `not_ready` say why, or None."""
+
+    def __init__(
+        self,
+        config: Config,
+        client: Client,
+        controllers: Sequence[Controller],
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        name: str,
+        providers: Mapping[str, Provider] | None = None,
+        observers: Sequence[Observer] = (),
+        rng: Random | None = None,
+    ) -> None:
+        """rng: spreads what must not happen at once; one that is seeded makes a simulation repeatable."""
+        self._rng = rng or Random()  # noqa: S311 - jitter, not a secret
+        self._config = config
+        self._client = client
+        self._clock = clock
+        self.metrics = metrics
+        self._observers = observers
+        self._ended: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
+        self._beginning: asyncio.Task[None] | None = None
+        # Disruptions and losses count for who evicts; where nobody does, nothing needs to be written down.
+        self._remembers = not config.operator.read_only_mode and any(map(evicts, controllers))
+
+        self._following = Following(
+            watched_by(controllers), client, clock, metrics, namespaces=config.operator.watch_namespaces,
+            idle_timeout=config.kubernetes.watch_idle_timeout, rng=self._rng,
+        )  # fmt: skip
+        self.view = self._following.view
+
+        self._election = self._campaign(name)
+        leadership = self._election or Unled()
+        self._leadership = leadership
+        self._own_writes = OwnWrites()
+        limits = config.operator.disruption_limits
+        timing, migrations = config.controllers.workload_timing, config.placement.migration_period
+        longest = max(limits.period, migrations, timing.cooldown_period)
+        self._ledger = DisruptionLedger(
+            DisruptionLimits(limits.per_workload, limits.per_cluster, limits.period), longest_period=longest
+        )
+        self._memory = DisruptionMemory(client, clock, namespace=config.operator.namespace, period=longest)
+        self._losses = Losses(
+            self._ledger, self._memory, self.view, clock, may_write=lambda: self._remembers and self.leading
+        )
+        self._recorder = EventRecorder(
+            client, clock, controller="plimsoll.dev/operator", instance=name,
+            on_result=lambda result: metrics.events.labels(result).inc(),
+        )  # fmt: skip
+        self._audit = AuditTrail(config.operator.audit_log)
+        self._door = Door(
+            client, self.view, clock, identity=name, leadership=leadership, ledger=self._ledger, memory=self._memory,
+            own_writes=self._own_writes, recorder=self._recorder, metrics=metrics, audit=self._audit,
+            read_only=config.operator.read_only_mode, providers=providers,
+            token=new_token if rng is None else lambda: f"{self._rng.getrandbits(128):032x}",
+        )  # fmt: skip
+        self.reconcilers = [
+            Reconciler(
+                controller, self.view, self._door, clock, leadership=leadership, own_writes=self._own_writes,
+                metrics=metrics, interval=config.controllers.reconcile_interval,
+                workers=config.controllers.max_concurrent_reconciles, rng=self._rng,
+            )
+            for controller in controllers
+        ]  # fmt: skip
+        for reconciler in self.reconcilers:
+            for resource in reconciler.controller.watches:
+                self.view[resource].listen(reconciler.changed)
+        if NODES in self.view and PODS in self.view:
+            self.view[NODES].listen(self._losses.node_changed)
+
+    def _campaign(self, name: str) -> LeaderElection | None:
+        wanted = self._config.operator.leader_election
+        if not wanted.enabled or self._config.operator.read_only_mode:
+            return None  # read-only takes no lease: it must be able to watch beside the one that acts
+        return LeaderElection(
+            self._client, self._clock, namespace=self._config.operator.namespace, name=wanted.lease_name, identity=name,
+            times=LeaseTimes(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period),
+            on_elected=lambda _: self._elected(), on_resumed=self._look_at_everything, on_lost=self._lost,
+        )  # fmt: skip
+
+    # ── who leads ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def leading(self) -> bool:
+        return self._leadership.epoch() is not None
+
+    def advertise(self, annotations: Mapping[str, str | None]) -> None:
+        """Before `run`: what stands on the lease whenever this process takes it."""
+        if self._election is not None:
+            self._election.annotations = annotations
+
+    @property
+    def leader_annotations(self) -> Mapping[str, str]:
+        """What the process that leads says of itself on its lease."""
+        return self._election.holder_annotations if self._election is not None else {}
+
+    # ── who looks on ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def show_to(self, spectator: Spectator) -> None:
+        """Let someone see the decisions that are acted on; what is seen of the cluster is `view`."""
+        for reconciler in self.reconcilers:
+            reconciler.on_outcome = spectator.acted
+        self._audit.on_record = spectator.recorded
+
+    # ── health ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def not_alive(self) -> str | None:
+        return f"ending: {self._ended.result().name}" if self._ended.done() else None
+
+    def not_ready(self) -> str | None:
+        """Leadership is no condition: a synced standby is ready, or a rollout of the operator would wait for ever."""
+        return self._following.not_live(self._config.kubernetes.max_view_age)
+
+    # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def run(self, stop: asyncio.Event) -> ExitCode:
+        """Work until told to stop, or until going on would not be safe."""
+        background = [self._spawn(work, name) for name, work in self._following.work()]
+        background.append(self._spawn(self._watch_over_views(), "watchdog"))
+        queues = {reconciler.controller.name: reconciler.queue for reconciler in self.reconcilers}
+        for observer in self._observers:
+            looking = observer.run(self.view, lambda: self.leading, queues[observer.controller].add)
+            background.append(self._spawn(looking, f"observer of {observer.controller}"))
+        recorder = self._spawn(self._recorder.run(), "events")
+        election = self._spawn(self._election.run(), "election") if self._election else None
+        working = [self._spawn(r.run(), f"controller {r.controller.name}") for r in self.reconcilers]
+        losses = self._spawn(self._losses.keep(), "losses")
+        if self._election is None:
+            self._spawn_beginning()
+        stopped = asyncio.create_task(stop.wait(), name="stop")
+        try:
+            either: tuple[asyncio.Future[Any], ...] = (stopped, self._ended)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            code = self._ended.result() if self._ended.done() else ExitCode.STOPPED
+            log.info("stopping", exit_code=int(code), why=code.name.lower())
+            if code is ExitCode.STOPPED:
+                await self._drain(working)
+            return code
+        finally:
+            # Workers first: nothing may be written once the lease is given back.
+            await _cancel(stopped, losses, *working, *([self._beginning] if self._beginning else []))
+            if election is not None:
+                await _cancel(election)
+            await _cancel(recorder, *background)
+            self._audit.close()
+
+    async def _drain(self, working: Sequence[asyncio.Task[None]]) -> None:
+        for reconciler in self.reconcilers:
+            reconciler.queue.shut_down()
+        if working:
+            _, unfinished = await asyncio.wait(working, timeout=DRAIN_SECONDS)
+            if unfinished:
+                log.warning("not everything was finished", controllers=[task.get_name() for task in unfinished])
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(self._task_ended)
+        return task
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            log.error("a part of the operator failed", part=task.get_name(), exc_info=error)
+            self._end(ExitCode.UNEXPECTED_ERROR)
+
+    def _end(self, code: ExitCode) -> None:
+        if not self._ended.done():
+            self._ended.set_result(code)
+
+    def _elected(self) -> None:
+        self.metrics.led_by_us([r.controller.name for r in self.reconcilers], leading=True)
+        self._own_writes.forget()
+        self._spawn_beginning()
+
+    def _spawn_beginning(self) -> None:
+        if self._beginning is not None:
+            self._beginning.cancel()
+        self._beginning = self._spawn(self._begin(), "beginning of a tenure")
+
+    async def _begin(self) -> None:
+        """What was written down before counts from the first decision on; then every key is looked at."""
+        while self._remembers:
+            try:
+                self._ledger.recall(await self._memory.recall())
+                break
+            except KubeError as error:
+                log.warning("memory not readable yet", error=str(error))
+                await self._clock.sleep(1)
+        self._losses.look_again()
+        self._look_at_everything()
+
+    def _look_at_everything(self) -> None:
+        # Also where a tenure was without a valid lease for a moment: the changes of that moment went by unheard.
+        for reconciler in self.reconcilers:
+            reconciler.look_at_everything()
+
+    def _lost(self, why: str) -> None:
+        self.metrics.led_by_us([r.controller.name for r in self.reconcilers], leading=False)
+        if self._beginning is not None:
+            self._beginning.cancel()  # what it would still read may be old by the time this process is elected again
+        self._ledger.close()
+        # Work under way was decided in a tenure that is over. Its writes are refused at the door, but what it has read and
+        # half done lives in this process: a new process starts from what is true.
+        if any(reconciler.queue.handling for reconciler in self.reconcilers):
+            log.error("leadership lost with work under way", why=why)
+            self._end(ExitCode.LEADERSHIP_LOST)
+
+    async def _watch_over_views(self) -> None:
+        await self._following.until_too_old(self._config.kubernetes.exit_view_age)
+        self._end(ExitCode.VIEW_TOO_OLD)
+
+
+def watched_by(controllers: Sequence[Controller]) -> tuple[Resource[Any], ...]:
+    """Every kind that must be seen, each once."""
+    wanted: dict[Resource[Any], None] = {}
+    for controller in controllers:
+        wanted |= dict.fromkeys(controller.watches)
+        if evicts(controller):
+            wanted |= dict.fromkeys(SEEN_BEFORE_EVICTING)
+    return tuple(wanted)
+
+
+def evicts(controller: Controller) -> bool:
+    return any(permission.resource == "pods/eviction" for permission in controller.permissions)
+
+
+async def _cancel(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def connect(config: Config, metrics: Metrics, *, kubeconfig: Path | None, context: str | None) -> Client:
+    """A client for the cluster that the flags and the environment point to."""
+
+    # Asking for a labelled series locks and compares every label; a thousand writes ask for the same two.
+    count_of, seconds_of = cache(metrics.requests.labels), cache(metrics.request_seconds.labels)
+
+    def observe(verb: str, resource: str, code: int, seconds: float) -> None:
+        count_of(verb, resource, str(code)).inc()
+        seconds_of(verb, resource).observe(seconds)
+
+    return Client(
+        load_credentials(kubeconfig, context), clock=RealClock(), qps=config.kubernetes.qps, burst=config.kubernetes.burst,
+        timeout_seconds=config.kubernetes.request_timeout.total_seconds(), observe=observe,
+    )  # fmt: skip

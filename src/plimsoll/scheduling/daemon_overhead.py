@@ -1,0 +1,141 @@
+"""Pods of DaemonSets that will run on nodes which are not there yet, and the share of the node that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plimsoll.kube.types.core import Toleration
+from plimsoll.scheduling.model import HOSTNAME, ComingNode, Template
+from plimsoll.scheduling.node_equivalence import Kinds, Place, static_keys
+from plimsoll.scheduling.offerings import Lane, Offerings
+from plimsoll.scheduling.pod_counters import Census
+from plimsoll.scheduling.pod_equivalence import Classes, PodClass
+from plimsoll.scheduling.rules import ports_conflict
+from plimsoll.scheduling.topology import Counter, Mask
+from plimsoll.scheduling.volumes import VolumeRules
+
+Ints = NDArray[np.int64]
+
+# What the DaemonSet controller adds to its pods, so that they run on nodes that others must avoid for now.
+_DAEMON_TOLERATIONS = tuple(
+    Toleration(key=f"node.kubernetes.io/{name}", operator="Exists", effect=effect)
+    for name, effect in (
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+        ("network-unavailable", "NoSchedule"),
+    )
+)
+
+
+class Daemons:
+    """Pods of DaemonSets that will run on nodes which are not there yet."""
+
+    def __init__(self, classes: Classes, templates: Sequence[Template], coming: Sequence[ComingNode]) -> None:
+        of = classes.of
+        self._classes = classes
+        self.coming = coming
+        self._on_templates = [[of(pod) for pod in template.daemons] for template in templates]
+        self._on_coming = [[of(pod) for pod in node.daemons] for node in coming]
+        self._on_offering: list[tuple[int, ...]] = []
+        self.on_coming: list[tuple[int, int]] = []
+        self.class_indexes = [index for pods in (*self._on_templates, *self._on_coming) for index, _ in pods]
+        self.census: Census
+        self.offerings: Offerings
+
+    def take_off(self, offerings: Offerings) -> None:
+        """Take from each offering what the daemons that it admits will hold."""
+        self.offerings = offerings
+        lacking = len(self._classes.resources) - offerings.caps.shape[0]
+        if lacking > 0:
+            offerings.caps = np.concatenate((offerings.caps, np.zeros((lacking, len(offerings.sold)), np.int64)))
+        if not any(self._on_templates):
+            self._on_offering = [()] * len(offerings.sold)
+            return
+        kinds: dict[int, list[Mask]] = {}
+        for template, daemons in enumerate(self._on_templates):
+            columns = [i for i, of in enumerate(offerings.template_of) if of == template]
+            places = [offerings.places[i] for i in columns]
+            kinds[template] = [self._admitted(index, places) for index, _ in daemons]
+            for (_, shape), admitted in zip(daemons, kinds[template], strict=True):
+                for resource, amount in self._classes.shapes[shape]:
+                    offerings.caps[resource, columns] -= amount * admitted
+        seen: dict[int, int] = {}
+        for template in offerings.template_of:
+            position = seen[template] = seen.get(template, -1) + 1
+            daemons = self._on_templates[template]
+            self._on_offering.append(
+                tuple(d[0] for d, mask in zip(daemons, kinds[template], strict=True) if mask[position])
+            )
+
+    def _admitted(self, class_index: int, places: list[Place]) -> Mask:
+        pod_class = self._classes.classes[class_index]
+        kinds = Kinds(places, static_keys(pod_class, VolumeRules()))
+        return kinds.selected(pod_class) & kinds.tolerated((*pod_class.tolerations, *_DAEMON_TOLERATIONS))
+
+    def take_off_coming(self, free: Ints, row: int, node: ComingNode) -> None:
+        position = next(i for i, other in enumerate(self.coming) if other is node)
+        place = Place(node.name, {HOSTNAME: node.name, **node.labels}, node.taints, unschedulable=False)
+        for index, shape in self._on_coming[position]:
+            if self._admitted(index, [place])[0]:
+                self.on_coming.append((position, index))
+                for resource, amount in self._classes.shapes[shape]:
+                    free[resource, row] -= amount
+
+    def __bool__(self) -> bool:
+        return bool(self.class_indexes)
+
+    @property
+    def on_templates(self) -> list[PodClass]:
+        indexes = {index for pods in self._on_templates for index, _ in pods}
+        return [self._classes.classes[index] for index in sorted(indexes)]
+
+    def on_offering(self, offering: int) -> list[PodClass]:
+        return [self._classes.classes[index] for index in self._on_offering[offering]]
+
+    def bumps(self, offering: int) -> list[Counter]:
+        """The counters that the daemons of one new node change, once for each daemon that does."""
+        if not self:
+            return []
+        return [counter for daemon in self.on_offering(offering) for counter in self.census.bumps(daemon)]
+
+    def any_bumps(self) -> list[Counter]:
+        """The counters that daemons of some offering change."""
+        return [counter for daemon in self.on_templates for counter in self.census.bumps(daemon)]
+
+    def allow(self, pod_class: PodClass) -> Mask:
+        """By offering: whether the pod could run beside the daemons of such a node."""
+        against = self.with_ports_of(pod_class)
+        for index, place in enumerate(self.offerings.places):
+            for other in self.on_offering(index):
+                against[index] |= any(
+                    (t.topology_key == HOSTNAME or t.topology_key in place.labels)
+                    and self.census.covers(t, one.identity)
+                    for terms, one in ((pod_class.anti_affinity, other), (other.anti_affinity, pod_class))
+                    for t in terms
+                )
+        return ~against
+
+    def with_ports_of(self, pod_class: PodClass) -> Mask:
+        """By offering: whether a daemon of such a node takes a host port that the pod asks for."""
+        taken = np.zeros(len(self.offerings.sold), np.bool_)
+        if pod_class.ports:
+            for index in range(len(taken)):
+                taken[index] = any(ports_conflict(pod_class.ports, daemon.ports) for daemon in self.on_offering(index))
+        return taken
+
+    def keep_company(self, pod_class: PodClass, lane: Lane) -> bool:
+        """Whether a new node of the lane would bring the company along that the pod's affinity asks for."""
+        if not self or any(t.topology_key != HOSTNAME and not lane.domains[t.topology_key] for t in pod_class.affinity):
+            return False  # without the label there is no domain to share
+        return any(
+            all(self.census.covers(term, daemon.identity) for term in pod_class.affinity)
+            for offering in lane.members.tolist()
+            for daemon in self.on_offering(offering)
+        )

@@ -1,0 +1,403 @@
+"""Pods that ask for the same are one class; pods of a class that also ask for as much are one group.
+
+A *class* is everything about a pod that decides where it may run or what it means to others, except amounts: namespace,
+labels, selectors, tolerations, affinities, spread, host ports, claims, gates, priority. A *shape* is the amounts. The two are
+kept apart because they vary independently: a hundred classes of thirty shapes are three thousand groups, and what is worked
+out once for a class serves all of its groups.
+
+Classes are found by the bytes of the pod's own fields, encoded by msgspec (under a microsecond a pod): no pod is compared with
+another, and nothing depends on whether equal parts happen to be the same object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from plimsoll.kube.types.core import (
+    Affinity,
+    Container,
+    Labels,
+    NodeSelector,
+    Pod,
+    PodAffinityTerm,
+    PodSpec,
+    PreferredNodeTerm,
+    Toleration,
+)
+from plimsoll.kube.types.quantity import Quantity
+from plimsoll.scheduling.class_index import ClassIndex
+from plimsoll.scheduling.pod_requests import PODS, effective_requests
+from plimsoll.scheduling.rules import Expressions, HostPort, expressions, narrowed, selects
+
+# Below this priority a pod triggers no new node: Cluster Autoscaler's convention for pods that only fill what is left over.
+LOWEST_PRIORITY_WORTH_A_NODE = -10
+
+MIRROR = "kubernetes.io/config.mirror"  # set by the kubelet on the shadows of its static pods
+
+Shape: TypeAlias = tuple[tuple[int, int], ...]  # (index of the resource, amount), ascending, amounts above zero
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Identity(NamedTuple):
+    """What selectors see of a pod."""
+
+    namespace: str
+    labels: Labels
+
+
+class Term(NamedTuple):
+    """One required or preferred term of pod affinity or anti-affinity."""
+
+    topology_key: str
+    namespaces: frozenset[str]
+    namespace_selector: Expressions | None  # None: only `namespaces`; empty: every namespace
+    selector: Expressions | None
+
+    def covers(self, identity: Identity, namespace_labels: Labels) -> bool:
+        """Whether the term speaks of pods like this one. A namespace whose labels nobody knows has none."""
+        return (
+            identity.namespace in self.namespaces or selects(self.namespace_selector, namespace_labels)
+        ) and selects(self.selector, identity.labels)
+
+
+class Spread(NamedTuple):
+    """One topology spread constraint; it looks at pods of the pod's own namespace only."""
+
+    topology_key: str
+    max_skew: int
+    min_domains: int
+    selector: Expressions | None
+    self_match: bool
+    honor_affinity: bool
+    honor_taints: bool
+
+    @property
+    def counts_pods(self) -> bool:
+        """An empty selector counts nobody, though it matches the pod itself: so kube-scheduler has it."""
+        return bool(self.selector)
+
+
+class Claim(NamedTuple):
+    name: str
+    ephemeral: bool  # made for this pod by a controller, which may not have come to it yet
+
+
+class Preference(NamedTuple):
+    """A preferred term of pod affinity (positive weight) or anti-affinity (negative weight)."""
+
+    weight: int
+    term: Term
+
+
+class PodClass(msgspec.Struct, frozen=True, eq=False):
+    """What all pods of a class have in common. Compared by identity: there is one object a class."""
+
+    index: int
+    identity_index: int
+    identity: Identity
+    node_selector: Labels
+    required: NodeSelector | None
+    preferred_nodes: tuple[PreferredNodeTerm, ...]
+    tolerations: tuple[Toleration, ...]
+    affinity: tuple[Term, ...]
+    anti_affinity: tuple[Term, ...]
+    preferences: tuple[Preference, ...]
+    spread: tuple[Spread, ...]  # DoNotSchedule
+    soft_spread: tuple[Spread, ...]  # ScheduleAnyway
+    ports: tuple[HostPort, ...]
+    claims: tuple[Claim, ...]
+    gates: tuple[str, ...]
+    priority: int
+    leaving: bool  # terminating: it holds its place, but a spread no longer counts it
+    stays: bool  # of a DaemonSet, or a mirror of a static pod: it goes with its node and is never moved
+
+    @property
+    def namespace(self) -> str:
+        return self.identity.namespace
+
+    @property
+    def indifferent(self) -> bool:
+        """No rule of its own beyond amounts, node labels and taints."""
+        return not (self.affinity or self.anti_affinity or self.spread or self.ports)
+
+    @property
+    def worth_a_node(self) -> bool:
+        """Whether one is made for its pods where there is no room."""
+        return self.priority >= LOWEST_PRIORITY_WORTH_A_NODE
+
+    @property
+    def has_preferences(self) -> bool:
+        return bool(self.preferred_nodes or self.preferences or self.soft_spread)
+
+    def selectors(self) -> Iterator[Expressions | None]:
+        """Of all its rules about other pods."""
+        for term in (*self.affinity, *self.anti_affinity, *(preference.term for preference in self.preferences)):
+            yield term.selector
+        for spread in (*self.spread, *self.soft_spread):
+            yield spread.selector
+
+
+class _Wants(NamedTuple):
+    """The part of a class that comes from the spec alone: shared by classes that differ in labels only."""
+
+    required: NodeSelector | None
+    preferred_nodes: tuple[PreferredNodeTerm, ...]
+    affinity: tuple[PodAffinityTerm, ...]
+    anti_affinity: tuple[PodAffinityTerm, ...]
+    preferences: tuple[tuple[int, PodAffinityTerm], ...]
+
+
+_NO_WANTS = _Wants(None, (), (), (), ())
+
+
+def _wants(affinity: Affinity | None) -> _Wants:
+    if affinity is None:
+        return _NO_WANTS
+    node, pod, anti = affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity
+    preferences = [(p.weight, p.pod_affinity_term) for p in pod.preferred] if pod else []
+    preferences += [(-p.weight, p.pod_affinity_term) for p in anti.preferred] if anti else []
+    return _Wants(
+        node.required if node else None,
+        node.preferred if node else (),
+        pod.required if pod else (),
+        anti.required if anti else (),
+        tuple(preferences),
+    )
+
+
+_Requests: TypeAlias = tuple[tuple[str, Quantity], ...]
+_Amounts: TypeAlias = tuple[tuple[Container, ...], tuple[Container, ...], Any, Any]  # what shape and ports are made of
+
+
+class _Seen(NamedTuple):
+    """The last pod of a key that had more than one plain container: replicas have equal ones, so comparing finds their group."""
+
+    amounts: _Amounts
+    class_index: int
+    shape_index: int
+
+
+class Classes:
+    """All classes, identities, shapes and resource names met so far, each known by a small number."""
+
+    def __init__(self) -> None:
+        self.classes: list[PodClass] = []
+        self.index = ClassIndex(self.classes)
+        self.identities: list[Identity] = []
+        self.shapes: list[Shape] = []
+        self.resources: list[str] = ["cpu", "memory", PODS]  # the first three are on every node
+        self._resource_index = {name: index for index, name in enumerate(self.resources)}
+        self._plain_class: dict[bytes, int] = {}  # of pods of one plain container
+        self._seen: dict[bytes, _Seen] = {}  # of other pods
+        self._class_index: dict[tuple[bytes, tuple[HostPort, ...]], int] = {}
+        self._identity_index: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
+        self._shape_index: dict[Shape, int] = {}
+        self._shape_of_requests: dict[_Requests, int] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs; it does not meet the pods again that these were made from."""
+        return {name: getattr(self, name) for name in ("classes", "identities", "shapes", "resources")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__()  # type: ignore[misc]
+        for name, value in state.items():
+            setattr(self, name, value)
+        self.index = ClassIndex(self.classes)
+        self._resource_index = {name: index for index, name in enumerate(self.resources)}
+        self._shape_index = {shape: index for index, shape in enumerate(self.shapes)}
+
+    def of(self, pod: Pod) -> tuple[int, int]:
+        """The index of the pod's class and of its shape."""
+        (class_index,), (shape_index,) = self.of_all((pod,))
+        return class_index, shape_index
+
+    def of_all(self, pods: Iterable[Pod]) -> tuple[list[int], list[int]]:
+        """By pod, the index of its class, and of its shape. Thousands are asked about at once: nothing is called in vain."""
+        class_of: list[int] = []
+        shape_of: list[int] = []
+        add_class, add_shape = class_of.append, shape_of.append
+        plain_classes, shapes_of_requests, seen_pods = self._plain_class, self._shape_of_requests, self._seen
+        for pod in pods:
+            meta, spec = pod.metadata, pod.spec
+            affinity = spec.affinity
+            stays = MIRROR in meta.annotations
+            for owner in meta.owner_references:
+                if owner.controller and owner.kind == "DaemonSet":
+                    stays = True
+                    if spec.node_name and affinity is not None:
+                        # Each pod of a DaemonSet names its own node. Once bound it never moves: what it means to others remains.
+                        affinity = Affinity(pod_anti_affinity=affinity.pod_anti_affinity)
+            claims = None
+            for volume in spec.volumes:
+                if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
+                    claims = _claims(pod)
+                    break
+            key = _encode(
+                (
+                    meta.namespace,
+                    meta.labels,
+                    spec.node_selector,
+                    affinity,
+                    spec.tolerations,
+                    spec.topology_spread_constraints,
+                    spec.priority,
+                    spec.scheduling_gates,
+                    claims,
+                    stays,
+                    meta.deletion_timestamp is not None,
+                )
+            )
+            containers = spec.containers
+            if (
+                len(containers) == 1
+                and not (spec.init_containers or spec.overhead or spec.resources)
+                and not (only := containers[0]).ports
+            ):
+                requests = tuple(only.resources.requests.items())
+                shape = shapes_of_requests.get(requests)
+                if shape is None:
+                    shape = shapes_of_requests[requests] = self._shape(spec)
+                plain_class = plain_classes.get(key)
+                if plain_class is None:
+                    plain_class = self._class(key, pod, affinity, (), claims or (), stays=stays)
+                    plain_classes[key] = plain_class
+                add_class(plain_class)
+                add_shape(shape)
+                continue
+            amounts = (containers, spec.init_containers, spec.overhead, spec.resources)
+            seen = seen_pods.get(key)
+            if seen is None or seen.amounts != amounts:
+                class_index = self._class(key, pod, affinity, _host_ports(spec), claims or (), stays=stays)
+                seen = seen_pods[key] = _Seen(amounts, class_index, self._shape(spec))
+            add_class(seen.class_index)
+            add_shape(seen.shape_index)
+        return class_of, shape_of
+
+    def _class(
+        self,
+        key: bytes,
+        pod: Pod,
+        affinity: Affinity | None,
+        ports: tuple[HostPort, ...],
+        claims: tuple[Claim, ...],
+        *,
+        stays: bool,
+    ) -> int:
+        index = self._class_index.get((key, ports))
+        if index is None:
+            index = self._class_index[key, ports] = len(self.classes)
+            self.classes.append(self._make(pod, index, affinity, ports, claims, stays=stays))
+        return index
+
+    def resource(self, name: str) -> int:
+        """The number of a resource; a new name gets the next one."""
+        index = self._resource_index.get(name)
+        if index is None:
+            index = self._resource_index[name] = len(self.resources)
+            self.resources.append(name)
+        return index
+
+    def _shape(self, spec: PodSpec) -> int:
+        shape = tuple(sorted((self.resource(name), amount) for name, amount in effective_requests(spec).items()))
+        index = self._shape_index.setdefault(shape, len(self.shapes))
+        if index == len(self.shapes):
+            self.shapes.append(shape)
+        return index
+
+    def _identity(self, namespace: str, labels: Labels) -> int:
+        key = (namespace, tuple(sorted(labels.items())))
+        index = self._identity_index.setdefault(key, len(self.identities))
+        if index == len(self.identities):
+            self.identities.append(Identity(namespace, labels))
+        return index
+
+    def _make(
+        self,
+        pod: Pod,
+        index: int,
+        affinity: Affinity | None,
+        ports: tuple[HostPort, ...],
+        claims: tuple[Claim, ...],
+        *,
+        stays: bool,
+    ) -> PodClass:
+        meta, spec = pod.metadata, pod.spec
+        wants = _wants(affinity)
+        identity = self._identity(meta.namespace, meta.labels)
+
+        def term(given: PodAffinityTerm) -> Term:
+            own = not given.namespaces and given.namespace_selector is None
+            return Term(
+                given.topology_key,
+                frozenset((meta.namespace,) if own else given.namespaces),
+                expressions(given.namespace_selector),
+                narrowed(
+                    expressions(given.label_selector),
+                    meta.labels,
+                    given.match_label_keys,
+                    given.mismatch_label_keys,
+                ),
+            )
+
+        hard_spread, soft_spread = [], []
+        for given in spec.topology_spread_constraints:
+            selector = narrowed(expressions(given.label_selector), meta.labels, given.match_label_keys)
+            spread = Spread(
+                given.topology_key,
+                given.max_skew,
+                given.min_domains or 1,
+                selector,
+                selects(selector, meta.labels),
+                given.node_affinity_policy != "Ignore",
+                given.node_taints_policy == "Honor",
+            )
+            if given.when_unsatisfiable == "DoNotSchedule":
+                hard_spread.append(spread)
+            elif given.when_unsatisfiable == "ScheduleAnyway":
+                soft_spread.append(spread)
+        return PodClass(
+            index=index,
+            identity_index=identity,
+            identity=self.identities[identity],
+            node_selector=spec.node_selector,
+            required=wants.required,
+            preferred_nodes=wants.preferred_nodes,
+            tolerations=spec.tolerations,
+            affinity=tuple([term(t) for t in wants.affinity]),
+            anti_affinity=tuple([term(t) for t in wants.anti_affinity]),
+            preferences=tuple([Preference(weight, term(t)) for weight, t in wants.preferences]),
+            spread=tuple(hard_spread),
+            soft_spread=tuple(soft_spread),
+            ports=ports,
+            claims=claims,
+            gates=tuple([gate.name for gate in spec.scheduling_gates]),
+            priority=spec.priority,
+            leaving=meta.deletion_timestamp is not None,
+            stays=stays,
+        )
+
+
+def _claims(pod: Pod) -> tuple[Claim, ...]:
+    """The claims that the pod mounts; the names of ephemeral ones are made from its own."""
+    names = []
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            names.append(Claim(volume.persistent_volume_claim.claim_name, ephemeral=False))
+        elif volume.ephemeral is not None:
+            names.append(Claim(f"{pod.name}-{volume.name}", ephemeral=True))
+    return tuple(names)
+
+
+def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
+    """Ports of the node that the pod holds for as long as it runs; sidecars count, other init containers do not."""
+    found = {
+        HostPort(port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)  # noqa: S104 - a wildcard in data
+        for container in (*spec.containers, *(c for c in spec.init_containers if c.restart_policy == "Always"))
+        for port in container.ports
+        if port.host_port > 0
+    }
+    return tuple(sorted(found))

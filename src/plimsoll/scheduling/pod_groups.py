@@ -1,0 +1,192 @@
+"""Classes that differ in labels only which nobody asks for are one.
+
+Controllers put labels on pods that tell every revision or every pod apart (`pod-template-hash`, `pod-index`, the pod's own name). As
+long as no selector mentions them, no rule sees a difference, and a plan should not either: it works out everything once a class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plimsoll.kube.types.core import Pod
+from plimsoll.scheduling.pod_equivalence import Classes, PodClass, Shape
+
+
+def standing_for(classes: Classes, indexes: Iterable[int]) -> dict[int, PodClass]:
+    """By index of a class: the first of these that no selector of any class known so far tells apart from it."""
+    mentioned = classes.index.labels_mentioned()
+    first: dict[object, PodClass] = {}
+    known = classes.classes
+    return {index: first.setdefault(_as_seen(known[index], mentioned), known[index]) for index in indexes}
+
+
+def _as_seen(one: PodClass, mentioned: set[str]) -> object:
+    """Everything about a class that a rule looks at."""
+    labels = one.identity.labels
+    return (
+        one.namespace,
+        tuple(sorted((key, labels[key]) for key in mentioned & labels.keys())),
+        tuple(sorted(one.node_selector.items())),
+        one.required,
+        one.preferred_nodes,
+        one.tolerations,
+        one.affinity,
+        one.anti_affinity,
+        one.preferences,
+        one.spread,
+        one.soft_spread,
+        one.ports,
+        one.claims,
+        one.gates,
+        one.priority,
+        one.leaving,
+        one.stays,
+    )
+
+
+# Who is to be placed: pods as numbers, and those together that ask for the same and for as much.
+
+Numbers = NDArray[np.intp]
+
+
+class Waiting(NamedTuple):
+    """By pod, its class and its shape, as their indexes. A pod is a number: its place in the order in which all pods were given.
+
+    Of classes that no selector tells apart, the first stands for all.
+    """
+
+    class_of: Numbers
+    shape_of: Numbers
+
+    def firsts(self) -> Numbers:
+        """By pod: the first that asks for the same and for as much."""
+        both = self.class_of * (1 + self.shape_of.max(initial=0)) + self.shape_of
+        _, first, group_of = np.unique(both, return_index=True, return_inverse=True)
+        found: Numbers = first[group_of]
+        return found
+
+
+def waiting(classes: Classes, pods: Iterable[Pod], daemons: Iterable[Pod] = ()) -> Waiting:
+    """The pods as numbers. Selectors of `daemons` may tell pods apart, too."""
+    class_indexes, shape_indexes = classes.of_all(pods)
+    classes.of_all(daemons)
+    stands_for = np.arange(len(classes.classes))
+    for index, first in standing_for(classes, dict.fromkeys(class_indexes)).items():
+        stands_for[index] = first.index
+    return Waiting(stands_for[np.array(class_indexes, np.intp)], np.array(shape_indexes, np.intp))
+
+
+class Group(NamedTuple):
+    """What its pods have in common: they ask for the same and for as much."""
+
+    pod_class: PodClass
+    shape: Shape
+
+
+class Groups:
+    """The pods that wait in the order in which they are to be placed, in groups, each known by its place in that order."""
+
+    def __init__(self, classes: Classes, waiting: Waiting, order: Numbers) -> None:
+        """`order` has the pods of a group one after the other."""
+        class_of, shape_of = waiting.class_of[order], waiting.shape_of[order]
+        starts = np.flatnonzero(np.diff(class_of, prepend=-1) | np.diff(shape_of, prepend=-1))
+        self._order = order
+        self._bounds = np.append(starts, len(order))
+        self.sizes = np.diff(self._bounds)  # by group: its pods
+        self._classes = classes
+        self._class_of = class_of[starts]
+        self._shape_of = shape_of[starts]
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @cached_property
+    def of(self) -> list[int]:
+        """By pod: its group. Most plans never ask."""
+        of_pod = np.empty(len(self._order), np.intp)
+        of_pod[self._order] = np.repeat(np.arange(len(self)), self.sizes)
+        found: list[int] = of_pod.tolist()
+        return found
+
+    def __getitem__(self, number: int) -> Group:
+        return Group(self.class_at(number), self.shape_at(number))
+
+    def pods(self, first: int, stop: int) -> list[int]:
+        """Of all groups from the first on."""
+        found: list[int] = self._order[self._bounds[first] : self._bounds[stop]].tolist()
+        return found
+
+    def class_at(self, number: int) -> PodClass:
+        return self._classes.classes[int(self._class_of[number])]
+
+    def shape_at(self, number: int) -> Shape:
+        return self._classes.shapes[int(self._shape_of[number])]
+
+    def runs(self) -> Iterator[tuple[PodClass, range]]:
+        """Groups of one class that follow one another."""
+        starts = np.flatnonzero(np.diff(self._class_of, prepend=-1)).tolist()
+        for start, stop in pairwise((*starts, len(self))):
+            yield self.class_at(start), range(start, stop)
+
+
+class Left:
+    """Who is left to be placed, group by group: at first everybody. Most groups are placed as wholes, and never listed."""
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+        self._counts = groups.sizes.copy()
+        self._changed: set[int] = set()  # groups that are not as they were at first
+        self._parts: dict[int, list[int]] = {}  # what is left of those that were not cleared
+
+    def __getitem__(self, group: int) -> list[int]:
+        if not self._counts[group]:
+            return []
+        part = self._parts.get(group)
+        return part if part is not None else self._groups.pods(group, group + 1)
+
+    def __setitem__(self, group: int, pods: list[int]) -> None:
+        self._parts[group] = pods
+        self._counts[group] = len(pods)
+        self._changed.add(group)
+
+    def copy(self) -> Left:
+        copied = Left(self._groups)
+        copied._counts, copied._parts, copied._changed = self._counts.copy(), self._parts.copy(), self._changed.copy()
+        return copied
+
+    @property
+    def pods(self) -> int:
+        return int(self._counts.sum())
+
+    def groups(self, until: int | None = None) -> list[int]:
+        """Those of which some are left."""
+        found: list[int] = np.flatnonzero(self._counts[:until]).tolist()
+        return found
+
+    def of(self, run: range) -> list[int]:
+        """Whoever is left of groups that follow one another."""
+        if self._changed.isdisjoint(run):
+            return self._groups.pods(run.start, run.stop)
+        return [pod for group in run for pod in self[group]]
+
+    def clear(self, run: range) -> None:
+        """Nobody is left of these groups."""
+        self._counts[run.start : run.stop] = 0
+        self._changed.update(run)
+
+
+def distinct(numbers: Numbers) -> tuple[list[int], Numbers]:
+    """Each number once, in the order in which they come up, and for each of the given ones its place among those."""
+    first = np.full(1 + numbers.max(initial=-1), -1, np.intp)  # by number: where it comes up first
+    first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    known = np.flatnonzero(first >= 0)
+    once = known[first[known].argsort()]
+    place_of = np.zeros_like(first)
+    place_of[once] = np.arange(len(once))
+    return once.tolist(), place_of[numbers]

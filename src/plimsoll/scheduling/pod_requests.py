@@ -1,0 +1,103 @@
+"""What a pod asks of a node, in the amounts that kube-scheduler compares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from plimsoll.kube.types.core import Container, PodSpec, Resources
+
+CPU = "cpu"  # in thousandths of a core; everything else in whole units
+PODS = "pods"
+
+# Beyond this an amount is a mistake or a joke (4 PiB of memory, 4 million million cores). Capped, so that sums of a node's pods
+# stay far inside int64; a node never has as much, so such a pod still fits nowhere.
+LARGEST_REQUEST = 2**52
+
+
+def amounts(resources: Resources) -> dict[str, int]:
+    """Quantities as kube-scheduler rounds them: CPU to milli, the rest up to whole units."""
+    found = {name: int(quantity) if name == CPU else -(-quantity // 1000) for name, quantity in resources.items()}
+    if found and max(found.values()) > LARGEST_REQUEST:
+        return {name: min(amount, LARGEST_REQUEST) for name, amount in found.items()}
+    return found
+
+
+def allocatable(resources: Resources) -> dict[str, int]:
+    found = amounts(resources)
+    if found and max(found.values()) == LARGEST_REQUEST:
+        return {name: min(amount, LARGEST_REQUEST - 1) for name, amount in found.items()}
+    return found
+
+
+def allocatable_column(name: str, quantities: Sequence[int]) -> list[int]:
+    """What many nodes have of one resource, as `allocatable` has it for one node."""
+    most = LARGEST_REQUEST - 1
+    if name == CPU:
+        return [min(quantity, most) for quantity in quantities]
+    return [min(-(-quantity // 1000), most) for quantity in quantities]
+
+
+def effective_requests(spec: PodSpec) -> dict[str, int]:
+    """The largest amount of each resource that the pod holds at any time, and one place among the node's pods.
+
+    Containers run together, so they add up. Init containers run one after the other, each beside the sidecars (init containers
+    that restart always) started before it. Requests of the pod as a whole, where given, replace CPU, memory and huge pages.
+    """
+    containers = spec.containers
+    if len(containers) == 1 and not spec.init_containers and spec.resources is None and not spec.overhead:
+        wanted = amounts(containers[0].resources.requests)
+        wanted[PODS] = 1
+        return {name: amount for name, amount in wanted.items() if amount > 0}
+    total = _sum(container.resources.requests for container in containers)
+    if spec.init_containers:
+        total = _with_init_containers(total, spec.init_containers)
+    if spec.resources is not None:
+        for name, quantity in spec.resources.requests.items():
+            if name in (CPU, "memory") or name.startswith("hugepages-"):
+                total[name] = quantity
+    for name, quantity in spec.overhead.items():
+        total[name] = total.get(name, 0) + quantity
+    wanted = {
+        name: min(int(milli) if name == CPU else -(-milli // 1000), LARGEST_REQUEST)
+        for name, milli in total.items()
+        if milli > 0
+    }
+    wanted[PODS] = 1
+    return wanted
+
+
+def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, milli in part.items():
+            total[name] = total.get(name, 0) + milli
+    return total
+
+
+def _with_init_containers(total: dict[str, int], init_containers: tuple[Container, ...]) -> dict[str, int]:
+    sidecars: dict[str, int] = {}
+    peak: dict[str, int] = {}
+    for container in init_containers:
+        requests = container.resources.requests
+        if container.restart_policy == "Always":
+            sidecars = _sum((sidecars, requests))
+            running = sidecars
+        else:
+            running = _sum((sidecars, requests))
+        for name, milli in running.items():
+            peak[name] = max(peak.get(name, 0), milli)
+    total = _sum((total, sidecars))
+    return {name: max(total.get(name, 0), peak.get(name, 0)) for name in {**total, **peak}}
+
+
+def written(name: str, amount: int) -> str:
+    """An amount as people write it: 1500m, 2Gi, 3."""
+    if name == CPU:
+        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+    if name in {"memory", "ephemeral-storage"} or name.startswith("hugepages-"):
+        for suffix, unit in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+            if amount and amount % unit == 0:
+                return f"{amount // unit}{suffix}"
+        if abs(amount) >= 10 * 2**20:
+            return f"{amount // 2**20}Mi"
+    return str(amount)

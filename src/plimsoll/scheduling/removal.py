@@ -1,0 +1,403 @@
+"""Which of these nodes can go, one after the other?
+
+Pods of a node that goes are sent first to nodes that nobody wants to remove, then to candidates from the end of the list: those
+are asked last, and with luck not at all. A candidate that has received pods and is asked after all passes them on: those that no
+rule knows of go to their last place from the start, others step by step, each step in the plan of the node that they leave. Where a
+node was refused meanwhile, all go step by step: it was judged with them on their way, and what was said of it must stay true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plimsoll.scheduling.best_fit import Receivers
+from plimsoll.scheduling.explain import refused_by_existing
+from plimsoll.scheduling.gc_pause import collector_paused
+from plimsoll.scheduling.group_placement import Placer
+from plimsoll.scheduling.inter_pod_rules import PLENTY
+from plimsoll.scheduling.model import Refusal, Removal, Rule
+from plimsoll.scheduling.plan_state import Board, Ints
+from plimsoll.scheduling.pod_equivalence import PodClass, Shape
+from plimsoll.scheduling.pod_requests import PODS, written
+from plimsoll.scheduling.pods_to_move import Leaving, Movers, slots_that_move
+from plimsoll.scheduling.snapshot import Snapshot
+
+# Pods that find no place are put first and the node is tried again, so often. What is then left of bad luck, a search through
+# all ways mends where there are few pods: beyond so many, and beyond so many steps, a node stays rather than an answer takes long.
+_TRIES = 3
+_TRIES_IN_VAIN = 20  # after so many in a row that did not help, no node is tried more than once
+_PODS_TO_SEARCH_FOR = 6
+_STEPS_OF_A_SEARCH = 400
+
+
+def removable(snapshot: Snapshot, node_names: Iterable[str]) -> list[Removal]:
+    """For each node in turn: can all of its pods run elsewhere, given that the nodes before it are gone?
+
+    A place that one answer uses is not free for the next, and no pod is sent to a node that an earlier answer removes; a pod
+    that was sent to a node which a later answer removes is in the plan of that one, too. Pods of
+    DaemonSets, mirror pods and terminating ones need no place. A node is judged as if it were gone: no spread counts its
+    domain. The snapshot stays as it is.
+    """
+    with collector_paused():
+        return _Removals(snapshot, list(dict.fromkeys(node_names))).answer()
+
+
+class _Removals:
+    def __init__(self, snapshot: Snapshot, names: list[str]) -> None:
+        self.snapshot = snapshot
+        self.names = names
+        slots = slots_that_move(snapshot, [snapshot.rows[name] for name in names if name in snapshot.rows])
+        indexes: list[int] = np.flatnonzero(np.bincount(snapshot.pod_classes[slots])).tolist()
+        self.board = Board(snapshot, [snapshot.classes.classes[index] for index in indexes])
+        self.placer = Placer(self.board)
+        self.row_of = {name: row for row, name in enumerate(self.board.names)}
+        self.order = self._filling_order()
+        self.free: dict[int, list[int]] = {}  # rows that are being filled, as plain integers
+        self._receivers: dict[int, Receivers | None] = {}  # by class
+        self._receivers_by_mask: dict[bytes, Receivers] = {}
+        self.leaving = Leaving(snapshot, slots, self._taken_for(indexes))
+        rows = [snapshot.rows[name] for name in self.board.names]
+        self.wanted: Ints = self.leaving.amounts[:, rows]  # resource × row: what has to find a place if the node goes
+        # Free on all nodes that still take pods, added up: what is more than that finds no place, however it is cut.
+        self.free_in_all: Ints = np.maximum(self.board.free[: len(self.wanted), : self.board.size], 0).sum(axis=1)
+        self.destination = [-1] * len(snapshot.uids)  # slot → row
+        self.passed_on: dict[int, dict[int, int]] = {}  # row → what it had taken in (slot) → row
+        self.last_left: dict[int, int] = {}  # slot → the last row that passed it on
+        self.arrived: dict[int, list[Movers]] = {}  # row → what it took in
+        self.refusals = 0
+        self.refusals_before: dict[int, int] = {}  # row → how many there were when it took in the first
+        # How often a shape fits on each row, and in all. Holds until a node goes.
+        self._places: dict[Shape, tuple[Ints, int]] = {}
+        self._in_vain = 0
+        self._larger: dict[tuple[Shape, Shape], bool] = {}
+
+    def _taken_for(self, class_indexes: list[int]) -> NDArray[np.intp]:
+        """By class: the first of those which no rule tells apart from it."""
+        classes = self.snapshot.classes.classes
+        taken_for = np.arange(len(classes))
+        first: dict[int, int] = {}
+        for index in class_indexes:
+            if self.is_unnoticed(classes[index]):
+                taken_for[index] = first.setdefault(id(self.receivers_for(classes[index])), index)
+        return taken_for
+
+    def _filling_order(self) -> NDArray[np.float64]:
+        """Nodes that stay come first, the fullest of them first; then candidates, the last of the list first."""
+        board = self.board
+        slack = board.slack[: board.size]
+        order = slack / (float(slack.max(initial=0.0)) + 1.0)
+        for position, name in enumerate(reversed(self.names)):
+            if name in self.row_of:
+                order[self.row_of[name]] = 2.0 + position
+        board.slack[: board.size] = order
+        board.weights[:] = 0.0  # what is placed changes nothing about the order
+        return order
+
+    def answer(self) -> list[Removal]:
+        reasons: dict[str, Refusal | None] = {}
+        for name in self.names:
+            if name in self.row_of:
+                reasons[name] = refusal = self._remove(name)
+                self.refusals += refusal is not None
+            else:
+                reasons[name] = Refusal(Rule.NODE_UNKNOWN, f"there is no node {name}")
+        uids, names, destination = self.snapshot.uids, self.board.names, self.destination
+        answer = []
+        for name, reason in reasons.items():
+            plan = None
+            if reason is None:
+                slots = self.leaving.slots(self.snapshot.rows[name])
+                plan = {uids[slot]: names[destination[slot]] for slot in slots}
+                passed_on = self.passed_on.get(self.row_of[name], {})
+                plan.update((uids[slot], names[row]) for slot, row in passed_on.items())
+            answer.append(Removal(name, plan, reason))
+        return answer
+
+    def _remove(self, name: str) -> Refusal | None:
+        row = self.row_of[name]
+        wanted = self.wanted[:, row]
+        elsewhere = self.free_in_all - np.maximum(self.board.free[: len(wanted), row], 0)
+        lacking = np.flatnonzero(wanted > elsewhere)
+        if len(lacking):
+            return self._too_little(row, int(lacking[0]), elsewhere)
+        groups = self.leaving.groups(self.snapshot.rows[name]) + self.arrived.get(row, [])
+        if self._places:  # nothing has changed since these were counted
+            for group in groups:
+                if group.shape in self._places and self.lacks_places(row, group, groups):
+                    return self.too_few_places(row, group, groups)
+        attempt = _Attempt(self, row, groups)
+        stuck = attempt.carry_out(quickly=True)
+        if stuck is None or (not self.lacks_places(row, stuck, groups) and self._removed_after_all(row, groups, stuck)):
+            self._done(row, elsewhere - wanted)
+            return None
+        return attempt.refusal
+
+    def send(self, slot: int, row: int, *, passed_on_by: int | None) -> None:
+        """Put down where a pod goes: in the plan of the node that passes it on, or in that which has sent it on its way."""
+        if passed_on_by is not None:
+            self.last_left[slot] = passed_on_by
+        if slot in self.last_left:
+            self.passed_on.setdefault(self.last_left[slot], {})[slot] = row
+        else:
+            self.destination[slot] = row
+
+    def _removed_after_all(self, row: int, groups: list[Movers], stuck: Movers) -> bool:
+        """Whether the node can go if those that found no place come first, or in some other order."""
+        if self._in_vain < _TRIES_IN_VAIN:
+            for _ in range(_TRIES):
+                if groups[0] is not stuck:
+                    groups = [stuck, *(group for group in groups if group is not stuck)]
+                before, again = stuck, _Attempt(self, row, groups).carry_out(quickly=False)
+                if again is None:
+                    self._in_vain = 0
+                    return True
+                stuck = again
+                self._in_vain += 1
+                if stuck is before:
+                    break
+        few = sum(len(group.slots) for group in groups) <= _PODS_TO_SEARCH_FOR
+        return few and _Attempt(self, row, groups).search()
+
+    def lacks_places(self, row: int, group: Movers, groups: list[Movers]) -> bool:
+        """Whether all other nodes together have too few places for the group and those that are larger, whatever the rules."""
+        board, shape = self.board, group.shape
+        if shape not in self._places:
+            places = np.full(board.size, PLENTY)
+            for resource, amount in shape:
+                np.minimum(places, board.free[resource, : board.size] // amount, out=places)
+            alive = board.alive[: board.size].copy()
+            alive[row] = True  # it is not while it is being emptied; its own places are taken off below
+            places = np.where(alive, np.maximum(places, 0), 0)
+            self._places[shape] = (places, int(places.sum()))
+        places, total = self._places[shape]
+        return total - int(places[row]) < self._as_large(group, groups)
+
+    def _as_large(self, group: Movers, groups: list[Movers]) -> int:
+        """How many pods ask for at least as much of everything as those of the group."""
+        number = 0
+        for other in groups:
+            pair = (other.shape, group.shape)
+            if pair not in self._larger:
+                amounts = dict(other.shape)
+                self._larger[pair] = all(amounts.get(resource, 0) >= amount for resource, amount in group.shape)
+            number += len(other.slots) if self._larger[pair] else 0
+        return number
+
+    def too_few_places(self, row: int, group: Movers, groups: list[Movers]) -> Refusal:
+        places, total = self._places[group.shape]
+        pod, number = self.snapshot.first_named(group.slots), self._as_large(group, groups)
+        others = f" and {number - 1} more as large or larger" if number > 1 else ""
+        words = f"pod {pod}{others} of node {self.board.names[row]} would need {number} places of"
+        size = ", ".join(
+            f"{written(name, amount)} {name}"
+            for resource, amount in group.shape
+            if (name := self.snapshot.classes.resources[resource]) != PODS
+        )
+        return Refusal(Rule.RESOURCES, f"{words} {size}; all other nodes together have {total - int(places[row])}")
+
+    def _done(self, row: int, free_in_all: Ints) -> None:
+        self.free_in_all = free_in_all
+        self.free.pop(row, None)
+        self._places.clear()
+
+    def _too_little(self, row: int, resource: int, elsewhere: Ints) -> Refusal:
+        name = self.board.names[row]
+        what = self.snapshot.classes.resources[resource]
+        asked, free = written(what, int(self.wanted[resource, row])), written(what, int(elsewhere[resource]))
+        slots = self.leaving.slots(self.snapshot.rows[name])
+        others = f" and {len(slots) - 1} more pods" if len(slots) > 1 else ""
+        pods = (
+            f"pod {self.snapshot.first_named(slots)}{others} of node {name}" if slots else f"what node {name} took in"
+        )
+        words = f"{pods} would need {asked} of {what}, all other nodes together have {free} free"
+        return Refusal(Rule.RESOURCES, words)
+
+    def receivers_for(self, pod_class: PodClass) -> Receivers | None:
+        """A quick way to place pods of the class; None where rules about other pods, or preferences, have a say."""
+        if pod_class.index not in self._receivers:
+            self._receivers[pod_class.index] = self._make_receivers(pod_class)
+        return self._receivers[pod_class.index]
+
+    def is_unnoticed(self, pod_class: PodClass) -> bool:
+        return self.receivers_for(pod_class) is not None and not self.board.census.bumps(pod_class)
+
+    def _make_receivers(self, pod_class: PodClass) -> Receivers | None:
+        view = self.placer.view(pod_class)
+        if view.rules or view.together is not None or view.has_preferences:
+            return None
+        mask = view.static()
+        key = mask.tobytes()
+        if key not in self._receivers_by_mask:
+            self._receivers_by_mask[key] = Receivers(self.board, mask, self.free, self.order)
+        return self._receivers_by_mask[key]
+
+
+class _Attempt:
+    """Emptying one node: carried out as far as it goes, and taken back if it does not go all the way."""
+
+    def __init__(self, removals: _Removals, row: int, groups: list[Movers]) -> None:
+        self.removals = removals
+        self.board = removals.board
+        self.row = row
+        self.groups = groups
+        self.saved: dict[int, list[int]] = {}  # rows that were filled by plain integers, as they were
+        self.plain: list[tuple[Movers, list[tuple[int, int]]]] = []  # rows and how many pods each
+        self.ruled: list[tuple[Movers, list[tuple[int, int]]]] = []
+        self.refusal: Refusal | None = None
+        self._steps_left = 0
+
+    def carry_out(self, *, quickly: bool) -> Movers | None:
+        """None if all went well; else the pods that found no place, with the reason in `refusal`.
+
+        Quickly: pods without rules of their own come last and go where the last ones went.
+        """
+        self._leave(-1)
+        ways = {id(group): self.removals.receivers_for(group.pod_class) if quickly else None for group in self.groups}
+        stuck = self._place_ruled([group for group in self.groups if ways[id(group)] is None])
+        if stuck is None:
+            for group in self.groups:
+                receivers = ways[id(group)]
+                if receivers is None:
+                    continue
+                taken = receivers.take(group.shape, len(group.slots), self.saved)
+                if taken is None:
+                    stuck = group
+                    break
+                self.plain.append((group, taken))
+        if stuck is None:
+            self._commit()
+        else:
+            # The arrays know of pods that were placed by rules only: without such, they are as they were before.
+            by_counting = not self.ruled and self.removals.lacks_places(self.row, stuck, self.groups)
+            self.refusal = (
+                self.removals.too_few_places(self.row, stuck, self.groups) if by_counting else self._why(stuck)
+            )
+            self._undo()
+        return stuck
+
+    def search(self) -> bool:
+        """Try the pods in every order on every node that takes them, within reason."""
+        self._leave(-1)
+        pods = [Movers(group.pod_class, group.shape, [slot]) for group in self.groups for slot in group.slots]
+        self._steps_left = _STEPS_OF_A_SEARCH
+        found = self._search(pods)
+        if found:
+            self._commit()
+        else:
+            self._undo()
+        return found
+
+    def _search(self, pods: list[Movers]) -> bool:
+        if not pods:
+            return True
+        placer = self.removals.placer
+        tried: set[tuple[int, Shape]] = set()
+        for position, pod in enumerate(pods):
+            if (pod.pod_class.index, pod.shape) in tried:
+                continue
+            tried.add((pod.pod_class.index, pod.shape))
+            for row in placer.view(pod.pod_class).mask().nonzero()[0].tolist():
+                self._steps_left -= 1
+                if self._steps_left < 0:
+                    return False
+                if placer.put(pod.pod_class, pod.shape, row):
+                    self.ruled.append((pod, [(row, 1)]))
+                    self.removals.free.pop(row, None)
+                    if self._search(pods[:position] + pods[position + 1 :]):
+                        return True
+                    self.ruled.pop()
+                    self.board.place_one(pod.pod_class, pod.shape, row, -1)
+        return False
+
+    def _leave(self, sign: int) -> None:
+        """The node and all that is on it disappear (or, with 1, come back)."""
+        board = self.board
+        board.alive[self.row] = sign > 0
+        board.structure += 1
+        if not board.census:
+            return
+        if sign > 0:
+            board.census.count_node(self.row, there=True)
+        for group in self.groups:
+            for counter in board.census.bumps(group.pod_class):
+                counter.add_one(self.row, sign * len(group.slots))
+        snapshot = self.removals.snapshot
+        for slot in snapshot.pods_on[snapshot.rows[board.names[self.row]]]:
+            pod_class = snapshot.classes.classes[snapshot.pod_classes[slot]]
+            if pod_class.stays or pod_class.leaving:
+                for counter in board.census.bumps(pod_class):
+                    counter.add_one(self.row, sign)
+        if sign < 0:
+            board.census.count_node(self.row, there=False)
+
+    def _place_ruled(self, groups: list[Movers]) -> Movers | None:
+        """Round after round, for one group may wait for the company of another; the first that is left over, if any is."""
+        waiting = [(group, len(group.slots)) for group in groups]
+        while waiting:
+            later = []
+            for group, count in waiting:
+                rows = self.removals.placer.place(group.pod_class, group.shape, count, may_open=False)
+                if rows:
+                    done = len(group.slots) - count
+                    part = Movers(group.pod_class, group.shape, group.slots[done : done + len(rows)])
+                    self.ruled.append((part, [(row, 1) for row in rows]))
+                    for row in rows:
+                        self.removals.free.pop(row, None)
+                if len(rows) < count:
+                    later.append((group, count - len(rows)))
+            if sum(count for _, count in later) == sum(count for _, count in waiting):
+                return later[0][0]
+            waiting = later
+        return None
+
+    def _commit(self) -> None:
+        board, removals = self.board, self.removals
+        for row, before in self.saved.items():
+            after = removals.free[row]
+            board.free[:, row] = after
+            removals.wanted[:, row] += np.subtract(before, after)[: len(removals.wanted)]
+        for group, taken in self.ruled:
+            for row, count in taken:
+                for resource, amount in group.shape:
+                    removals.wanted[resource, row] += amount * count
+        arrivals = {slot for group in removals.arrived.get(self.row, ()) for slot in group.slots}
+        refused_since = removals.refusals > removals.refusals_before.get(self.row, removals.refusals)
+        for group, taken in (*self.ruled, *self.plain):
+            # A pod that no rule knows of is sent to its last place at once. Others take every step of the way: whether the last
+            # place was lawful before this node went is not known.
+            steps = arrivals and (refused_since or not removals.is_unnoticed(group.pod_class))
+            position = 0
+            for row, count in taken:
+                slots = group.slots[position : position + count]
+                position += count
+                for slot in slots:
+                    removals.send(slot, row, passed_on_by=self.row if steps and slot in arrivals else None)
+                removals.refusals_before.setdefault(row, removals.refusals)
+                removals.arrived.setdefault(row, []).append(Movers(group.pod_class, group.shape, slots))
+        if board.census:
+            for group, taken in self.plain:
+                for counter in board.census.bumps(group.pod_class):
+                    for row, count in taken:
+                        counter.add_one(row, count)
+
+    def _undo(self) -> None:
+        for row, amounts in self.saved.items():
+            self.removals.free[row][:] = amounts
+        for group, taken in self.ruled:
+            for row, count in taken:
+                self.board.place_one(group.pod_class, group.shape, row, -count)
+                self.removals.free.pop(row, None)
+        self._leave(1)
+
+    def _why(self, group: Movers) -> Refusal:
+        removals = self.removals
+        for row in self.saved:  # let the arrays say how things stand with the pods before this one placed
+            self.board.free[:, row] = removals.free[row]
+        refusal = refused_by_existing(removals.placer.view(group.pod_class), group.shape)
+        for row, amounts in self.saved.items():
+            self.board.free[:, row] = amounts
+        pod = removals.snapshot.first_named(group.slots)
+        return Refusal(refusal.rule, f"pod {pod} has no other place: {refusal.message}")

@@ -1,0 +1,304 @@
+"""A model of kube-scheduler that places the pods of a plan on its new nodes, in order of arrival and its own way.
+
+It knows amounts, zones of pods that have a rule about zones, hosts that take one pod of a kind, and the two scores that decide where
+nothing else does (LeastAllocated and BalancedAllocation). It runs on samples of some fifty nodes with the pods planned for them, all
+samples, all orders of arrival and all ways of sizing the nodes at once: one step places one pod in each of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from plimsoll.scheduling.class_constraints import View
+from plimsoll.scheduling.inter_pod_rules import NoneThere
+from plimsoll.scheduling.plan_state import Board
+from plimsoll.scheduling.pod_equivalence import Shape
+from plimsoll.scheduling.pod_groups import Numbers
+
+_NODES_A_SAMPLE = 48
+_SAMPLES = 4  # of more nodes not all are looked at: these are about a thousand pods
+_SCORED = (0, 1)  # the first resources, CPU and memory, decide which node is liked best
+
+_PLENTY_LEFT = 0.3  # other resources are left out if the pods together ask for less than this share
+_ROUNDING = 1e-5  # of shares of a node in single precision, after dozens of subtractions
+
+# Pods of one second are in no order that anybody knows, and many owners make theirs at once: besides the order in which the pods
+# were given, one that mixes them is tried.
+_ORDERS = 2
+
+_DRAWS = 8
+_UNLUCKY = 5  # which of the draws, from the luckiest on
+
+_APART = 0.85  # of the pods, which are played on each sample for itself
+# Ways, the cheapest first, for which those are played but once: where they go differs little, as sizes do. Where so few nodes are
+# planned that all are looked at, a single pod decides, and each way is played for itself.
+_ALIKE = 2
+
+Floats: TypeAlias = NDArray[np.float32]
+
+
+class Arrivals(NamedTuple):
+    """The pods that are planned for sampled nodes."""
+
+    numbers: Numbers  # by pod: its place in the order in which the pods were made
+    rows: Numbers
+    views: list[View]
+    view_of: Numbers  # by pod: which of the views
+    shapes: list[Shape]
+    shape_of: Numbers  # by pod: which of the shapes
+
+
+def dealt(rows: list[int]) -> list[list[int]]:
+    """Samples of nodes with their share of every kind: dealt out like cards, in the order of opening."""
+    number = (
+        max(1, -(-len(rows) // _NODES_A_SAMPLE)) | 1
+    )  # odd: ways of sizing nodes take every second, fourth and so on
+    return [rows[s::number] for s in range(min(number, _SAMPLES))]
+
+
+class BindingModel:
+    """A column is nodes and an order in which pods arrive for them. Arrays are way × column × node, where a way says which offering
+    each node is: what a pod wants and where it may go is the same in every way, so that most steps are over long rows.
+
+    The first pods of each order are played on each sample for itself, several at a time, for it matters little where they go; those
+    that come late, and find little room, choose among the nodes of all samples as they will in the end.
+    """
+
+    def __init__(self, board: Board, samples: list[list[int]], arrivals: Arrivals) -> None:
+        self.pods = len(arrivals.numbers)
+        self._board = board
+        self._samples = samples
+        self._width = max(len(sample) for sample in samples)
+        self._resources = self._scarce(arrivals.shapes)
+        self._lanes = [[board.sets[index][0] for index in board.set_of[sample].tolist()] for sample in samples]
+        self._templates = [lane.template for lane in board.offerings.lanes]
+        self._read(arrivals)
+
+    def _scarce(self, shapes: list[Shape]) -> list[int]:
+        """The resources that matter, CPU and memory and then others: what little of is asked for does not run out."""
+        board = self._board
+        rows = [row for sample in self._samples for row in sample]
+        held, there = board.held(np.array(rows)).sum(axis=1), board.offerings.caps[:, board.offering[rows]].sum(axis=1)
+        asked = {resource for shape in shapes for resource, _ in shape}.difference(_SCORED)
+        return [*_SCORED, *sorted(r for r in asked if held[r] > _PLENTY_LEFT * there[r])]
+
+    def _read(self, arrivals: Arrivals) -> None:
+        """Put what pods want into arrays, pod by pod, and the pods into queues."""
+        zonal: list[bool] = []  # by view: whether it has a rule about zones
+        kinds: list[int] = []  # by view: what it must not meet on a host; -1: nothing
+        circles: list[int] = []  # by view: whose company it wants, where nobody is yet; -1: nobody's
+        lonely: dict[int, int] = {}
+        company: dict[int, tuple[int, View]] = {}
+        for view in arrivals.views:
+            counter, wanted = _alone_on_host(view), _company_that_is_to_come(view)
+            zonal.append(_has_rule_about_zones(view))
+            kinds.append(-1 if counter is None else lonely.setdefault(counter, len(lonely)))
+            circles.append(-1 if wanted is None else company.setdefault(wanted, (len(company), view))[0])
+        lane_of = np.zeros(self._board.size, np.intp)  # by row
+        sample_of = np.zeros(self._board.size, np.intp)
+        for number, (sample, lanes) in enumerate(zip(self._samples, self._lanes, strict=True)):
+            lane_of[sample], sample_of[sample] = lanes, number
+        # Behind the last is one that wants nothing and may go nowhere: it stands in where a queue is shorter than others.
+        amounts = np.array([self._board.vector(shape) for shape in arrivals.shapes], np.float32)[:, self._resources]
+        self._wants: Floats = np.append(
+            amounts[arrivals.shape_of], np.zeros((1, len(self._resources)), np.float32), axis=0
+        )
+        # A lane for pods that have a rule about zones, behind those a template.
+        lane = lane_of[arrivals.rows]
+        template = len(self._templates) + np.array(self._templates)[lane]
+        self._place = np.append(np.where(np.array(zonal)[arrivals.view_of], lane, template), -1)
+        self._kind = np.append(np.array(kinds)[arrivals.view_of], -1)
+        self._kinds = len(lonely)
+        draw = Random(0)  # noqa: S311 - the same for every plan is what is wanted
+        # The more important come first.
+        turns = np.array([-view.pod_class.priority for view in arrivals.views])[arrivals.view_of]
+        self._orders = _orders(sample_of[arrivals.rows], turns, arrivals.numbers, draw)
+        self._circle = np.append(np.array(circles)[arrivals.view_of], -1)
+        sizes = np.bincount(self._circle[:-1] + 1, minlength=1 + len(company))[1:].tolist()
+        groups = [(view, sizes[circle]) for circle, view in company.values()]
+        self._drawn = [self._lanes_drawn(groups, draw) for _ in range(_ORDERS)] if groups else []
+
+    def _lanes_drawn(self, groups: list[tuple[View, int]], draw: Random) -> list[int]:
+        """By group of pods that stay together: the lane to which the first goes, and the others after it; -1 if none will do.
+
+        kube-scheduler does not know the plan, so that may be any zone, and may be the same for many. Of some draws one is taken that is
+        unluckier than most.
+        """
+        of_nodes = [lane for lanes in self._lanes for lane in lanes]
+        there = Counter(of_nodes)
+        allowed = [[lane for lane in of_nodes if view.lane_sets[lane]] for view, _ in groups]
+        draws = []
+        for _ in range(_DRAWS):
+            lanes = [draw.choice(lanes) if lanes else -1 for lanes in allowed]
+            crowds: Counter[int] = Counter()
+            for lane, (_, size) in zip(lanes, groups, strict=True):
+                crowds[lane] += size
+            draws.append((max(crowd / max(1, there[lane]) for lane, crowd in crowds.items()), lanes))
+        return sorted(draws)[_UNLUCKY][1]
+
+    def pending(self, ways: NDArray[np.int64]) -> list[int]:
+        """By way (a row of offerings, one a node, sample after sample): how many pods found no place, in the order of arrival that is
+        worst for it.
+        """
+        samples = len(self._samples)
+        offerings = self._offerings(ways)
+        # One resource after the other: indexed all at once, they would lie side by side in memory and each step take twice as long.
+        caps = np.array([self._board.offerings.caps[resource][offerings] for resource in self._resources], np.float32)
+        step = _ALIKE if samples == _SAMPLES else 1
+        alike = np.arange(len(ways)) // step
+        nodes = Nodes(caps[:, ::step], self._closed(), self._kinds)
+        apart = int(_APART * max(map(len, self._orders[0].queues))) if samples > 1 else 0
+        first = [queue[:apart] for order in self._orders for queue in order.queues]
+        last = [order.merged([queue[apart:] for queue in order.queues]) for order in self._orders]
+        placed = self._play(nodes, first).reshape(-1, _ORDERS, samples).sum(axis=2)[alike]
+        placed += self._play(nodes.enlarged(caps, alike), last)  # the samples of an order are one column now
+        pending: list[int] = (self.pods - placed.min(axis=1)).tolist()
+        return pending
+
+    def _play(self, nodes: Nodes, queues: list[Numbers]) -> NDArray[np.int64]:
+        """Let the pods of each queue choose, one after the other, in all columns at once; way × column: how many found a place."""
+        queue = np.full((max(map(len, queues)), len(queues)), -1)
+        for column, pods in enumerate(queues):
+            queue[: len(pods), column] = pods
+        place = self._place[queue]
+        if self._drawn:
+            # Of an order, for all of its columns.
+            drawn = np.repeat(np.array(self._drawn), len(queues) // _ORDERS, axis=0)
+            circle = self._circle[queue]
+            lanes = drawn[np.arange(len(queues)), circle]
+            place = np.where((circle >= 0) & (lanes >= 0), lanes, place)
+        return nodes.choose(self._wants[queue], place, self._kind[queue])
+
+    def _offerings(self, ways: NDArray[np.int64]) -> Numbers:
+        """Way × node, of all columns."""
+        offering = np.zeros((len(ways), len(self._samples), self._width), np.intp)
+        start = 0
+        for s, sample in enumerate(self._samples):
+            offering[:, s, : len(sample)] = ways[:, start : start + len(sample)]
+            start += len(sample)
+        return np.tile(offering.reshape(len(ways), -1), _ORDERS)
+
+    def _closed(self) -> Floats:
+        """By place (a lane, or behind those a template; the last is nowhere) and node of all columns: nought where it is there, else
+        minus infinity.
+        """
+        lanes = len(self._templates)
+        closed = np.full((lanes + max(self._templates) + 2, len(self._samples), self._width), -np.inf, np.float32)
+        for s, of_nodes in enumerate(self._lanes):
+            for node, lane in enumerate(of_nodes):
+                closed[lane, s, node] = closed[lanes + self._templates[lane], s, node] = 0.0
+        return np.tile(closed.reshape(len(closed), -1), _ORDERS)
+
+
+class Nodes:
+    """Nodes as they fill up: arrays end in way × node, where the nodes of one column follow those of another."""
+
+    def __init__(self, caps: Floats, closed: Floats, kinds: int) -> None:
+        self._caps = caps
+        self._share: Floats = np.reciprocal(np.maximum(caps, 1.0, dtype=np.float32))  # what one unit is of the node
+        self._free: Floats = (caps > 0).astype(np.float32)  # as a share of the node
+        self._taken: Floats = np.zeros((kinds, *caps.shape[1:]), np.float32)  # minus infinity where one of the kind is
+        self._closed = closed  # by place, without ways
+
+    def enlarged(self, caps: Floats, ways: Numbers) -> Nodes:
+        """The same pods on nodes that are no smaller: for each row of `caps`, those of one of the ways."""
+        larger = Nodes(caps, self._closed, len(self._taken))
+        held = ((self._caps > 0) - self._free) * self._caps
+        larger._free -= held[:, ways] * larger._share
+        larger._taken = self._taken[:, ways]
+        return larger
+
+    def choose(self, wants: Floats, place: Numbers, kinds: Numbers) -> NDArray[np.int64]:
+        """One pod of each column after the other (step × column, and for `wants` resource) takes the node that it likes best."""
+        share, free = self._share, self._free
+        (ways, nodes), (steps, columns) = free.shape[1:], place.shape
+        width = nodes // columns
+        left: Floats = np.zeros_like(free)
+        score: Floats = np.zeros((ways, nodes), np.float32)
+        by_column = score.reshape(ways, columns, width)
+        flat_score = score.reshape(-1)
+        flat_taken = self._taken.reshape(len(self._taken), ways * nodes)
+        # What is looked at in every step, made once: to make it takes as long as some of what is done with it.
+        pairs = list(zip(free.reshape(len(free), -1), left.reshape(len(left), -1), strict=True))
+        (cpu, memory), others = left[: len(_SCORED)], list(left[len(_SCORED) :])
+        scores = [by_column[:, column] for column in range(columns)]
+        taken = [[of_kind.reshape(ways, columns, width)[:, c] for c in range(columns)] for of_kind in flat_taken]
+        closed = self._closed.reshape(-1, columns, width)[place, np.arange(columns)].reshape(steps, nodes)
+        by_resource = np.repeat(wants.transpose(0, 2, 1), width, axis=2)  # step × resource × node
+        by_resource[:, 0] -= closed  # on a node that is not for it, a pod would want more than there can be
+        first = np.arange(ways)[:, None] * nodes + np.arange(columns) * width  # node of each way and column
+        all_found = np.zeros((steps, ways, columns), np.bool_)
+        alone = [[(c, kind) for c, kind in enumerate(step) if kind >= 0] for step in kinds.tolist()]
+        for wanted, found, shy in zip(by_resource[:, :, None], all_found, alone, strict=True):
+            np.multiply(wanted, share, out=left)
+            np.subtract(free, left, out=left)
+            # Twice the lesser of the two is the sum less the difference: least allocated, and balanced.
+            np.minimum(cpu, memory, out=score)
+            for lacking in others:
+                np.copyto(score, -np.inf, where=lacking < -_ROUNDING)
+            for column, kind in shy:
+                np.add(scores[column], taken[kind][column], out=scores[column])
+            best = by_column.argmax(axis=2)
+            best += first
+            np.greater_equal(flat_score.take(best), -_ROUNDING, out=found)
+            at = best[found]
+            for before, after in pairs:
+                before[at] = after.take(at)
+            for column, kind in shy:
+                flat_taken[kind][best[:, column][found[:, column]]] = -np.inf
+        placed: NDArray[np.int64] = all_found.sum(axis=0)
+        return placed
+
+
+class _Order(NamedTuple):
+    """The pods of each sample as kube-scheduler comes to them."""
+
+    turns: Numbers  # by pod: how unimportant it is
+    times: NDArray[np.float64]  # by pod: when it comes, among those that are as important
+    queues: list[Numbers]
+
+    def merged(self, queues: list[Numbers]) -> Numbers:
+        pods = np.concatenate(queues)
+        found: Numbers = pods[np.lexsort((self.times[pods], self.turns[pods]))]
+        return found
+
+
+def _orders(sample_of: Numbers, turns: Numbers, numbers: Numbers, draw: Random) -> list[_Order]:
+    by_sample = sample_of.argsort(kind="stable")
+    ends = np.bincount(sample_of).cumsum()[:-1]
+    mixed = np.empty(len(numbers))
+    mixed[by_sample] = [draw.random() for _ in range(len(numbers))]
+    orders = []
+    for times in (numbers.astype(np.float64), mixed):
+        queues = np.split(np.lexsort((times, turns, sample_of)), ends)
+        orders.append(_Order(turns, times, queues))
+    return orders
+
+
+def _has_rule_about_zones(view: View) -> bool:
+    return view.together is not None or any(not rule.topology.of_hosts and not rule.protects for rule in view.rules)
+
+
+def _company_that_is_to_come(view: View) -> int | None:
+    """What tells pods that stay together in a zone, and of which none is there yet, from others."""
+    together = view.together
+    if (
+        together is None
+        or not together.wants_itself
+        or any(c.at_first or c.topology.of_hosts for c in together.counters)
+    ):
+        return None
+    return id(together.counters[0])
+
+
+def _alone_on_host(view: View) -> int | None:
+    """What tells pods that must not share a host from others: the counter that they look at and are counted by."""
+    for rule in view.rules:
+        if isinstance(rule, NoneThere) and rule.crowding and rule.topology.of_hosts:
+            return id(rule.counter)
+    return None

@@ -1,0 +1,89 @@
+"""The packing engine's picture of a view, kept from one question to the next because it is dear to make.
+
+What it answers depends on the view alone. A store that it meets for the first time is compared object by object; from then on the
+store tells it which of its objects have changed, so that the next question costs what has changed and not what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from plimsoll.kube.cache.store import Name, Store, View
+from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.resources import CLAIMS, NAMESPACES, NODES, PODS, VOLUMES, Resource
+from plimsoll.scheduling.snapshot import Change, Snapshot
+
+SEEN_FOR_PACKING: tuple[Resource[Any], ...] = (NODES, PODS, NAMESPACES, CLAIMS, VOLUMES)
+# Beyond so many changed names, as pile up where nobody asks, a comparison of the whole store is as quick.
+MOST_CHANGED = 50_000
+
+
+class Picture:
+    def __init__(self) -> None:
+        self.snapshot = Snapshot.build((), (), claims=(), volumes=())
+        self._held: dict[Resource[Any], dict[Name, KubeObject]] = {resource: {} for resource in SEEN_FOR_PACKING}
+        self._followed: dict[Resource[Any], _Followed] = {}
+
+    def of(self, view: View) -> Snapshot:
+        """The cluster as the view has it now. Whoever changes it does so in a `trial`."""
+        self.follow(view)
+        return self.snapshot
+
+    def follow(self, view: View) -> Sequence[Change]:
+        """Catch up with the view; what has changed since the last time."""
+        if not self._followed:
+            return self._begin(view)
+        changes: list[Change] = []
+        for resource, held in self._held.items():
+            store = view[resource]
+            followed = self._followed.get(resource)
+            if followed is None or followed.store is not store:
+                followed = self._followed[resource] = _Followed(store)
+            changed = followed.taken()
+            names = held.keys() | store.names() if changed is None else changed
+            for name in names:
+                before, after = held.get(name), store.get(*name)
+                if before is after:
+                    continue
+                if after is None:
+                    del held[name]
+                else:
+                    held[name] = after
+                changes.append(Change(before, after))
+        self.snapshot.apply(changes)
+        return changes
+
+    def _begin(self, view: View) -> Sequence[Change]:
+        """All of it in one pass: much quicker than change by change."""
+        for resource, held in self._held.items():
+            store = view[resource]
+            followed = self._followed[resource] = _Followed(store)
+            followed.taken()
+            held.update(((obj.metadata.namespace, obj.metadata.name), obj) for obj in store)
+        built = Snapshot.build(
+            view[NODES], view[PODS], namespaces=view[NAMESPACES], claims=view[CLAIMS], volumes=view[VOLUMES]
+        )
+        vars(self.snapshot).update(vars(built))  # it stays the same one for whoever holds it
+        return [Change(None, obj) for held in self._held.values() for obj in held.values()]
+
+
+class _Followed:
+    """A store, and which of its objects have changed since the last question."""
+
+    def __init__(self, store: Store[Any]) -> None:
+        self.store = store
+        self._changed: dict[Name, None] | None = None  # None: all may have
+        store.listen(self._note)
+
+    def _note(self, _: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:
+        obj = after if after is not None else before
+        if obj is None or self._changed is None:
+            return
+        self._changed[obj.metadata.namespace, obj.metadata.name] = None
+        if len(self._changed) > MOST_CHANGED:
+            self._changed = None
+
+    def taken(self) -> Sequence[Name] | None:
+        changed, self._changed = self._changed, {}
+        return None if changed is None else tuple(changed)

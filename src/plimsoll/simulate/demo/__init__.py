@@ -1,0 +1,1 @@
+"""The demonstration: a small cluster, and chapters of what happens to it."""
