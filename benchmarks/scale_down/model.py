@@ -201,7 +201,7 @@ class World:
         self.now = end
 
 
-Happening = Callable[[World], None]
+NewEvent = Callable[[World], None]
 
 
 def cost_of(pod: core.Pod) -> int:

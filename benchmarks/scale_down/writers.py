@@ -80,7 +80,7 @@ class Plimsoll:
             )
             decision = self._controller.decide(DEPLOYMENTS.key(world.deployment), view, world.now)
             if not decision.actions:
-                return decision.look_again
+                return decision.requeue_after
             for action in decision.actions:
                 assert isinstance(action, Patch)
                 assert isinstance(action.body, dict)

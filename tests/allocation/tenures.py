@@ -69,7 +69,7 @@ class Talk:
         """The same answer to each of the pending writes, or one for each."""
         writes = self.writes
         wanted = words if len(words) == len(writes) else words * len(writes)
-        answers = tuple(Answer(word, item) for word in wanted)  # type: ignore[arg-type]
+        answers = tuple(Answer(status, item) for status in wanted)  # type: ignore[arg-type]
         return self.say(Answered(self.moment, answers))
 
     def applied(self) -> Request:

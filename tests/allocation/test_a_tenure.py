@@ -51,7 +51,7 @@ def test_propose_verify_commit_release() -> None:
     assert release.body["spec"]["holderIdentity"] == ""  # type: ignore[call-overload]
     assert release.target.resource_version == "500"
     talk.applied()
-    assert talk.end.word == "done"
+    assert talk.end.status == "done"
 
 
 def test_other_peoples_conditions_and_fields_are_kept() -> None:
@@ -99,7 +99,7 @@ def test_a_lease_that_is_not_as_we_took_it_stops_everything() -> None:
         talk.serve(container("a", drives=1))
         talk.applied()
         talk.found(found)
-        assert talk.end.word == "conflict"
+        assert talk.end.status == "conflict"
 
 
 def test_what_could_not_be_proposed_is_not_committed() -> None:
@@ -110,7 +110,7 @@ def test_what_could_not_be_proposed_is_not_committed() -> None:
     assert [write.target.name for write in talk.writes if isinstance(write, Patch)] == ["a"]
     talk.applied()
     talk.applied()
-    assert talk.end.word == "conflict"
+    assert talk.end.status == "conflict"
 
 
 def test_a_server_that_drops_our_condition_gets_no_commit() -> None:
@@ -119,7 +119,7 @@ def test_a_server_that_drops_our_condition_gets_no_commit() -> None:
     talk.serve(one)
     talk.answered("done", item=one)
     talk.applied()
-    assert talk.end.word == "failed", "asked again at once, it would be the same"
+    assert talk.end.status == "failed", "asked again at once, it would be the same"
     assert "does not keep the condition AllocationProposed" in talk.end.detail
 
 
@@ -131,10 +131,10 @@ def test_a_write_that_the_server_refuses_is_tried_again_later_and_the_others_are
     assert [write.target.name for write in talk.writes if isinstance(write, Patch)] == ["b"]
     talk.applied()
     talk.applied()
-    assert talk.end.word == "failed", "a conflict would be tried again at once, and for ever"
-    (note,) = talk.end.notes
-    assert (note.regarding.name, note.reason, note.type) == ("a", "AllocationFailed", "Warning")
-    assert "the status of default/a could not be written" in note.message
+    assert talk.end.status == "failed", "a conflict would be tried again at once, and for ever"
+    (event,) = talk.end.events
+    assert (event.regarding.name, event.reason, event.type) == ("a", "AllocationFailed", "Warning")
+    assert "the status of default/a could not be written" in event.message
 
 
 def test_a_commit_or_a_clearing_that_the_server_refuses_is_tried_again_later() -> None:
@@ -144,12 +144,12 @@ def test_a_commit_or_a_clearing_that_the_server_refuses_is_tried_again_later() -
     talk.found(own_lease())
     talk.answered("failed")
     talk.applied()
-    assert talk.end.word == "failed"
+    assert talk.end.status == "failed"
     talk = Talk()
     talk.serve(proposed("a", deletionTimestamp="2026-01-01T00:00:00Z"))
     talk.answered("failed")
     talk.applied()
-    assert talk.end.word == "failed"
+    assert talk.end.status == "failed"
 
 
 def test_stale_proposals_are_cleared_before_they_count_as_free() -> None:
@@ -185,7 +185,7 @@ def test_a_proposal_newer_than_this_tenure_is_cleared_only_if_the_lease_is_still
     talk.serve(proposed("a", newer))
     assert isinstance(talk.request, Get)
     talk.found(lease(version="800"))
-    assert talk.end.word == "conflict"
+    assert talk.end.status == "conflict"
     talk = Talk()
     talk.serve(proposed("a", newer))
     talk.found(own_lease())
@@ -198,7 +198,7 @@ def test_a_proposal_that_cannot_be_read_is_cleared_or_nothing_is_given_out() -> 
     talk.found(own_lease())
     talk.answered("conflict")
     talk.applied()
-    assert talk.end.word == "conflict"
+    assert talk.end.status == "conflict"
     assert "unreadable" in talk.end.detail
 
 
@@ -231,8 +231,8 @@ def test_everyone_who_waits_is_served_in_turn_and_a_shortage_stops_nobody_else()
     talk.found(own_lease())
     talk.applied()
     talk.applied()
-    (note,) = talk.end.notes
-    assert (note.reason, note.type) == ("InsufficientDrives", "Warning")
+    (event,) = talk.end.events
+    assert (event.reason, event.type) == ("InsufficientDrives", "Warning")
     assert isinstance(talk.state, Ended)
     (refusal,) = talk.state.refusals
     assert refusal.container.name == "big"
@@ -242,7 +242,7 @@ def test_those_that_are_held_back_are_not_asked_again() -> None:
     talk = Talk(held_back=frozenset({"big"}))
     talk.serve(container("big", drives=9, uid="big"))
     talk.applied()
-    assert talk.end.notes == ()
+    assert talk.end.events == ()
 
 
 def test_growth_adds_to_what_is_there() -> None:
@@ -275,7 +275,7 @@ def test_a_tenure_ends_within_its_lease() -> None:
     talk.at += 5
     talk.applied()
     talk.applied()
-    assert talk.end.word == "conflict"
+    assert talk.end.status == "conflict"
 
     slow = Talk()
     slow.serve(*many)
@@ -295,7 +295,7 @@ def test_a_list_that_fails_gives_the_lease_back() -> None:
     talk.unread()
     assert talk.writes[0].why.code == "ReleaseLease"
     talk.applied()
-    assert talk.end.word == "failed"
+    assert talk.end.status == "failed"
 
 
 def _drives(write: Any) -> tuple[str, ...]:
@@ -307,7 +307,7 @@ def _drives(write: Any) -> tuple[str, ...]:
 
 def _mixed(talk: Talk, *words: str) -> Any:
     answers = tuple(
-        Answer(word, after(write, talk.known) if word == "done" else None)  # type: ignore[arg-type]
-        for word, write in zip(words, talk.writes, strict=True)
+        Answer(status, after(write, talk.known) if status == "done" else None)  # type: ignore[arg-type]
+        for status, write in zip(words, talk.writes, strict=True)
     )
     return Answered(talk.moment, answers)

@@ -18,7 +18,7 @@ from plimsoll.controllers.allocation.usage import Ledger
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.core import Node, Pod
 from plimsoll.kube.types.resources import NODES, PODS, Key
-from plimsoll.runtime.decision import Converse, Patch
+from plimsoll.runtime.decision import Patch, Transaction
 from tests import build
 from tests.allocation.build import container, holding, node
 
@@ -42,7 +42,7 @@ class World:
         return self.controller.decide(key, self.view, self.now)
 
     def task(self) -> Task:
-        (conversation,) = [one for one in self.decide().actions if isinstance(one, Converse)]
+        (conversation,) = [one for one in self.decide().actions if isinstance(one, Transaction)]
         assert isinstance(conversation.start, Opening)
         return conversation.start.task
 
@@ -54,7 +54,7 @@ class World:
         task = self.task()
         here = [*self.view[WEKA_CONTAINERS]]
         taken = Ledger("n1", task.inventory, here).tokens()  # type: ignore[arg-type]
-        (conversation,) = [one for one in self.decide().actions if isinstance(one, Converse)]
+        (conversation,) = [one for one in self.decide().actions if isinstance(one, Transaction)]
         conversation.ended(Ended(task, refusals=(Refusal(one, Shortage("InsufficientDrives", "too few"), taken),)))
 
 
@@ -82,7 +82,7 @@ def test_those_who_wait_are_served_oldest_first_in_one_tenure() -> None:
     assert task.identity == "default/old"
     assert (task.lease_namespace, task.lease_name) == ("weka-operator-system", "weka-allocator-n1")
     assert (task.times.duration, task.times.renew_deadline) == (timedelta(seconds=15), timedelta(seconds=10))
-    assert world.decide().look_again == timedelta(seconds=2)
+    assert world.decide().requeue_after == timedelta(seconds=2)
 
 
 @pytest.mark.parametrize("mode", ["drivers-loader", "discovery"])
@@ -104,7 +104,11 @@ def test_one_that_found_too_little_waits_thirty_seconds_and_the_others_go_on() -
     world = World(node("n1", "S1"), big)
     world.refuse(big)
     decision = world.decide()
-    assert (decision.reason.code, decision.actions, decision.look_again) == ("Insufficient", (), timedelta(seconds=30))
+    assert (decision.reason.code, decision.actions, decision.requeue_after) == (
+        "Insufficient",
+        (),
+        timedelta(seconds=30),
+    )
     world.see(node("n1", "S1"), big, small)
     assert world.task().turn == (small.uid,)
     assert world.task().held_back == {big.uid}
@@ -219,13 +223,13 @@ def test_a_status_that_is_lost_stops_the_node_and_says_what_to_do() -> None:
     (patch,) = world.patches()
     assert patch.target.name == "lost"
     assert "plimsoll allocation restore default/lost" in condition(patch)["message"]
-    assert patch.note is not None
-    assert patch.note.reason == "AllocationLost"
+    assert patch.event is not None
+    assert patch.event.reason == "AllocationLost"
     said = container("lost", drives=2, uid=lost.uid, status={"conditions": [condition(patch)]})
     world.see(node("n1", "S1"), said, waiting, pod_of(said))
     assert world.patches() == []
-    (note,) = world.decide().notes
-    assert (note.regarding.name, note.reason) == ("waiting", "AllocationHeldUp")
+    (event,) = world.decide().events
+    assert (event.regarding.name, event.reason) == ("waiting", "AllocationHeldUp")
 
 
 @pytest.mark.parametrize("fields", [{"phase": "Succeeded"}, {"terminating": True}])

@@ -13,7 +13,7 @@ from plimsoll.kube.client.credentials import load_credentials
 from plimsoll.kube.types.resources import CONFIGMAPS, Resource
 from plimsoll.kube.types.stored import ConfigMap
 from plimsoll.runtime.clock import RealClock
-from plimsoll.runtime.decision import Blocker, Converse, Create, Note, Patch, Ref
+from plimsoll.runtime.decision import Blocker, Create, Event, Patch, Ref, Transaction
 from plimsoll.runtime.transaction import (
     Answered,
     End,
@@ -50,7 +50,7 @@ class Script:
         self.replies: list[Reply] = []
         self.ended: list[Any] = []
         target = Ref(CONFIGMAPS, stage.namespace, "talk", "")
-        self.action = Converse(target, 0, self.step, WHY, ended=self.ended.append)
+        self.action = Transaction(target, 0, self.step, WHY, ended=self.ended.append)
 
     def step(self, state: int, reply: Reply) -> tuple[int, Request]:
         self.replies.append(reply)
@@ -59,19 +59,19 @@ class Script:
 
 async def test_replies_come_as_they_were_asked_for(door: Stage) -> None:
     ref = await door.config_map("kept")
-    note = Note(ref, "Changed", "b is 2 now")
+    event = Event(ref, "Changed", "b is 2 now")
     script = Script(
         door,
         Get(CONFIGMAPS, door.namespace, "kept"),
         Get(CONFIGMAPS, door.namespace, "nowhere"),
         ListAll(CONFIGMAPS, door.namespace),
         Together(
-            (Patch(ref, {"data": {"b": "2"}}, WHY, note=note), Create(CONFIGMAPS, door.namespace, "made", {}, WHY))
+            (Patch(ref, {"data": {"b": "2"}}, WHY, event=event), Create(CONFIGMAPS, door.namespace, "made", {}, WHY))
         ),
         Together((Patch(ref, {"data": {"b": "3"}}, WHY),)),
     )
     outcome = await door.act(script.action)
-    assert [result.word for result in outcome.results] == ["done"]
+    assert [result.status for result in outcome.results] == ["done"]
     assert outcome.results[0].detail == "all was said"
     opened, found, missing, listed, first, second = script.replies
     assert isinstance(opened, Opened)
@@ -84,24 +84,24 @@ async def test_replies_come_as_they_were_asked_for(door: Stage) -> None:
     assert isinstance(listed, Listed)
     assert "kept" in {item.name for item in listed.items}
     assert isinstance(first, Answered)
-    assert [answer.word for answer in first.answers] == ["done", "done"]
+    assert [answer.status for answer in first.answers] == ["done", "done"]
     assert first.answers[0].item is not None
     assert first.answers[0].item.metadata.resource_version != ref.resource_version
     assert isinstance(second, Answered)
-    assert [answer.word for answer in second.answers] == ["conflict"]
+    assert [answer.status for answer in second.answers] == ["conflict"]
     assert script.ended == [6]
     audited = [(one["action"], one["result"]) for one in door.audited()]
-    assert sorted(audited) == [("Converse", "done"), ("Create", "done"), ("Patch", "conflict"), ("Patch", "done")]
+    assert sorted(audited) == [("Transaction", "done"), ("Create", "done"), ("Patch", "conflict"), ("Patch", "done")]
     sample = door.metrics.registry.get_sample_value
     assert sample("plimsoll_actions_total", {"controller": "test", "action": "Patch", "result": "done"}) == 1
     assert [told.note for told in door.told] == ["b is 2 now"]
-    assert door.own_writes.behind(KEY, door.view) is not None, "the view must show it first"
+    assert door.expectations.behind(KEY, door.view) is not None, "the view must show it first"
 
 
 async def test_read_only_says_not_a_word(client: Client, namespace: str, tmp_path: Path) -> None:
     door = Stage(client, namespace, tmp_path / "audit.jsonl", read_only=True)
     script = Script(door, Get(CONFIGMAPS, namespace, "kept"))
-    assert [result.word for result in (await door.act(script.action)).results] == ["would"]
+    assert [result.status for result in (await door.act(script.action)).results] == ["would"]
     assert script.replies == []
 
 
@@ -113,10 +113,10 @@ async def test_a_tenure_that_ends_in_mid_conversation_writes_no_more(door: Stage
         door.leadership.current = "epoch-2"
         return script.step(state, reply)
 
-    await door.act(Converse(script.action.target, 0, lose, WHY, ended=script.ended.append))
+    await door.act(Transaction(script.action.target, 0, lose, WHY, ended=script.ended.append))
     answered = script.replies[1]
     assert isinstance(answered, Answered)
-    assert [answer.word for answer in answered.answers] == ["refused"]
+    assert [answer.status for answer in answered.answers] == ["refused"]
     assert await door.data("kept") == {"a": "1"}
 
 
@@ -131,7 +131,7 @@ async def test_how_it_ended_is_what_is_told(door: Stage) -> None:
     ref = await door.config_map("kept")
     script = Script(door)
     blocker = Blocker("LeaseHeld", "by another")
-    script.requests = [End("refused", "not now", blocker, (Note(ref, "Short", "too few", "Warning"),))]
+    script.requests = [End("refused", "not now", blocker, (Event(ref, "Short", "too few", "Warning"),))]
     outcome = await door.act(script.action)
     assert outcome.blockers == (blocker,)
     assert [(told.reason, told.type) for told in door.told] == [("Short", "Warning")]
@@ -147,5 +147,5 @@ async def test_a_conversation_that_fails_is_ended_all_the_same(door: Stage) -> N
 
     target = Ref(CONFIGMAPS, door.namespace, "talk", "")
     with pytest.raises(RuntimeError, match="a bug"):
-        await door.act(Converse(target, 0, broken, WHY, ended=ended.append))
+        await door.act(Transaction(target, 0, broken, WHY, ended=ended.append))
     assert ended == [1]

@@ -13,7 +13,7 @@ from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
 from plimsoll.kube.types.resources import NODES, PODS, Key
 from plimsoll.kube.types.stored import Lease
-from plimsoll.runtime.decision import Converse, Delete
+from plimsoll.runtime.decision import Delete, Transaction
 from plimsoll.runtime.transaction import (
     Answer,
     Answered,
@@ -66,14 +66,14 @@ def test_only_leases_of_nodes_that_are_really_gone_are_removed() -> None:
 def test_what_could_not_be_read_is_tried_again() -> None:
     state, request = sweep(Sweep("x", frozenset({"n1"})), Unread(MOMENT, "503"))
     assert isinstance(request, End)
-    assert request.word == "failed"
+    assert request.status == "failed"
     assert not state.done
 
 
 @pytest.mark.parametrize(
-    ("became", "word"), [("conflict", "conflict"), ("refused", "failed"), ("failed", "failed"), ("unknown", "failed")]
+    ("became", "status"), [("conflict", "conflict"), ("refused", "failed"), ("failed", "failed"), ("unknown", "failed")]
 )
-def test_what_could_not_be_removed_is_tried_again_and_the_others_are_removed(became: Any, word: str) -> None:
+def test_what_could_not_be_removed_is_tried_again_and_the_others_are_removed(became: Any, status: str) -> None:
     """No node goes and asks for another look: a lease that was renewed in that very moment would stay for good."""
     leases = tuple(lease(f"weka-allocator-{name}") for name in ("n2", "n3"))
     state, _ = sweep(Sweep("x", frozenset({"n1"})), Listed(MOMENT, leases))
@@ -83,7 +83,7 @@ def test_what_could_not_be_removed_is_tried_again_and_the_others_are_removed(bec
     state, _ = sweep(state, Found(MOMENT, None))
     state, request = sweep(state, Answered(MOMENT, (Answer("done"),)))
     assert isinstance(request, End)
-    assert (request.word, request.detail) == (word, "it was changed")
+    assert (request.status, request.detail) == (status, "it was changed")
     assert not state.done
 
 
@@ -94,7 +94,7 @@ def test_leases_are_looked_at_once_at_the_start_and_whenever_a_node_goes() -> No
         return controller.decide(KEY, seen, build.START).actions
 
     (first,) = conversations(view("n1", "n2"))
-    assert isinstance(first, Converse)
+    assert isinstance(first, Transaction)
     assert conversations(view("n1", "n2")), "it was not done yet"
     first.ended(Sweep("x", frozenset({"n1", "n2"}), done=True))
     assert conversations(view("n1", "n2")) == ()

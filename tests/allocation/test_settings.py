@@ -12,7 +12,7 @@ from plimsoll.controllers.allocation.controller import AllocationController
 from plimsoll.controllers.allocation.session import Opening, Task
 from plimsoll.controllers.build import controllers
 from plimsoll.kube.types.resources import Key
-from plimsoll.runtime.decision import Converse
+from plimsoll.runtime.decision import Transaction
 from tests import build
 from tests.allocation.build import container, node
 from tests.allocation.test_controller import World
@@ -29,7 +29,7 @@ def configured(**fields: object) -> AllocationController:
 
 def task(controller: AllocationController) -> Task:
     view = World(node("n1", "S1"), container("a", drives=1)).view
-    (conversation,) = [one for one in controller.decide(KEY, view, build.START).actions if isinstance(one, Converse)]
+    (conversation,) = [one for one in controller.decide(KEY, view, build.START).actions if isinstance(one, Transaction)]
     assert isinstance(conversation.start, Opening)
     return conversation.start.task
 
@@ -60,7 +60,7 @@ def test_how_long_a_shortage_is_waited_out() -> None:
     world.controller = configured(shortage_wait=timedelta(seconds=5))
     world.controller._now = lambda: world.now
     world.refuse(big)
-    assert world.decide().look_again == timedelta(seconds=5)
+    assert world.decide().requeue_after == timedelta(seconds=5)
 
 
 def test_two_processes_have_two_nonces() -> None:

@@ -36,7 +36,7 @@ def test_one_that_nobody_holds_is_taken_at_once_under_its_version() -> None:
 def test_one_that_is_held_is_respected_and_remembered() -> None:
     talk = Talk()
     talk.found(lease())
-    assert talk.end.word == "refused"
+    assert talk.end.status == "refused"
     assert talk.end.blocker is not None
     assert talk.end.blocker.code == "LeaseHeld"
     assert "other/x" in talk.end.detail
@@ -47,7 +47,7 @@ def test_one_that_is_held_is_respected_and_remembered() -> None:
 def test_one_that_does_not_change_for_its_duration_is_taken() -> None:
     talk = Talk(sighting=Sighting("lease-uid", "77", 985.1))
     talk.found(lease())
-    assert talk.end.word == "refused"
+    assert talk.end.status == "refused"
     talk = Talk(sighting=Sighting("lease-uid", "77", 985.0))
     talk.found(lease())
     assert isinstance(talk.writes[0], Patch)
@@ -57,7 +57,7 @@ def test_the_duration_that_its_holder_wrote_counts() -> None:
     """Another version may be configured otherwise."""
     talk = Talk(sighting=Sighting("lease-uid", "77", 985.0))
     talk.found(lease(duration=60))
-    assert talk.end.word == "refused"
+    assert talk.end.status == "refused"
     talk = Talk(sighting=Sighting("lease-uid", "77", 985.0))
     talk.found(lease(duration=0))
     assert isinstance(talk.writes[0], Patch), "one that says nothing lasts as long as ours"
@@ -66,14 +66,14 @@ def test_the_duration_that_its_holder_wrote_counts() -> None:
 def test_a_lease_that_changed_meanwhile_is_respected_anew() -> None:
     talk = Talk(sighting=Sighting("lease-uid", "76", 900.0))
     talk.found(lease())
-    assert talk.end.word == "refused"
+    assert talk.end.status == "refused"
 
 
 def test_time_stamps_in_the_lease_are_not_believed() -> None:
     """Another machine's clock may be an hour off; only how long the record stays the same counts."""
     talk = Talk()
     talk.found(lease(duration=1))
-    assert talk.end.word == "refused"
+    assert talk.end.status == "refused"
 
 
 def test_what_an_earlier_tenure_of_this_process_left_is_taken_at_once() -> None:
@@ -85,10 +85,10 @@ def test_what_an_earlier_tenure_of_this_process_left_is_taken_at_once() -> None:
 def test_the_same_name_with_another_nonce_is_someone_else() -> None:
     talk = Talk()
     talk.found(lease(holder="default/c", nonce="you/1"))
-    assert talk.end.word == "refused"
+    assert talk.end.status == "refused"
     talk = Talk()
     talk.found(lease(holder="default/c", nonce="me2/1"))
-    assert talk.end.word == "refused"
+    assert talk.end.status == "refused"
 
 
 def test_another_who_is_faster_is_waited_for() -> None:
@@ -110,7 +110,7 @@ def test_a_namespace_that_is_not_there_is_named() -> None:
     talk = Talk()
     talk.found(None)
     talk.answered("gone")
-    assert talk.end.word == "failed", "it is tried again, later each time"
+    assert talk.end.status == "failed", "it is tried again, later each time"
     assert talk.end.blocker is not None
     assert talk.end.blocker.code == "NoLeaseNamespace"
     assert "no namespace system" in talk.end.detail
@@ -134,13 +134,13 @@ def test_after_a_lost_reply_another_nonce_is_someone_elses_lease() -> None:
         talk.found(None)
         talk.answered("unknown")
         talk.found(found)
-        assert talk.end.word == "refused"
+        assert talk.end.status == "refused"
 
 
 def test_a_read_that_fails_ends_it() -> None:
     talk = Talk()
     talk.unread()
-    assert talk.end.word == "failed"
+    assert talk.end.status == "failed"
 
 
 def test_names_of_leases_are_always_valid() -> None:

@@ -97,7 +97,7 @@ def test_once_written_nothing_is_written_again() -> None:
     for hours in range(3):
         decision = scene.decide(after=timedelta(hours=hours))
         assert decision.actions == ()
-        assert decision.look_again is None
+        assert decision.requeue_after is None
         assert decision.reason.code == "InOrder"
 
 

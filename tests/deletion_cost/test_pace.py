@@ -36,7 +36,7 @@ def test_no_more_than_the_limit_and_the_rest_a_minute_later() -> None:
     waiting = scene.decide(after=20 * SECOND)
     assert waiting.actions == ()
     assert [blocker.code for blocker in waiting.blockers] == ["RewriteLimit"]
-    assert waiting.look_again == 40 * SECOND
+    assert waiting.requeue_after == 40 * SECOND
     last = scene.decide(after=40 * SECOND)
     assert len(last.actions) == 1
     scene.carry_out(last)
@@ -72,7 +72,7 @@ def test_a_clock_that_was_set_back_does_not_stop_rewrites_for_long() -> None:
 def test_a_limit_of_zero_closes_no_holes() -> None:
     decision = uneven(max_rewrites_per_minute=0).decide()
     assert decision.actions == ()
-    assert decision.look_again is None
+    assert decision.requeue_after is None
     assert decision.blockers
 
 
@@ -105,7 +105,7 @@ def test_a_pod_that_was_just_created_is_waited_for_but_not_for_ever() -> None:
     scene.add("starting", "a", phase="Pending", creationTimestamp=created)
     decision = scene.decide()
     assert decision.actions == ()
-    assert decision.look_again == SETTLING - 10 * SECOND
+    assert decision.requeue_after == SETTLING - 10 * SECOND
     assert len(scene.decide(after=SETTLING).actions) == 3
 
 
@@ -113,7 +113,7 @@ def test_of_several_that_are_starting_the_last_one_is_waited_for() -> None:
     scene = uneven()
     for name, age in (("younger", 5), ("older", 20)):
         scene.add(name, "a", phase="Pending", creationTimestamp=(build.START - age * SECOND).isoformat())
-    assert scene.decide().look_again == SETTLING - 5 * SECOND
+    assert scene.decide().requeue_after == SETTLING - 5 * SECOND
 
 
 def test_a_pod_that_is_not_ready_for_a_moment_leaves_values_as_they_are() -> None:

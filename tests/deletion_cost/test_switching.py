@@ -32,7 +32,7 @@ def test_dropping_the_annotation_is_switching_off() -> None:
     scene.annotate(enabled=None)
     decision = scene.decide()
     assert len(decision.actions) == 3
-    assert [note.reason for note in decision.notes] == ["DeletionCostRemoved"]
+    assert [note.reason for note in decision.events] == ["DeletionCostRemoved"]
 
 
 def test_a_deployment_that_was_never_enabled_is_left_alone() -> None:
@@ -40,7 +40,7 @@ def test_a_deployment_that_was_never_enabled_is_left_alone() -> None:
     scene.add("one", "a", annotations=foreign_value(TOP))
     scene.add("two", "a")
     assert scene.decide().actions == ()
-    assert scene.decide().measures == ()
+    assert scene.decide().gauges == ()
 
 
 def test_switching_off_under_adoption_leaves_what_was_never_touched() -> None:
@@ -60,7 +60,7 @@ def test_another_label_recomputes() -> None:
     scene.annotate(spread_by="rack")
     decision = scene.decide()
     assert sorted(written(decision).values()) == [TOP - 2, TOP - 1, TOP]
-    assert [note.reason for note in decision.notes] == ["DeletionCostRecomputed"]
+    assert [note.reason for note in decision.events] == ["DeletionCostRecomputed"]
     scene.carry_out(decision)
     assert scene.decide().actions == ()
 

@@ -9,7 +9,7 @@ from tests.deletion_cost.scene import TOP, Scene, foreign_value, our_value, writ
 
 
 def measures(scene: Scene) -> dict[str, float]:
-    return {measure.name.removeprefix("plimsoll_deletion_cost_"): measure.value for measure in scene.decide().measures}
+    return {measure.name.removeprefix("plimsoll_deletion_cost_"): measure.value for measure in scene.decide().gauges}
 
 
 def test_an_unlabelled_node_is_named_with_the_label() -> None:
@@ -94,7 +94,7 @@ def test_what_was_told_is_not_told_again_when_a_status_changes() -> None:
 def test_rewrites_are_told_on_the_deployment() -> None:
     scene = Scene()
     scene.add_with_values(a=[TOP, TOP - 3], b=[TOP, TOP - 1, TOP - 2])
-    (note,) = scene.decide().notes
+    (note,) = scene.decide().events
     assert note.reason == "DeletionCostRewritten"
     assert f"a1 {TOP - 3} → {TOP - 1}" in note.message
     assert note.regarding.uid == scene.deployment.uid
@@ -103,7 +103,7 @@ def test_rewrites_are_told_on_the_deployment() -> None:
 def test_first_values_are_no_event_each() -> None:
     scene = Scene()
     scene.add("one", "a")
-    assert scene.decide().notes == ()
+    assert scene.decide().events == ()
 
 
 def test_covered_pods_and_imbalance_are_measured() -> None:
@@ -111,7 +111,7 @@ def test_covered_pods_and_imbalance_are_measured() -> None:
     scene.add_with_values(a=[TOP, TOP - 1], b=[TOP])
     scene.add("theirs", "b", annotations=foreign_value(TOP - 1))
     assert measures(scene) == {"covered_pods": 3, "imbalance": 0}
-    assert {tuple(measure.labels.items()) for measure in scene.decide().measures} == {
+    assert {tuple(measure.labels.items()) for measure in scene.decide().gauges} == {
         (("namespace", "default"), ("workload", "web"))
     }
 

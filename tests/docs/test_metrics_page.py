@@ -35,9 +35,9 @@ def test_every_name_is_declared_and_every_declared_one_is_used() -> None:
 def test_what_a_scrape_says_of_a_metric_is_what_the_reference_says() -> None:
     from prometheus_client import generate_latest
 
-    from plimsoll.runtime.decision import Count
+    from plimsoll.runtime.decision import Counter
 
     metrics = Metrics()
     name = "vpsie_autoscaler_scale_up_total"
-    metrics.count([Count(name, {"nodegroup": "g", "namespace": "n"})])
+    metrics.count([Counter(name, {"nodegroup": "g", "namespace": "n"})])
     assert f"# HELP {name} {CATALOGUE[name].text}" in generate_latest(metrics.registry).decode()

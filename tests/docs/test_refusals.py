@@ -12,7 +12,8 @@ ROOT = Path(__file__).parents[2]
 
 def codes_in_source() -> set[str]:
     act, disruption, machines = (
-        (ROOT / "src/plimsoll" / name).read_text() for name in ("runtime/actuator.py", "disruption/ledger.py", "runtime/machine_requests.py")
+        (ROOT / "src/plimsoll" / name).read_text()
+        for name in ("runtime/actuator.py", "disruption/ledger.py", "runtime/machine_requests.py")
     )
     named = {code for text in (act, disruption) for code in re.findall(r'(?:Blocker|_refusal)\(\s*"(\w+)"', text)}
     of_providers = set(re.findall(r'_refused\(\s*action,\s*"(\w+)"', machines))

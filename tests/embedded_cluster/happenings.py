@@ -333,21 +333,21 @@ async def the_network_was_bad(day: Day, world: World) -> None:
         process.line.trouble = CALM
 
 
-Happening = Callable[["Day", World], Awaitable[Any]]
-ALWAYS: tuple[Happening, ...] = (
+NewEvent = Callable[["Day", World], Awaitable[Any]]
+ALWAYS: tuple[NewEvent, ...] = (
     scaled, scaled, followed_a_curve, asked_otherwise, asked_otherwise, closed_its_window, rolled_out, deleted_a_pod,
     changed_a_budget, cordoned, reclaimed, reclaimed, fell_silent,
 )  # fmt: skip
-WITH_GROUPS: tuple[Happening, ...] = (
+WITH_GROUPS: tuple[NewEvent, ...] = (
     the_cloud_failed, the_cloud_failed, resized_a_group, deleted_a_machine_by_hand, a_machine_vanished,
     *[a_batch_came_and_went] * 6,
 )  # fmt: skip
-WITH_STORAGE: tuple[Happening, ...] = (
+WITH_STORAGE: tuple[NewEvent, ...] = (
     asked_for_drives, asked_for_drives, asked_for_drives, let_drives_go, wanted_more_drives,
 )  # fmt: skip
-WITH_FAULTS: tuple[Happening, ...] = (a_process_died, the_network_was_bad, the_network_was_bad)
-WITH_WRONG_CLOCKS: tuple[Happening, ...] = (a_clock_jumped, a_clock_jumped)
-WITH_RIVALS: tuple[Happening, ...] = (a_process_died, a_process_was_stopped, a_process_was_stopped)
+WITH_FAULTS: tuple[NewEvent, ...] = (a_process_died, the_network_was_bad, the_network_was_bad)
+WITH_WRONG_CLOCKS: tuple[NewEvent, ...] = (a_clock_jumped, a_clock_jumped)
+WITH_RIVALS: tuple[NewEvent, ...] = (a_process_died, a_process_was_stopped, a_process_was_stopped)
 
 
 async def happen(day: Day, world: World) -> None:

@@ -32,8 +32,8 @@ from plimsoll.runtime.decision import (
     Create,
     Decision,
     Delete,
+    Event,
     Evict,
-    Note,
     Patch,
     Permission,
     Reason,
@@ -97,7 +97,7 @@ class ExampleController:
                 reason=Reason("Waiting", "pods are to leave, and no ready node is known"),
                 actions=tuple(actions),
                 blockers=(Blocker("NoReadyNode", "no ready node is known"),),
-                look_again=timedelta(seconds=1),
+                requeue_after=timedelta(seconds=1),
             )
         actions += [_ask_to_leave(pod, key) for pod in leaving]
         reason = Reason("Kept", f"{key} is kept") if not actions else Reason("Keeping", f"{len(actions)} steps to go")
@@ -117,8 +117,8 @@ def _pods_of(workload: Workload, view: View) -> Iterable[Pod]:
 def _keep(key: Key, workload: Workload) -> Create:
     why = Reason("NotKept", f"{key} is to be kept")
     body = {"metadata": {"labels": {OF_KIND: key.kind, OF_NAME: key.name}}, "data": {"uid": workload.uid}}
-    note = Note(Ref.to(_WORKLOADS[key.kind], workload), "Kept", f"{key.name} is kept from now on")
-    return Create(CONFIGMAPS, key.namespace, kept_name(key.name), body, why, note)
+    event = Event(Ref.to(_WORKLOADS[key.kind], workload), "Kept", f"{key.name} is kept from now on")
+    return Create(CONFIGMAPS, key.namespace, kept_name(key.name), body, why, event)
 
 
 def _to_be_marked(pod: Pod) -> bool:

@@ -83,7 +83,7 @@ def _version(obj: KubeObject) -> int:
     return int(obj.metadata.resource_version)
 
 
-class Following(RuleBasedStateMachine):
+class Informers(RuleBasedStateMachine):
     @initialize(
         listing=st.sampled_from(({}, {"page_size": 2}, {"streaming": True})),
         server_streams=st.booleans(),
@@ -236,9 +236,9 @@ def recomputed(values: Callable[[Any], Iterable[str]], objects: Mapping[Any, Kub
 
 
 def test_any_short_history():
-    run_state_machine_as_test(Following, settings=settings(max_examples=40, stateful_step_count=30))
+    run_state_machine_as_test(Informers, settings=settings(max_examples=40, stateful_step_count=30))
 
 
 @pytest.mark.soak
 def test_any_long_history():
-    run_state_machine_as_test(Following, settings=settings(max_examples=2000, stateful_step_count=60))
+    run_state_machine_as_test(Informers, settings=settings(max_examples=2000, stateful_step_count=60))

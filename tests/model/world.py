@@ -208,8 +208,8 @@ class Rules:
         kinds = [kind_of(write) for write in request.writes]
         objects = self.server.objects
         items = [
-            Answer(word, objects.decoded(one, kind) if one != ABSENT else None)  # type: ignore[arg-type]
-            for (one, word), kind in zip(now, kinds, strict=True)
+            Answer(status, objects.decoded(one, kind) if one != ABSENT else None)  # type: ignore[arg-type]
+            for (one, status), kind in zip(now, kinds, strict=True)
         ]
         tries = operator.tries + (isinstance(self.states[operator.state][0], Taking) and now[0][1] != "done")
         return self._step(
@@ -222,18 +222,18 @@ class Rules:
         if kind_of(sent) is Lease:
             if not self._may_take(world, write):
                 return (ABSENT, "conflict"), None
-            word, made = self.server.apply(write, store.lease, store.lease_version + 1)
-            if word != "done":
-                return (ABSENT, word), None
-            return (made, word), store._replace(lease=made, lease_version=store.lease_version + 1)
+            status, made = self.server.apply(write, store.lease, store.lease_version + 1)
+            if status != "done":
+                return (ABSENT, status), None
+            return (made, status), store._replace(lease=made, lease_version=store.lease_version + 1)
         place = int(name_of(sent)[1:])
         before = store.containers[place]
         version = int(self.server.objects.json[before]["metadata"]["resourceVersion"]) + 1 if before != ABSENT else 1
-        word, made = self.server.apply(write, before, version)
-        if word != "done":
-            return (ABSENT, word), None
+        status, made = self.server.apply(write, before, version)
+        if status != "done":
+            return (ABSENT, status), None
         containers = (*store.containers[:place], made, *store.containers[place + 1 :])
-        return (made, word), store._replace(containers=containers)
+        return (made, status), store._replace(containers=containers)
 
     def _spent(self, left: Moves, after: Store, before: Store) -> Moves:
         """An epoch is spent when the lease is taken, not when it is given back."""

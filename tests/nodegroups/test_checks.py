@@ -268,7 +268,7 @@ def test_a_blocked_node_is_told_and_never_tainted() -> None:
     free(world)
     world.run(60)
     decision = world.controller.decide(CLUSTER, world.api.view(), world.now)
-    note = next(note for note in decision.notes if note.reason == "ScaleDownBlocked")
+    note = next(note for note in decision.events if note.reason == "ScaleDownBlocked")
     assert "keeps data on the node (volume cache)" in note.message
     assert [count.name for count in note.counts] == ["vpsie_autoscaler_scale_down_blocked_total"]
     assert not any(node.spec.taints for node in world.api.typed(NODES))

@@ -65,21 +65,21 @@ def test_no_more_of_them_than_it_can_spare() -> None:
     found = decision("n1", "n1", "n2", "spot")
     assert evicted(found) == 1, "two of three on-demand replicas must stay"
     assert [blocker.code for blocker in found.blockers] == ["MinimumOnDemand"]
-    assert found.look_again is not None
+    assert found.requeue_after is not None
 
 
 def test_where_none_can_be_spared_it_is_said_loudly() -> None:
     found = decision("n1", "n2", "spot")
     assert evicted(found) == 0
     assert found.reason.code == "MinimumOnDemand"
-    (note,) = found.notes
-    assert (note.reason, note.type, note.regarding.name) == ("ScaleDownBlocked", "Warning", "n1")
-    assert "2 must stay" in note.message
-    assert note.counts
+    (event,) = found.events
+    assert (event.reason, event.type, event.regarding.name) == ("ScaleDownBlocked", "Warning", "n1")
+    assert "2 must stay" in event.message
+    assert event.counts
 
 
 def test_in_a_drain_of_our_own_the_others_wait_in_silence() -> None:
     found = decision("n1", "n1", "n2", "spot", deleted=False)
     assert evicted(found) == 1, "the second follows once the first is ready elsewhere"
     assert [blocker.code for blocker in found.blockers] == ["MinimumOnDemand"]
-    assert not found.notes
+    assert not found.events

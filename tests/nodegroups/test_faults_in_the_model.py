@@ -13,7 +13,7 @@ from plimsoll.controllers.nodegroups.patches import LEAVING
 from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
 from plimsoll.controllers.nodegroups.types import NODE_GROUPS
 from plimsoll.kube.types.resources import NODES
-from plimsoll.runtime.decision import Converse
+from plimsoll.runtime.decision import Transaction
 from tests.nodegroups.world import World, said
 
 QUICK = {"underutilizationDuration": "20s", "cooldownSeconds": 10}
@@ -148,7 +148,7 @@ def test_a_pod_that_binds_after_the_last_look_at_the_view() -> None:
     late = 0
     converse = world._converse
 
-    def first_a_pod(conversation: Converse) -> str:
+    def first_a_pod(conversation: Transaction) -> str:
         nonlocal late
         if isinstance(conversation.start, GivingBack) and not late:
             late += 1
@@ -171,7 +171,7 @@ def test_someone_takes_our_taint_away_at_the_last_moment() -> None:
     taken = 0
     converse = world._converse
 
-    def first_untaint(conversation: Converse) -> str:
+    def first_untaint(conversation: Transaction) -> str:
         nonlocal taken
         if isinstance(conversation.start, GivingBack) and not taken:
             taken += 1

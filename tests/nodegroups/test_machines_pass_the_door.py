@@ -22,11 +22,11 @@ from plimsoll.providers.errors import (
     Unauthorised,
 )
 from plimsoll.providers.protocol import Machine, MachineRequest, Provider
-from plimsoll.runtime.actuator import Door
+from plimsoll.runtime.actuator import Actuator
 from plimsoll.runtime.audit import AuditTrail
 from plimsoll.runtime.clock import RealClock
 from plimsoll.runtime.decision import Action, CreateMachine, Decision, DeleteMachine, DisruptionLimits, Reason, Ref
-from plimsoll.runtime.expectations import OwnWrites
+from plimsoll.runtime.expectations import Expectations
 from plimsoll.runtime.metrics import Metrics
 from plimsoll.runtime.outcome import Result
 
@@ -67,9 +67,9 @@ class Stage:
     def __init__(self, audit: Path, *, read_only: bool = False) -> None:
         self.leads, self.cloud, self.view, self.audit = Leads(), Answers(), View.of({PODS: []}), audit
         nobody: Any = None  # no call to the API server is part of this
-        self.door = Door(
+        self.door = Actuator(
             nobody, self.view, RealClock(), identity="here", leadership=self.leads,
-            ledger=DisruptionLedger(DisruptionLimits(1, 1, timedelta(hours=1))), memory=nobody, own_writes=OwnWrites(),
+            ledger=DisruptionLedger(DisruptionLimits(1, 1, timedelta(hours=1))), memory=nobody, expectations=Expectations(),
             recorder=nobody, metrics=Metrics(), audit=AuditTrail(str(audit)), read_only=read_only,
             providers={"cloud": cast("Provider", self.cloud)},
         )  # fmt: skip
@@ -91,8 +91,8 @@ def stage(tmp_path: Path) -> Stage:
 
 async def test_both_are_done_and_written_down(stage: Stage) -> None:
     made = await stage.act(ORDER)
-    assert (made.word, made.machine and made.machine.id) == ("done", "m1")
-    assert (await stage.act(RETURN)).word == "done"
+    assert (made.status, made.machine and made.machine.id) == ("done", "m1")
+    assert (await stage.act(RETURN)).status == "done"
     assert stage.cloud.calls == ["create uid-1", "delete m1"]
     lines = [json.loads(line) for line in stage.audit.read_text().splitlines()]
     assert [(line["action"], line["uid"], line["detail"]) for line in lines] == [
@@ -102,7 +102,7 @@ async def test_both_are_done_and_written_down(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "word", "code"),
+    ("error", "status", "code"),
     [
         (QuotaExceeded("no more"), "refused", "QuotaExceeded"),
         (OfferingUnavailable("sold out"), "refused", "OfferingUnavailable"),
@@ -113,23 +113,23 @@ async def test_both_are_done_and_written_down(stage: Stage) -> None:
         (TimeoutError(), "unknown", ""),
     ],
 )
-async def test_errors_are_told_apart(stage: Stage, error: Exception, word: str, code: str) -> None:
+async def test_errors_are_told_apart(stage: Stage, error: Exception, status: str, code: str) -> None:
     stage.cloud.error = error
     result = await stage.act(ORDER)
-    assert (result.word, result.blocker.code if result.blocker else "") == (word, code)
+    assert (result.status, result.blocker.code if result.blocker else "") == (status, code)
 
 
 async def test_who_no_longer_leads_calls_no_provider(stage: Stage) -> None:
     stage.leads.current = "epoch-2"
     for action in (ORDER, RETURN):
-        assert (await stage.act(action)).word == "refused"
+        assert (await stage.act(action)).status == "refused"
     assert stage.cloud.calls == []
 
 
 async def test_read_only_calls_no_provider(tmp_path: Path) -> None:
     stage = Stage(tmp_path / "audit.jsonl", read_only=True)
     for action in (ORDER, RETURN):
-        assert (await stage.act(action)).word == "would"
+        assert (await stage.act(action)).status == "would"
     assert stage.cloud.calls == []
 
 

@@ -164,10 +164,10 @@ def test_a_quota_holds_the_group_back_and_another_helps() -> None:
     setbacks = world.the_group("first").status.setbacks
     assert [(one.reason, one.failures) for one in setbacks] == [("QuotaExceeded", 1)]
     assert not world.members(), "what failed is cleared away"
-    tried = sum("CreateMachine" in text or "Converse refused" in text for _, text in world.log)
+    tried = sum("CreateMachine" in text or "Transaction refused" in text for _, text in world.log)
     world.restart()
     world.run(240)
-    assert sum("CreateMachine" in text or "Converse refused" in text for _, text in world.log) == tried
+    assert sum("CreateMachine" in text or "Transaction refused" in text for _, text in world.log) == tried
     world.cloud.quota = None
     world.run(120)
     assert len(world.cloud.machines) == 1

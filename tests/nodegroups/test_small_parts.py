@@ -196,9 +196,9 @@ def test_the_groups_are_looked_at_when_a_node_has_been_little_used_for_long_enou
     world.run(20)
     world.change_group(desiredNodes=0)
     decision = world.controller.decide(CLUSTER, world.api.view(), world.now)
-    assert decision.look_again is not None
-    assert timedelta(seconds=3) < decision.look_again < timedelta(seconds=25)
-    world.now += decision.look_again
+    assert decision.requeue_after is not None
+    assert timedelta(seconds=3) < decision.requeue_after < timedelta(seconds=25)
+    world.now += decision.requeue_after
     world.sightings.enter("cloud", world.cloud.listing(world.now))
     assert world.controller.decide(CLUSTER, world.api.view(), world.now).reason.code == "ScalingDown"
 
@@ -210,5 +210,5 @@ def test_and_when_one_that_is_not_ready_is_given_up() -> None:
     world.unready(world.members()[0].node_name)
     world.run(5)
     decision = world.controller.decide(CLUSTER, world.api.view(), world.now)
-    assert decision.look_again is not None
-    assert decision.look_again <= timedelta(seconds=15)
+    assert decision.requeue_after is not None
+    assert decision.requeue_after <= timedelta(seconds=15)

@@ -8,7 +8,7 @@ from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision
 from plimsoll.controllers.nodegroups.lifecycle.termination import GivingBack
 from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
 from plimsoll.kube.types.resources import NODES
-from plimsoll.runtime.decision import Converse
+from plimsoll.runtime.decision import Transaction
 from tests.nodegroups.world import World, said
 
 QUICK = {"underutilizationDuration": "20s", "cooldownSeconds": 10}
@@ -104,7 +104,7 @@ def test_one_that_comes_back_on_its_way_out_stays() -> None:
     world, broken = full_group()
     converse, late = world._converse, 0
 
-    def first_ready(conversation: Converse) -> str:
+    def first_ready(conversation: Transaction) -> str:
         nonlocal late
         if isinstance(conversation.start, GivingBack) and not late:
             late += 1

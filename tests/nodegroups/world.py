@@ -26,7 +26,6 @@ from plimsoll.kube.types.resources import (
 from plimsoll.providers.errors import AmbiguousOutcome, OfferingUnavailable, ProviderError, QuotaExceeded
 from plimsoll.runtime.decision import (
     Action,
-    Converse,
     Create,
     CreateMachine,
     Decision,
@@ -34,6 +33,7 @@ from plimsoll.runtime.decision import (
     DeleteMachine,
     Evict,
     Patch,
+    Transaction,
 )
 from plimsoll.runtime.transaction import Answer, Answered, End, Found, Get, ListAll, Listed, Moment, Opened, Write
 from plimsoll.scheduling.pack import pack
@@ -180,17 +180,17 @@ class World:
 
     def act(self, decision: Decision) -> None:
         for action in decision.actions:
-            word = self._perform(action)
-            self.log.append((self.now, f"{type(action).__name__} {word} {action.why}"))
-            if decision.in_order and word != "done":
+            status = self._perform(action)
+            self.log.append((self.now, f"{type(action).__name__} {status} {action.why}"))
+            if decision.in_order and status != "done":
                 return
 
     def _perform(self, action: Action) -> str:
-        if isinstance(action, Converse):
+        if isinstance(action, Transaction):
             return self._converse(action)
         if isinstance(action, Evict):
             return self._evict(action)
-        return self._write(action).word
+        return self._write(action).status
 
     def _write(self, action: Write) -> Answer:
         if self.crash_after is not None:
@@ -247,7 +247,7 @@ class World:
         except ProviderError as error:
             return Answer("failed", detail=str(error))
 
-    def _converse(self, conversation: Converse) -> str:
+    def _converse(self, conversation: Transaction) -> str:
         moment = Moment(self.now, (self.now - START).total_seconds())
         state, request = conversation.step(conversation.start, Opened(moment, "token"))
         while not isinstance(request, End):
@@ -263,7 +263,7 @@ class World:
                 case _:
                     reply = Answered(moment, tuple(self._write(write) for write in request.writes))
             state, request = conversation.step(state, reply)
-        return request.word
+        return request.status
 
     # ── everyone else ────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -54,7 +54,7 @@ def test_a_settled_workload_writes_nothing_and_asks_for_no_other_look():
     scene = Scene()
     scene.running(6, 4)
     decision = scene.decide()
-    assert (decision.reason.code, decision.actions, decision.look_again) == ("Settled", (), None)
+    assert (decision.reason.code, decision.actions, decision.requeue_after) == ("Settled", (), None)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_the_cooldown_lasts_from_the_last_disruption_that_was_written_down():
     decision = scene.decide()
     assert codes(decision) == ["Cooldown"]
     assert decision.blockers[0].until == scene.now + 20 * SECOND
-    assert decision.look_again == 20 * SECOND
+    assert decision.requeue_after == 20 * SECOND
     assert codes(scene.decide(after=19 * SECOND)) == ["Cooldown"]
     assert evicted(scene.decide(after=20 * SECOND))
 
@@ -147,7 +147,7 @@ class TestWindow:
         scene.now = datetime(2026, 1, 1, 1, tzinfo=UTC)
         decision = scene.decide()
         assert codes(decision) == ["WindowClosed"]
-        assert decision.look_again == timedelta(hours=1)
+        assert decision.requeue_after == timedelta(hours=1)
         assert evicted(scene.decide(after=timedelta(hours=1)))
         assert codes(scene.decide(after=timedelta(hours=3))) == ["WindowClosed"]
 
@@ -293,13 +293,13 @@ def test_all_that_stands_in_the_way_is_told_and_the_first_end_is_waited_for():
     decision = scene.decide()
     assert codes(decision) == ["RolloutInProgress", "WindowClosed", "Cooldown"]
     assert decision.reason.code == "Blocked"
-    assert decision.look_again == 9 * SECOND
+    assert decision.requeue_after == 9 * SECOND
 
 
 def test_what_is_held_up_for_an_unknown_time_is_looked_at_again_after_the_retry_interval():
     scene = drifted(settings=PlacementSettings(retry_interval=timedelta(seconds=77)))
     scene.add(build.budget(allowed=0))
-    assert scene.decide().look_again == timedelta(seconds=77)
+    assert scene.decide().requeue_after == timedelta(seconds=77)
 
 
 def test_a_share_of_the_replicas_may_move_at_once_where_a_budget_allows_it():

@@ -7,7 +7,7 @@ from datetime import timedelta
 from plimsoll.disruption.ledger import Disruption, DisruptionLedger
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.resources import BUDGETS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Key
-from plimsoll.runtime.decision import Count, DisruptionLimits
+from plimsoll.runtime.decision import Counter, DisruptionLimits
 from plimsoll.runtime.metrics import Metrics
 from tests import build
 
@@ -47,8 +47,8 @@ def test_a_limit_with_a_longer_period_than_that_for_all_still_sees_so_far_back()
 
 def test_counters_come_into_being_with_their_first_count():
     metrics = Metrics()
-    one = Count("spotalis_reconciliations_total", {"action": "none", "result": "success"})
-    metrics.count([one, one, Count("plain_total")])
+    one = Counter("spotalis_reconciliations_total", {"action": "none", "result": "success"})
+    metrics.count([one, one, Counter("plain_total")])
     value = metrics.registry.get_sample_value
     assert value("spotalis_reconciliations_total", {"action": "none", "result": "success"}) == 2
     assert value("plain_total") == 1

@@ -127,7 +127,7 @@ def test_cooldown_period():
 def test_disruption_retry_interval():
     found = scene(keys={"controllers__workloadTiming__disruptionRetryInterval": "5s"})
     found.add(build.budget(allowed=0))
-    assert found.decide().look_again == timedelta(seconds=5)
+    assert found.decide().requeue_after == timedelta(seconds=5)
 
 
 def test_disruption_window():
@@ -139,7 +139,7 @@ def test_disruption_window():
     found = scene(keys=keys)  # midnight in London is half past five in Kolkata
     decision = found.decide()
     assert codes(decision) == ["WindowClosed"]
-    assert decision.look_again == timedelta(hours=4)
+    assert decision.requeue_after == timedelta(hours=4)
     assert evicted(found.decide(after=timedelta(hours=4)))
 
 

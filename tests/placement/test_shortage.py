@@ -35,7 +35,7 @@ def test_a_pod_that_has_not_waited_long_is_looked_at_when_it_has():
     scene.waiting("waits", since=scene.now - MINUTE)
     decision = scene.decide()
     assert decision.actions == ()
-    assert decision.look_again == MINUTE
+    assert decision.requeue_after == MINUTE
 
 
 def test_the_pause_is_written_down_before_anyone_is_replaced():
@@ -53,7 +53,7 @@ def test_once_it_is_in_view_the_waiting_pod_is_replaced():
     (action,) = scene.decide(after=SECOND).actions
     assert isinstance(action, Evict)
     assert action.pod.name == "waits-0"
-    assert action.note is not None and action.note.reason == "SpotFallback"
+    assert action.event is not None and action.event.reason == "SpotFallback"
 
 
 def test_nothing_that_guards_pods_that_run_holds_it_back():
@@ -174,7 +174,7 @@ class TestReturn:
         scene = self.fallen(until=MINUTE)
         decision = scene.decide()
         assert codes(decision) == ["SpotHeldBack"]
-        assert decision.look_again == MINUTE
+        assert decision.requeue_after == MINUTE
         assert self.held(scene) == "SpotHeldBack"
 
     def test_then_one_is_sent_and_no_second_one_while_it_waits(self):

@@ -78,14 +78,14 @@ def test_what_is_measured():
     scene.running(3, 7)
     decision = scene.decide()
     common = {"namespace": "default", "workload": "web", "workload_type": "deployment"}
-    values = {(m.name, m.labels["replica_type"]): m.value for m in decision.measures}
+    values = {(m.name, m.labels["replica_type"]): m.value for m in decision.gauges}
     assert values == {
         ("spotalis_workload_replicas", "spot"): 3,
         ("spotalis_workload_replicas", "on-demand"): 7,
         ("plimsoll_placement_target_replicas", "spot"): 6,
         ("plimsoll_placement_target_replicas", "on-demand"): 4,
     }
-    assert all(common.items() <= dict(m.labels).items() for m in decision.measures)
+    assert all(common.items() <= dict(m.labels).items() for m in decision.gauges)
     (count,) = decision.counts
     assert count.name == "spotalis_reconciliations_total"
     assert count.labels == {**common, "action": "migrate-to-spot", "result": "success"}

@@ -16,10 +16,10 @@ from plimsoll.disruption.store import DisruptionMemory
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import NotFound
-from plimsoll.kube.events import EventRecorder, Happening
+from plimsoll.kube.events import EventRecorder, NewEvent
 from plimsoll.kube.types.core import Pod
 from plimsoll.kube.types.resources import BUDGETS, CONFIGMAPS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Key
-from plimsoll.runtime.actuator import Door
+from plimsoll.runtime.actuator import Actuator
 from plimsoll.runtime.audit import AuditTrail
 from plimsoll.runtime.decision import (
     Action,
@@ -27,13 +27,13 @@ from plimsoll.runtime.decision import (
     Decision,
     Delete,
     DisruptionLimits,
+    Event,
     Evict,
-    Note,
     Patch,
     Reason,
     Ref,
 )
-from plimsoll.runtime.expectations import OwnWrites
+from plimsoll.runtime.expectations import Expectations
 from plimsoll.runtime.metrics import Metrics
 from plimsoll.runtime.outcome import Outcome
 from tests.clocks import PushedClock
@@ -58,19 +58,19 @@ class Stage:
         self.client, self.namespace = client, namespace
         self.clock = PushedClock()
         self.leadership = SettableLeadership()
-        self.own_writes = OwnWrites()
+        self.expectations = Expectations()
         self.view = View.of(dict.fromkeys((PODS, BUDGETS, DEPLOYMENTS, REPLICASETS, STATEFULSETS, CONFIGMAPS), ()))
         self.ledger = DisruptionLedger(DisruptionLimits(100, 100, timedelta(hours=1)))
         self.ledger.recall(())
-        self.told: list[Happening] = []
+        self.told: list[NewEvent] = []
         recorder = EventRecorder(client, self.clock, controller="plimsoll.dev/test", instance="here")
         recorder.record = self.told.append  # type: ignore[method-assign, assignment]  # events have tests of their own
         self.audit_file = audit_file
         self.metrics = Metrics()
-        self.door = Door(
+        self.door = Actuator(
             client, self.view, self.clock, identity="here", leadership=self.leadership, ledger=self.ledger,
             memory=DisruptionMemory(client, self.clock, namespace=namespace, period=timedelta(hours=1)),
-            own_writes=self.own_writes, recorder=recorder, metrics=self.metrics, audit=AuditTrail(str(audit_file)),
+            expectations=self.expectations, recorder=recorder, metrics=self.metrics, audit=AuditTrail(str(audit_file)),
             read_only=read_only,
         )  # fmt: skip
 
@@ -135,7 +135,7 @@ def stage(client: Client, namespace: str, tmp_path: Path) -> Stage:
 
 
 def words(outcome: Outcome) -> list[str]:
-    return [result.word for result in outcome.results]
+    return [result.status for result in outcome.results]
 
 
 def codes(outcome: Outcome) -> list[str]:
@@ -150,11 +150,11 @@ async def test_read_only_means_read_only(client: Client, namespace: str, tmp_pat
     stage = Stage(client, namespace, tmp_path / "audit.jsonl", read_only=True)
     ref = await stage.config_map("kept")
     outcome = await stage.act(
-        Patch(ref, {"data": {"a": "2"}}, WHY, note=Note(ref, "Changed", "changed")),
+        Patch(ref, {"data": {"a": "2"}}, WHY, event=Event(ref, "Changed", "changed")),
         Create(CONFIGMAPS, namespace, "new", {"data": {}}, WHY),
         Delete(ref, WHY),
     )
-    stage.door.tell(Note(ref, "Something", "happened"))
+    stage.door.tell(Event(ref, "Something", "happened"))
     assert words(outcome) == ["would"] * 3
     assert await stage.data("kept") == {"a": "1"}
     with pytest.raises(NotFound):
@@ -199,9 +199,9 @@ async def test_what_was_written_is_awaited_in_the_view(stage: Stage, brief: bool
     await stage.look()
     assert words(await stage.act(Patch(ref, {"data": {"a": "2"}}, WHY, brief=brief))) == ["done"]
     assert await stage.data("kept") == {"a": "2"}
-    assert stage.own_writes.behind(KEY, stage.view) is not None
+    assert stage.expectations.behind(KEY, stage.view) is not None
     await stage.look()
-    assert stage.own_writes.behind(KEY, stage.view) is None
+    assert stage.expectations.behind(KEY, stage.view) is None
 
 
 async def test_a_creation_done_twice_is_one_object(stage: Stage):
@@ -210,7 +210,7 @@ async def test_a_creation_done_twice_is_one_object(stage: Stage):
     assert words(await stage.act(create)) == ["conflict"]
     assert await stage.data("made") == {"a": "1"}
     await stage.look()
-    assert stage.own_writes.behind(KEY, stage.view) is None
+    assert stage.expectations.behind(KEY, stage.view) is None
 
 
 async def test_a_deletion_names_a_uid_and_sees_the_object_as_it_was_decided_about(stage: Stage):
@@ -251,7 +251,7 @@ async def test_pods_are_evicted_never_deleted(stage: Stage, kwok_nodes: Callable
     assert codes(await stage.act(Delete(Ref.to(PODS, pods[0]), WHY))) == ["EvictInstead"]
     assert words(await stage.act(eviction(pods[0]))) == ["done"]
     assert not await stage.standing(pods[0])
-    assert stage.own_writes.behind(KEY, stage.view) == Ref.to(PODS, pods[0])
+    assert stage.expectations.behind(KEY, stage.view) == Ref.to(PODS, pods[0])
     # Without a budget, one at a time: the view still shows the first one standing.
     assert codes(await stage.act(eviction(pods[1]))) in (["OwnerDisrupted"], ["LastReady"])
     assert await stage.standing(pods[1])
@@ -289,7 +289,7 @@ async def test_a_pod_that_changed_since_it_was_decided_about_stays(
     await stage.client.patch(PODS, stage.namespace, pods[0].name, {"metadata": {"annotations": {"keep": "me"}}})
     assert words(await stage.act(eviction(pods[0]))) == ["conflict"]
     assert await stage.standing(pods[0])
-    assert stage.own_writes.behind(KEY, stage.view) is not None  # and the view must see it first
+    assert stage.expectations.behind(KEY, stage.view) is not None  # and the view must see it first
 
 
 async def test_the_servers_no_to_an_eviction_is_a_blocker_and_costs_nothing(
@@ -319,8 +319,8 @@ async def test_the_servers_no_to_an_eviction_is_a_blocker_and_costs_nothing(
 async def test_everything_is_told_in_the_audit_trail_and_in_events(stage: Stage):
     ref = await stage.config_map("kept")
     await stage.act(
-        Patch(ref, {"data": {"a": "2"}}, WHY, note=Note(ref, "Changed", "a is 2 now")),
-        Patch(ref, {"data": {"a": "3"}}, WHY, note=Note(ref, "Changed", "a is 3 now")),
+        Patch(ref, {"data": {"a": "2"}}, WHY, event=Event(ref, "Changed", "a is 2 now")),
+        Patch(ref, {"data": {"a": "3"}}, WHY, event=Event(ref, "Changed", "a is 3 now")),
     )
     first, second = stage.audited()
     assert first["operator"] == "here"

@@ -84,13 +84,13 @@ async def test_what_is_gone_already_is_awaited_in_the_view(stage: Stage, kwok_no
     await stage.look()
     await stage.client.delete(CONFIGMAPS, stage.namespace, "gone", uid=ref.uid)
     assert words(await stage.act(Delete(ref, WHY))) == ["gone"]
-    assert stage.own_writes.behind(KEY, stage.view) == ref
+    assert stage.expectations.behind(KEY, stage.view) == ref
     await stage.client.delete(PODS, pod.namespace, pod.name, uid=pod.uid, grace_seconds=0)
     assert words(await stage.act(eviction(pod))) == ["gone"]
     stage.view[CONFIGMAPS].remove(ref.namespace, ref.name)
-    assert stage.own_writes.behind(KEY, stage.view) == Ref.to(PODS, pod)
+    assert stage.expectations.behind(KEY, stage.view) == Ref.to(PODS, pod)
     await stage.look()
-    assert stage.own_writes.behind(KEY, stage.view) is None
+    assert stage.expectations.behind(KEY, stage.view) is None
 
 
 async def test_an_eviction_whose_reply_was_lost_counts_and_is_found_out_about(
@@ -109,7 +109,7 @@ async def test_an_eviction_whose_reply_was_lost_counts_and_is_found_out_about(
         outcome = await stage.act(eviction(pod))
     assert words(outcome) == ["done"]
     assert [d.uid for d in stage.ledger.recent(stage.clock.monotonic())] == [pod.uid]
-    assert stage.own_writes.behind(KEY, stage.view) == Ref.to(PODS, pod)
+    assert stage.expectations.behind(KEY, stage.view) == Ref.to(PODS, pod)
     assert codes(await stage.act(eviction(other))) == ["OwnerDisrupted"]
 
 

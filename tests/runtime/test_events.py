@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from plimsoll.kube.client.client import Client
-from plimsoll.kube.events import BURST_PER_OBJECT, EventRecorder, Happening, shortened
+from plimsoll.kube.events import BURST_PER_OBJECT, EventRecorder, NewEvent, shortened
 from plimsoll.kube.types.resources import EVENTS
 from plimsoll.kube.types.stored import Event
 from tests.clocks import PushedClock
@@ -29,7 +29,7 @@ class Recording:
 
     def record(self, note: str = "all is well", name: str = "web", reason: str = "Tested") -> None:
         self.recorder.record(
-            Happening("apps/v1", "Deployment", self.namespace, name, f"uid-{name}", reason, note, action="Test")
+            NewEvent("apps/v1", "Deployment", self.namespace, name, f"uid-{name}", reason, note, action="Test")
         )
 
     async def events(self) -> list[Event]:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.credentials import Credentials
 from plimsoll.kube.types.resources import NODES, PODS
-from plimsoll.runtime.informers import Following
+from plimsoll.runtime.informers import Informers
 from plimsoll.runtime.metrics import Metrics
 from tests.clocks import PushedClock
 from tests.eventually import PATIENCE_SECONDS, eventually
@@ -24,7 +24,7 @@ class Sight:
     def __init__(self, client: Client, clock: PushedClock, namespaces: tuple[str, ...]) -> None:
         self.clock = clock
         self.metrics = Metrics()
-        self.following = Following(
+        self.following = Informers(
             (PODS, NODES), client, clock, self.metrics, namespaces=namespaces, idle_timeout=timedelta(seconds=150),
             rng=random.Random(1),
         )  # fmt: skip

@@ -5,14 +5,14 @@ from __future__ import annotations
 from prometheus_client import generate_latest
 
 from plimsoll.kube.types.resources import Key
-from plimsoll.runtime.decision import Count, Measure
+from plimsoll.runtime.decision import Counter, Gauge
 from plimsoll.runtime.metrics import Metrics
 
 WEB, API = Key("Deployment", "default", "web"), Key("Deployment", "default", "api")
 
 
-def skew(workload: str, value: float) -> Measure:
-    return Measure("plimsoll_test_skew", value, {"workload": workload})
+def skew(workload: str, value: float) -> Gauge:
+    return Gauge("plimsoll_test_skew", value, {"workload": workload})
 
 
 def test_a_gauge_disappears_with_the_decision_that_named_it():
@@ -59,6 +59,6 @@ def test_a_counter_is_found_again_by_its_labels_in_any_order():
     one = {"operation": "CREATE", "resource_kind": "Pod", "result": "assigned"}
     other = {"operation": "Pod", "resource_kind": "CREATE", "result": "assigned"}
     for labels in (one, dict(reversed(one.items())), other):
-        metrics.count([Count(name, labels)])
+        metrics.count([Counter(name, labels)])
     assert metrics.registry.get_sample_value(name, one) == 2
     assert metrics.registry.get_sample_value(name, other) == 1

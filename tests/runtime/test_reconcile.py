@@ -17,14 +17,24 @@ from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.credentials import Credentials
 from plimsoll.kube.client.errors import ApiError, Conflict, NotFound
 from plimsoll.kube.client.transport import Call
-from plimsoll.kube.events import EventRecorder, Happening
+from plimsoll.kube.events import EventRecorder, NewEvent
 from plimsoll.kube.types.core import KubeObject
 from plimsoll.kube.types.resources import DEPLOYMENTS, PODS, Key, Resource
-from plimsoll.runtime.actuator import Door
+from plimsoll.runtime.actuator import Actuator
 from plimsoll.runtime.audit import AuditTrail
 from plimsoll.runtime.clock import RealClock
-from plimsoll.runtime.decision import Blocker, Decision, DisruptionLimits, Note, Patch, Permission, Problem, Reason, Ref
-from plimsoll.runtime.expectations import OwnWrites
+from plimsoll.runtime.decision import (
+    Blocker,
+    Decision,
+    DisruptionLimits,
+    Event,
+    Patch,
+    Permission,
+    Problem,
+    Reason,
+    Ref,
+)
+from plimsoll.runtime.expectations import Expectations
 from plimsoll.runtime.metrics import Metrics
 from plimsoll.runtime.reconciler import Reconciler
 from tests import build
@@ -60,19 +70,19 @@ class Loop:
         self, controller: Scripted, interval: timedelta = timedelta(hours=1), client: Client | None = None
     ) -> None:
         self.view = View.of({DEPLOYMENTS: [], PODS: []})
-        self.leadership, self.own_writes, self.metrics = SettableLeadership(), OwnWrites(), Metrics()
-        self.told: list[Happening] = []
+        self.leadership, self.expectations, self.metrics = SettableLeadership(), Expectations(), Metrics()
+        self.told: list[NewEvent] = []
         client, clock = client or cast("Client", None), RealClock()  # where there is none, nothing is written
         recorder = EventRecorder(client, clock, controller="plimsoll.dev/test", instance="here")
         recorder.record = self.told.append  # type: ignore[method-assign, assignment]
-        door = Door(
+        door = Actuator(
             client, self.view, clock, identity="here", leadership=self.leadership,
             ledger=DisruptionLedger(DisruptionLimits(1, 1, timedelta(hours=1))),
             memory=DisruptionMemory(client, clock, namespace="default", period=timedelta(hours=1)),
-            own_writes=self.own_writes, recorder=recorder, metrics=self.metrics, audit=AuditTrail(), read_only=False,
+            expectations=self.expectations, recorder=recorder, metrics=self.metrics, audit=AuditTrail(), read_only=False,
         )  # fmt: skip
         self.reconciler = Reconciler(
-            controller, self.view, door, clock, leadership=self.leadership, own_writes=self.own_writes,
+            controller, self.view, door, clock, leadership=self.leadership, expectations=self.expectations,
             metrics=self.metrics, interval=interval, workers=2,
         )  # fmt: skip
         for resource in controller.watches:
@@ -144,7 +154,7 @@ async def test_nothing_is_decided_before_the_view_shows_our_own_write():
     controller = Scripted()
     loop = Loop(controller)
     deployment = build.deployment("web", resourceVersion="100")
-    loop.own_writes.wrote(WEB, Ref.to(DEPLOYMENTS, deployment), "200")
+    loop.expectations.wrote(WEB, Ref.to(DEPLOYMENTS, deployment), "200")
     async with loop.running():
         loop.view[DEPLOYMENTS].put(deployment)
         await asyncio.sleep(30)
@@ -155,7 +165,7 @@ async def test_nothing_is_decided_before_the_view_shows_our_own_write():
 
 
 async def test_a_key_is_looked_at_again_when_it_asks_and_after_the_interval():
-    controller = Scripted(lambda _: Decision(reason=IDLE.reason, look_again=timedelta(minutes=1)))
+    controller = Scripted(lambda _: Decision(reason=IDLE.reason, requeue_after=timedelta(minutes=1)))
     loop = Loop(controller)
     async with loop.running():
         loop.view[DEPLOYMENTS].put(build.deployment("web"))
@@ -279,7 +289,7 @@ async def test_a_problem_is_reported_once_per_change_and_not_once_per_look():
 
 async def test_a_note_is_told_once_while_it_stays_the_same():
     about = Ref.to(DEPLOYMENTS, build.deployment("web"))
-    controller = Scripted(lambda _: Decision(reason=IDLE.reason, notes=(Note(about, "NodeUnlabelled", "n1"),)))
+    controller = Scripted(lambda _: Decision(reason=IDLE.reason, events=(Event(about, "NodeUnlabelled", "n1"),)))
     loop = Loop(controller)
     async with loop.running():
         loop.view[DEPLOYMENTS].put(build.deployment("web"))

@@ -22,7 +22,7 @@ from plimsoll.kube.codec import convert
 from plimsoll.kube.types.core import Deployment, KubeObject, LabelSelector, ReplicaSet
 from plimsoll.kube.types.resources import Resource
 from plimsoll.runtime.clock import RealClock
-from plimsoll.runtime.decision import Count
+from plimsoll.runtime.decision import Counter
 from plimsoll.runtime.listen import CannotListenError
 from plimsoll.webhook.admission_handler import Admissions
 from plimsoll.webhook.certificates import make_certificate, serving_context
@@ -75,7 +75,7 @@ class Leader:
 
 
 class Asking:
-    def __init__(self, session: aiohttp.ClientSession, counts: list[Count], port: int) -> None:
+    def __init__(self, session: aiohttp.ClientSession, counts: list[Counter], port: int) -> None:
         self._session = session
         self.counts = counts
         self.port = port
@@ -137,7 +137,7 @@ async def serving(
     leader: Leader | None = None,
     look_seconds: float = 30.0,
 ) -> AsyncIterator[Asking]:
-    counts: list[Count] = []
+    counts: list[Counter] = []
     client: Any = api or ApiServer()
     looks = LiveLooks(client, scene.admission, RealClock(), seconds=look_seconds)
     admissions = Admissions(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from plimsoll.simulate.invariants import Happening
+from plimsoll.simulate.invariants import NewEvent
 
 _DECISION = re.compile(r"(?P<controller>[a-z-]+) (?P<kind>\w+)/(?P<key>\S*): (?P<code>\w+)")
 _CAME, _MANY_CAME = re.compile(r"node \S+ came"), re.compile(r"(\d+) nodes came")
@@ -41,9 +41,9 @@ _CODES: Mapping[str, str] = {
 }
 
 
-def worded(happenings: Iterable[Happening]) -> list[tuple[Happening, str]]:
+def worded(happenings: Iterable[NewEvent]) -> list[tuple[NewEvent, str]]:
     """Each happening that is worth showing, with what it says; one that comes again and again only now and then."""
-    shown: list[tuple[Happening, str]] = []
+    shown: list[tuple[NewEvent, str]] = []
     for one in happenings:
         text = _text(one)
         if shown and (crowd := _crowd(shown[-1], one, text)):
@@ -55,7 +55,7 @@ def worded(happenings: Iterable[Happening]) -> list[tuple[Happening, str]]:
     return shown
 
 
-def _crowd(before: tuple[Happening, str], one: Happening, text: str) -> str:
+def _crowd(before: tuple[NewEvent, str], one: NewEvent, text: str) -> str:
     """Nodes that come in the same moment, in one line; empty where it is none of them."""
     first, said = before
     if first.at != one.at or not _CAME.fullmatch(text):
@@ -66,12 +66,12 @@ def _crowd(before: tuple[Happening, str], one: Happening, text: str) -> str:
     return f"{int(many[1]) + 1} nodes came" if many is not None else ""
 
 
-def why(happening: Happening) -> str:
+def why(happening: NewEvent) -> str:
     """Its reason, without the name of the rule that the operator's logs put in front."""
     return re.sub(r"^(none|(scale|migrate)-[a-z-]+): ", "", happening.why)
 
 
-def _text(happening: Happening) -> str:
+def _text(happening: NewEvent) -> str:
     found = _DECISION.fullmatch(happening.what)
     if found is None:
         return happening.what

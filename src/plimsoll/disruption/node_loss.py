@@ -51,7 +51,7 @@ class Losses:
         self._ledger.node_lost(self._view[PODS].by(BY_NODE, before.name), self._view, self._clock.monotonic())
         self._due.set()
 
-    def look_again(self) -> None:
+    def requeue_after(self) -> None:
         """A tenure begins: what was seen here before it, the former leader may not have written."""
         self._due.set()
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from plimsoll.controllers.nodegroups.scale_up.expected_node import Awaited
-from plimsoll.runtime.decision import Action, Blocker, Converse, Create, Decision, Delete, Evict, Patch, Reason
+from plimsoll.runtime.decision import Action, Blocker, Create, Decision, Delete, Evict, Patch, Reason, Transaction
 
 
 class Answer(Struct, frozen=True, rename="camel", kw_only=True):
@@ -164,6 +164,6 @@ def _step(action: Action) -> str:
             what = f"delete {action.target}"
         case Evict():
             what = f"evict {action.pod}"
-        case Converse():
+        case Transaction():
             what = f"settle {action.target}"
     return f"{what}: {action.why.message}"

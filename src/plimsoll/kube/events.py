@@ -33,7 +33,7 @@ REMEMBERED_LIMIT = 4096
 FLUSH_SECONDS = 2.0  # for what is left when the process stops
 
 
-class Happening(Struct, frozen=True):
+class NewEvent(Struct, frozen=True):
     """One event to record, with the object it is about spelled out."""
 
     api_version: str
@@ -79,13 +79,13 @@ class EventRecorder:
         self._controller = controller
         self._instance = instance
         self._on_result = on_result  # "created", "repeated", "dropped" or "failed"
-        self._waiting: asyncio.Queue[Happening] = asyncio.Queue(WAITING_LIMIT)
-        self._series: OrderedDict[Happening, _Series] = OrderedDict()
+        self._waiting: asyncio.Queue[NewEvent] = asyncio.Queue(WAITING_LIMIT)
+        self._series: OrderedDict[NewEvent, _Series] = OrderedDict()
         self._allowances: OrderedDict[str, _Allowance] = OrderedDict()
         self._serial = 0
         self._counts_told_at = clock.monotonic()
 
-    def record(self, happening: Happening) -> None:
+    def record(self, happening: NewEvent) -> None:
         """Never blocks and never raises: an event is worth less than the work it tells of."""
         if not self._allowed(happening):
             self._on_result("dropped")
@@ -122,7 +122,7 @@ class EventRecorder:
             await self._tell(self._waiting.get_nowait())
         await self._tell_counts(every=True)
 
-    async def _tell(self, happening: Happening) -> None:
+    async def _tell(self, happening: NewEvent) -> None:
         now = self._clock.monotonic()
         series = self._series.get(happening)
         if series is not None and now - series.last_at < SERIES_SECONDS:
@@ -152,7 +152,7 @@ class EventRecorder:
             elif now - series.last_at >= SERIES_SECONDS:
                 del self._series[happening]
 
-    async def _tell_count(self, happening: Happening, series: _Series) -> None:
+    async def _tell_count(self, happening: NewEvent, series: _Series) -> None:
         body = {"series": {"count": series.count, "lastObservedTime": micro_time(self._clock.now())}}
         series.told_at = self._clock.monotonic()
         try:
@@ -166,7 +166,7 @@ class EventRecorder:
             series.untold = False
             self._on_result("repeated")
 
-    def _allowed(self, happening: Happening) -> bool:
+    def _allowed(self, happening: NewEvent) -> bool:
         now = self._clock.monotonic()
         allowance = self._allowances.get(happening.uid)
         if allowance is None:
@@ -182,13 +182,13 @@ class EventRecorder:
         allowance.tokens -= 1
         return True
 
-    def _name(self, happening: Happening) -> str:
+    def _name(self, happening: NewEvent) -> str:
         # Unique to this process and happening, so that a create whose reply was lost can be repeated without a twin.
         self._serial += 1
         digest = hashlib.sha256(f"{self._instance}/{self._serial}/{happening.uid}".encode()).hexdigest()[:16]
         return f"{happening.name[:200].rstrip('.-')}.{digest}"
 
-    def _body(self, happening: Happening, name: str) -> dict[str, Any]:
+    def _body(self, happening: NewEvent, name: str) -> dict[str, Any]:
         return {
             "metadata": {"name": name, "namespace": happening.namespace or "default"},
             "eventTime": micro_time(self._clock.now()),

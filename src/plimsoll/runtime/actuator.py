@@ -18,7 +18,7 @@ from plimsoll.disruption.store import AnotherTenure, DisruptionMemory
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import AlreadyExists, Ambiguous, Conflict, KubeError, NotFound, TooManyRequests
-from plimsoll.kube.events import EventRecorder, Happening
+from plimsoll.kube.events import EventRecorder, NewEvent
 from plimsoll.kube.leader_election import Leadership
 from plimsoll.kube.types.core import Pod
 from plimsoll.kube.types.resources import Key, metadata_of
@@ -28,21 +28,21 @@ from plimsoll.runtime.clock import Clock
 from plimsoll.runtime.decision import (
     Action,
     Blocker,
-    Converse,
     Create,
     CreateMachine,
     Decision,
     Delete,
     DeleteMachine,
+    Event,
     Evict,
-    Note,
     Patch,
     Ref,
+    Transaction,
 )
-from plimsoll.runtime.expectations import OwnWrites
+from plimsoll.runtime.expectations import Expectations
 from plimsoll.runtime.machine_requests import ask_provider
 from plimsoll.runtime.metrics import Metrics
-from plimsoll.runtime.outcome import Outcome, Result, Word
+from plimsoll.runtime.outcome import Outcome, Result, Status
 from plimsoll.runtime.transaction import Answer, Write, converse, new_token
 
 log = structlog.get_logger()
@@ -60,9 +60,9 @@ PASSING = frozenset({NOT_LEADING, VIEW_STALE, ANOTHER_TENURE, MEMORY_NOT_READ})
 class _Stop(Exception):
     """The action goes no further; not an error: the door did its work."""
 
-    def __init__(self, word: Word, detail: str, blocker: Blocker | None = None) -> None:
+    def __init__(self, status: Status, detail: str, blocker: Blocker | None = None) -> None:
         super().__init__(detail)
-        self.word = word
+        self.status = status
         self.blocker = blocker
 
 
@@ -70,7 +70,7 @@ def _refusal(code: str, message: str) -> _Stop:
     return _Stop("refused", message, Blocker(code, message))
 
 
-class Door:
+class Actuator:
     """Carries out decisions. Built once, shared by all controllers."""
 
     def __init__(
@@ -83,7 +83,7 @@ class Door:
         leadership: Leadership,
         ledger: DisruptionLedger,
         memory: DisruptionMemory,
-        own_writes: OwnWrites,
+        expectations: Expectations,
         recorder: EventRecorder,
         metrics: Metrics,
         audit: AuditTrail,
@@ -98,7 +98,7 @@ class Door:
         self._leadership = leadership
         self._ledger = ledger
         self._memory = memory
-        self._own_writes = own_writes
+        self._own_writes = expectations
         self._recorder = recorder
         self._metrics = metrics
         self._audit = audit
@@ -113,23 +113,23 @@ class Door:
     def read_only(self) -> bool:
         return self._read_only
 
-    def tell(self, note: Note) -> None:
+    def tell(self, event: Event) -> None:
         """Record an event, unless this process only watches."""
         if self._read_only or self._leadership.epoch() is None:
             return
-        self._metrics.count(note.counts)
-        about = note.regarding
+        self._metrics.count(event.counts)
+        about = event.regarding
         self._recorder.record(
-            Happening(
+            NewEvent(
                 api_version=about.resource.api_version,
                 kind=about.resource.kind,
                 namespace=about.namespace,
                 name=about.name,
                 uid=about.uid,
-                reason=note.reason,
-                note=note.message,
-                action=note.action or note.reason,
-                type=note.type,
+                reason=event.reason,
+                note=event.message,
+                action=event.action or event.reason,
+                type=event.type,
             )
         )
 
@@ -139,7 +139,7 @@ class Door:
             results = []
             for action in decision.actions:
                 results.append(await self._one(controller, key, action, epoch))
-                if results[-1].word not in ("done", "would"):
+                if results[-1].status not in ("done", "would"):
                     break  # what follows was decided on the assumption that this one succeeds
             return Outcome(tuple(results))
         return Outcome(
@@ -147,7 +147,9 @@ class Door:
         )
 
     async def _limited(self, controller: str, key: Key, action: Action, epoch: str) -> Result:
-        if isinstance(action, Converse):  # its writes are limited one by one; holding a place meanwhile could lock all
+        if isinstance(
+            action, Transaction
+        ):  # its writes are limited one by one; holding a place meanwhile could lock all
             return await self._one(controller, key, action, epoch)
         async with self._concurrency:
             return await self._one(controller, key, action, epoch)
@@ -167,22 +169,22 @@ class Door:
         """In the metrics, the audit trail, the log and, where it was done, an event."""
         action = result.action
         kind = type(action).__name__
-        self._metrics.actions.labels(controller, kind, result.word).inc()
+        self._metrics.actions.labels(controller, kind, result.status).inc()
         target = _target(action)
         self._audit.write(
             AuditRecord(
                 time=self._clock.now(), operator=self._identity, epoch=epoch, controller=controller, key=str(key),
                 action=kind, target=str(target.key), uid=target.uid, reason=action.why.code, why=action.why.message,
-                result=result.word, detail=result.detail, patch=_body(action),
+                result=result.status, detail=result.detail, patch=_body(action),
             )
         )  # fmt: skip
-        level = log.info if result.word in ("done", "would", "gone") else log.warning
+        level = log.info if result.status in ("done", "would", "gone") else log.warning
         level(
-            f"{kind.lower()} {result.word}", controller=controller, key=str(key), target=str(target.key),
+            f"{kind.lower()} {result.status}", controller=controller, key=str(key), target=str(target.key),
             why=str(action.why), **({"detail": result.detail} if result.detail else {}),
         )  # fmt: skip
-        if result.word == "done" and action.note is not None:
-            self.tell(action.note)
+        if result.status == "done" and action.event is not None:
+            self.tell(action.event)
 
     async def _attempt(self, controller: str, key: Key, action: Action, epoch: str) -> Result:
         if self._read_only:
@@ -198,12 +200,12 @@ class Door:
                     return await self._delete(key, action, epoch)
                 case Evict():
                     return await self._evict(key, action, epoch)
-                case Converse():
+                case Transaction():
                     return await self._converse(controller, key, action, epoch)
                 case CreateMachine() | DeleteMachine():
                     return await ask_provider(self._providers, action)
         except _Stop as stop:
-            return Result(action, stop.word, str(stop), stop.blocker)
+            return Result(action, stop.status, str(stop), stop.blocker)
         except NotFound:
             return Result(action, "gone", "the object is no longer there")
         except Conflict as error:
@@ -316,7 +318,7 @@ class Door:
         # Decisions read it too, through the view: the next one waits until it is there.
         self._own_writes.wrote(key, Ref.to(self._memory.resource, written), written.metadata.resource_version)
 
-    async def _converse(self, controller: str, key: Key, action: Converse, epoch: str) -> Result:
+    async def _converse(self, controller: str, key: Key, action: Transaction, epoch: str) -> Result:
         """Hold a conversation; each of its writes passes the checks of its own, at the moment at which it is sent."""
 
         async def write(writes: tuple[Write, ...]) -> tuple[Answer, ...]:
@@ -324,9 +326,9 @@ class Door:
             return tuple(_answer(result) for result in results)
 
         end = await converse(action, self._client, write, self._clock, self._token)
-        for note in end.notes:
-            self.tell(note)
-        return Result(action, end.word, end.detail, end.blocker)
+        for event in end.events:
+            self.tell(event)
+        return Result(action, end.status, end.detail, end.blocker)
 
     async def _read_live(self, key: Key, target: Ref) -> Any:
         """The object as it is now, if it still is as it was when it was decided about."""
@@ -364,7 +366,7 @@ class Door:
 
 def _answer(result: Result) -> Answer:
     code = result.blocker.code if result.blocker else ""
-    return Answer(result.word, result.written, result.detail, result.machine, code)
+    return Answer(result.status, result.written, result.detail, result.machine, code)
 
 
 def _target(action: Action) -> Ref:

@@ -58,14 +58,14 @@ class Ref(Struct, frozen=True):
         return str(self.key)
 
 
-class Count(Struct, frozen=True):
+class Counter(Struct, frozen=True):
     """Something that happened once, for a counter."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-class Timing(Struct, frozen=True):
+class Histogram(Struct, frozen=True):
     """How long something took that is over now, for a histogram."""
 
     name: str
@@ -73,7 +73,7 @@ class Timing(Struct, frozen=True):
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-class Note(Struct, frozen=True):
+class Event(Struct, frozen=True):
     """An event on an object, for people who read `kubectl describe`."""
 
     regarding: Ref
@@ -81,7 +81,7 @@ class Note(Struct, frozen=True):
     message: str
     type: Literal["Normal", "Warning"] = "Normal"
     action: str = ""
-    counts: tuple[Count | Timing, ...] = ()  # counted whenever it is told
+    counts: tuple[Counter | Histogram, ...] = ()  # counted whenever it is told
 
 
 class Patch(Struct, frozen=True):
@@ -99,7 +99,7 @@ class Patch(Struct, frozen=True):
     form: Literal["merge", "strategic", "json"] = "merge"
     if_unchanged: bool = True
     subresource: str = ""
-    note: Note | None = None
+    event: Event | None = None
     brief: bool = False
 
 
@@ -111,7 +111,7 @@ class Create(Struct, frozen=True):
     name: str
     body: Mapping[str, Any]
     why: Reason
-    note: Note | None = None
+    event: Event | None = None
 
 
 class Delete(Struct, frozen=True):
@@ -119,7 +119,7 @@ class Delete(Struct, frozen=True):
 
     target: Ref
     why: Reason
-    note: Note | None = None
+    event: Event | None = None
 
 
 class DisruptionLimits(Struct, frozen=True):
@@ -138,10 +138,10 @@ class Evict(Struct, frozen=True):
     why: Reason
     may_be_last: bool = False  # the user allows that nobody is ready until the replacement is
     within: DisruptionLimits | None = None  # limits for this kind of eviction, beside those for all
-    note: Note | None = None
+    event: Event | None = None
 
 
-class Converse(Struct, frozen=True):
+class Transaction(Struct, frozen=True):
     """Several requests, each of which follows from the reply to the one before it.
 
     `step` is a pure function of the state and a reply (see `conversation.py`) that says what to ask next, or how it ended. The
@@ -154,7 +154,7 @@ class Converse(Struct, frozen=True):
     step: Callable[[Any, Any], tuple[Any, Any]]
     why: Reason
     ended: Callable[[Any], None] = lambda _: None
-    note: Note | None = None
+    event: Event | None = None
 
 
 class CreateMachine(Struct, frozen=True):
@@ -164,7 +164,7 @@ class CreateMachine(Struct, frozen=True):
     provider: str
     request: MachineRequest
     why: Reason
-    note: Note | None = None
+    event: Event | None = None
 
 
 class DeleteMachine(Struct, frozen=True):
@@ -174,13 +174,13 @@ class DeleteMachine(Struct, frozen=True):
     provider: str
     machine_id: str
     why: Reason
-    note: Note | None = None
+    event: Event | None = None
 
 
-Action: TypeAlias = Patch | Create | Delete | Evict | Converse | CreateMachine | DeleteMachine
+Action: TypeAlias = Patch | Create | Delete | Evict | Transaction | CreateMachine | DeleteMachine
 
 
-class Measure(Struct, frozen=True):
+class Gauge(Struct, frozen=True):
     """The value of a gauge as this decision saw it; gone when the next decision for the key no longer names it."""
 
     name: str
@@ -194,7 +194,7 @@ class Problem(Struct, frozen=True):
     regarding: Ref
     code: str  # also the reason of the Warning event
     message: str
-    counts: tuple[Count, ...] = ()  # counted whenever it is reported
+    counts: tuple[Counter, ...] = ()  # counted whenever it is reported
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -204,12 +204,12 @@ class Decision(Struct, frozen=True, kw_only=True):
     actions: tuple[Action, ...] = ()
     in_order: bool = True  # False: the actions are independent and may be under way together
     blockers: tuple[Blocker, ...] = ()
-    look_again: timedelta | None = None
+    requeue_after: timedelta | None = None
     forget: bool = False  # the key's object is gone: nothing is remembered of it, and nobody looks again by himself
-    notes: tuple[Note, ...] = ()
+    events: tuple[Event, ...] = ()
     problems: tuple[Problem, ...] = ()
-    measures: tuple[Measure, ...] = ()
-    counts: tuple[Count, ...] = ()  # counted whenever it is decided so
+    gauges: tuple[Gauge, ...] = ()
+    counts: tuple[Counter, ...] = ()  # counted whenever it is decided so
 
 
 class Permission(Struct, frozen=True):

@@ -21,7 +21,7 @@ class _Awaited(Struct, frozen=True):
     resource_version: str  # of the write; empty where the object is to go, which carries no version
 
 
-class OwnWrites:
+class Expectations:
     """What each key is waiting to see."""
 
     def __init__(self) -> None:

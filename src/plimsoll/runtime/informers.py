@@ -23,7 +23,7 @@ WATCHDOG_SECONDS = 1.0
 WATCHDOGS_BEFORE_THE_END = 60
 
 
-class Following:
+class Informers:
     """A view over all kinds that are watched, and the reflectors behind it."""
 
     def __init__(

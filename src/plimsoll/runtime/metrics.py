@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+import prometheus_client as prometheus
+from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from plimsoll.kube.types.resources import Key
-from plimsoll.runtime.decision import Count, Measure, Timing
+from plimsoll.runtime.decision import Counter, Gauge, Histogram
 from plimsoll.runtime.metric_catalogue import text_of
 
 # A `_created` series beside every counter would double what a scrape carries and tells nothing that we need.
@@ -17,9 +18,9 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 # Machines are made, and nodes emptied, in seconds to tens of minutes.
 _MACHINE_SECONDS = (1, 2.5, 5, 10, 20, 30, 60, 90, 120, 180, 300, 600, 900, 1800)
-_histogram = partial(Histogram, buckets=_MACHINE_SECONDS)
+_histogram = partial(prometheus.Histogram, buckets=_MACHINE_SECONDS)
 
-T = TypeVar("T", Counter, Gauge, Histogram)
+T = TypeVar("T", prometheus.Counter, prometheus.Gauge, prometheus.Histogram)
 
 
 class Metrics:
@@ -52,32 +53,34 @@ class Metrics:
             "blocked", "Keys whose next step is blocked, by what blocks it", "controller", "code"
         )
         # Under the names that dashboards of Spotalis already ask for.
-        self.last_seen = Gauge(
+        self.last_seen = prometheus.Gauge(
             "spotalis_controller_last_seen_timestamp", "When a controller last decided anything, in seconds since 1970",
             ("controller_name",), registry=self.registry,
         )  # fmt: skip
-        self.leads = Gauge(
+        self.leads = prometheus.Gauge(
             "spotalis_leader_election_status",
             "1 while this process leads",
             ("controller_name",),
             registry=self.registry,
         )
-        self._measured: dict[str, Gauge] = {}
-        self._counted: dict[str, Counter] = {}
-        self._counters: dict[tuple[str, frozenset[tuple[str, str]]], Counter] = {}  # the same, with their labels
-        self._timed: dict[str, Histogram] = {}
-        self._series: dict[tuple[str, Key], dict[tuple[str, tuple[str, ...]], Gauge]] = {}
+        self._measured: dict[str, prometheus.Gauge] = {}
+        self._counted: dict[str, prometheus.Counter] = {}
+        self._counters: dict[
+            tuple[str, frozenset[tuple[str, str]]], prometheus.Counter
+        ] = {}  # the same, with their labels
+        self._timed: dict[str, prometheus.Histogram] = {}
+        self._series: dict[tuple[str, Key], dict[tuple[str, tuple[str, ...]], prometheus.Gauge]] = {}
         self._relisted: dict[str, int] = {}
         self._blocking: dict[tuple[str, Key], tuple[str, ...]] = {}
 
-    def publish(self, controller: str, key: Key, measures: Iterable[Measure]) -> None:
+    def publish(self, controller: str, key: Key, gauges: Iterable[Gauge]) -> None:
         """Set the gauges of a decision, and drop those that the key's last decision had and this one has not."""
-        published: dict[tuple[str, tuple[str, ...]], Gauge] = {}
+        published: dict[tuple[str, tuple[str, ...]], prometheus.Gauge] = {}
         before = self._series.pop((controller, key), {})
-        for measure in measures:
+        for measure in gauges:
             series = (measure.name, tuple(measure.labels.values()))
             # Asking for a labelled series locks and compares every label: most decisions set what the last one has set.
-            gauge = before.get(series) or self._series_of(measure, self._measured, Gauge)
+            gauge = before.get(series) or self._series_of(measure, self._measured, prometheus.Gauge)
             gauge.set(measure.value)
             published[series] = gauge
         for name, values in before:
@@ -86,20 +89,20 @@ class Metrics:
         if published:
             self._series[controller, key] = published
 
-    def count(self, counts: Iterable[Count | Timing]) -> None:
+    def count(self, counts: Iterable[Counter | Histogram]) -> None:
         """Raise the counters of a decision, of a problem in it or of a note, and enter the times that they tell."""
         for one in counts:
-            if isinstance(one, Timing):
+            if isinstance(one, Histogram):
                 self._series_of(one, self._timed, _histogram).observe(one.seconds)
                 continue
             series = (one.name, frozenset(one.labels.items()))
             # Asking for a labelled series locks and compares every label, hundreds of times a second in the webhook.
             counter = self._counters.get(series)
             if counter is None:
-                counter = self._counters[series] = self._series_of(one, self._counted, Counter)
+                counter = self._counters[series] = self._series_of(one, self._counted, prometheus.Counter)
             counter.inc()
 
-    def _series_of(self, one: Measure | Count | Timing, known: dict[str, T], make: Callable[..., T]) -> T:
+    def _series_of(self, one: Gauge | Counter | Histogram, known: dict[str, T], make: Callable[..., T]) -> T:
         """Of the metric that it names, made when it is first named, the series with its labels."""
         metric = known.get(one.name)
         if metric is None:
@@ -128,12 +131,12 @@ class Metrics:
         for code in now:
             self.blocked.labels(controller, code).inc()
 
-    def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        return Counter(f"plimsoll_{name}", text, labels, registry=self.registry)
+    def _counter(self, name: str, text: str, *labels: str) -> prometheus.Counter:
+        return prometheus.Counter(f"plimsoll_{name}", text, labels, registry=self.registry)
 
-    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
-        return Gauge(f"plimsoll_{name}", text, labels, registry=self.registry)
+    def _gauge(self, name: str, text: str, *labels: str) -> prometheus.Gauge:
+        return prometheus.Gauge(f"plimsoll_{name}", text, labels, registry=self.registry)
 
-    def _seconds(self, name: str, text: str, *labels: str) -> Histogram:
+    def _seconds(self, name: str, text: str, *labels: str) -> prometheus.Histogram:
         steps = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-        return Histogram(f"plimsoll_{name}", text, labels, registry=self.registry, buckets=steps)
+        return prometheus.Histogram(f"plimsoll_{name}", text, labels, registry=self.registry, buckets=steps)

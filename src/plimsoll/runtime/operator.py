@@ -26,13 +26,13 @@ from plimsoll.kube.events import EventRecorder
 from plimsoll.kube.leader_election import LeaderElection, LeaseTimes, Unled
 from plimsoll.kube.types.resources import BUDGETS, DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS, Key, Resource
 from plimsoll.providers.protocol import Provider
-from plimsoll.runtime.actuator import Door
+from plimsoll.runtime.actuator import Actuator
 from plimsoll.runtime.audit import AuditRecord, AuditTrail
 from plimsoll.runtime.clock import Clock, RealClock
 from plimsoll.runtime.decision import Controller, Decision, DisruptionLimits
 from plimsoll.runtime.exit_codes import ExitCode
-from plimsoll.runtime.expectations import OwnWrites
-from plimsoll.runtime.informers import Following
+from plimsoll.runtime.expectations import Expectations
+from plimsoll.runtime.informers import Informers
 from plimsoll.runtime.metrics import Metrics
 from plimsoll.runtime.outcome import Outcome
 from plimsoll.runtime.reconciler import Reconciler
@@ -96,7 +96,7 @@ class Operator:
         # Disruptions and losses count for who evicts; where nobody does, nothing needs to be written down.
         self._remembers = not config.operator.read_only_mode and any(map(evicts, controllers))
 
-        self._following = Following(
+        self._following = Informers(
             watched_by(controllers), client, clock, metrics, namespaces=config.operator.watch_namespaces,
             idle_timeout=config.kubernetes.watch_idle_timeout, rng=self._rng,
         )  # fmt: skip
@@ -105,7 +105,7 @@ class Operator:
         self._election = self._campaign(name)
         leadership = self._election or Unled()
         self._leadership = leadership
-        self._own_writes = OwnWrites()
+        self._own_writes = Expectations()
         limits = config.operator.disruption_limits
         timing, migrations = config.controllers.workload_timing, config.placement.migration_period
         longest = max(limits.period, migrations, timing.cooldown_period)
@@ -121,15 +121,15 @@ class Operator:
             on_result=lambda result: metrics.events.labels(result).inc(),
         )  # fmt: skip
         self._audit = AuditTrail(config.operator.audit_log)
-        self._door = Door(
+        self._door = Actuator(
             client, self.view, clock, identity=name, leadership=leadership, ledger=self._ledger, memory=self._memory,
-            own_writes=self._own_writes, recorder=self._recorder, metrics=metrics, audit=self._audit,
+            expectations=self._own_writes, recorder=self._recorder, metrics=metrics, audit=self._audit,
             read_only=config.operator.read_only_mode, providers=providers,
             token=new_token if rng is None else lambda: f"{self._rng.getrandbits(128):032x}",
         )  # fmt: skip
         self.reconcilers = [
             Reconciler(
-                controller, self.view, self._door, clock, leadership=leadership, own_writes=self._own_writes,
+                controller, self.view, self._door, clock, leadership=leadership, expectations=self._own_writes,
                 metrics=metrics, interval=config.controllers.reconcile_interval,
                 workers=config.controllers.max_concurrent_reconciles, rng=self._rng,
             )
@@ -261,7 +261,7 @@ class Operator:
             except KubeError as error:
                 log.warning("memory not readable yet", error=str(error))
                 await self._clock.sleep(1)
-        self._losses.look_again()
+        self._losses.requeue_after()
         self._look_at_everything()
 
     def _look_at_everything(self) -> None:

@@ -11,14 +11,14 @@ from plimsoll.providers.protocol import Machine
 from plimsoll.runtime.decision import Action, Blocker
 
 # would: read-only. refused: the door or a budget says no. gone, conflict: the world had moved on. unknown: the reply is lost.
-Word = Literal["done", "would", "refused", "gone", "conflict", "failed", "unknown"]
+Status = Literal["done", "would", "refused", "gone", "conflict", "failed", "unknown"]
 
 
 class Result(Struct, frozen=True):
     """What became of one action."""
 
     action: Action
-    word: Word
+    status: Status
     detail: str = ""
     blocker: Blocker | None = None
     written: KubeObject | None = None  # the object as it is after the write, where that is known
@@ -37,9 +37,9 @@ class Outcome(Struct, frozen=True):
     @property
     def failed(self) -> bool:
         """Something went wrong that may go right when tried again, later each time."""
-        return any(result.word in ("failed", "unknown") for result in self.results)
+        return any(result.status in ("failed", "unknown") for result in self.results)
 
     @property
     def overtaken(self) -> bool:
         """The world had moved on: decide again as soon as the view has."""
-        return any(result.word in ("gone", "conflict") for result in self.results)
+        return any(result.status in ("gone", "conflict") for result in self.results)

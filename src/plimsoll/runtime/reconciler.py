@@ -19,10 +19,10 @@ from plimsoll.kube.leader_election import Leadership
 from plimsoll.kube.types.core import KubeObject
 from plimsoll.kube.types.resources import Key, Resource
 from plimsoll.kube.workqueue import Queue, ShutDown
-from plimsoll.runtime.actuator import PASSING, Door
+from plimsoll.runtime.actuator import PASSING, Actuator
 from plimsoll.runtime.clock import Clock
-from plimsoll.runtime.decision import Controller, Decision, Note
-from plimsoll.runtime.expectations import OwnWrites
+from plimsoll.runtime.decision import Controller, Decision, Event
+from plimsoll.runtime.expectations import Expectations
 from plimsoll.runtime.metrics import Metrics
 from plimsoll.runtime.outcome import Outcome
 
@@ -41,11 +41,11 @@ class Reconciler:
         self,
         controller: Controller,
         view: View,
-        door: Door,
+        door: Actuator,
         clock: Clock,
         *,
         leadership: Leadership,
-        own_writes: OwnWrites,
+        expectations: Expectations,
         metrics: Metrics,
         interval: timedelta,
         workers: int,
@@ -58,7 +58,7 @@ class Reconciler:
         self._door = door
         self._clock = clock
         self._leadership = leadership
-        self._own_writes = own_writes
+        self._own_writes = expectations
         self._metrics = metrics
         self._interval = interval
         self._workers = workers
@@ -140,7 +140,7 @@ class Reconciler:
     def _report(self, key: Key, decision: Decision) -> None:
         name = self.controller.name
         self._metrics.decisions.labels(name, decision.reason.code).inc()
-        self._metrics.publish(name, key, decision.measures)
+        self._metrics.publish(name, key, decision.gauges)
         self._metrics.count(decision.counts)
         self._metrics.last_seen.labels(name).set(self._clock.now().timestamp())
         self.on_decision(name, key, decision)
@@ -158,14 +158,14 @@ class Reconciler:
                 self._metrics.problems.labels(name, problem.code).inc()
                 self._metrics.count(problem.counts)
                 log.error(problem.message, controller=name, key=str(key), code=problem.code)
-                self._door.tell(Note(problem.regarding, problem.code, problem.message, "Warning"))
-        for note in decision.notes:
-            identity = (note.regarding.uid, note.reason, note.message)
+                self._door.tell(Event(problem.regarding, problem.code, problem.message, "Warning"))
+        for event in decision.events:
+            identity = (event.regarding.uid, event.reason, event.message)
             said.add(identity)
             if identity not in before:
-                if note.type == "Warning":
-                    log.warning(note.message, controller=name, key=str(key), code=note.reason)
-                self._door.tell(note)
+                if event.type == "Warning":
+                    log.warning(event.message, controller=name, key=str(key), code=event.reason)
+                self._door.tell(event)
         if said:
             self._said[key] = frozenset(said)
         else:
@@ -188,7 +188,7 @@ class Reconciler:
         if decision.forget and not outcome.results:
             self._last_reason.pop(key, None)
             return
-        if decision.look_again is not None:
-            self.queue.add_after(key, decision.look_again.total_seconds())
+        if decision.requeue_after is not None:
+            self.queue.add_after(key, decision.requeue_after.total_seconds())
         # A key is looked at again even if nothing is heard of it; spread, so that they do not all come at once.
         self.queue.add_after(key, self._interval.total_seconds() * self._rng.uniform(0.8, 1.0))

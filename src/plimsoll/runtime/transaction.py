@@ -20,7 +20,7 @@ from plimsoll.kube.types.core import KubeObject
 from plimsoll.kube.types.resources import Resource
 from plimsoll.providers.protocol import Machine
 from plimsoll.runtime.clock import Clock
-from plimsoll.runtime.decision import Blocker, Converse, Create, CreateMachine, Delete, DeleteMachine, Note, Patch
+from plimsoll.runtime.decision import Blocker, Create, CreateMachine, Delete, DeleteMachine, Event, Patch, Transaction
 
 # ── what a conversation asks ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -50,16 +50,16 @@ class Together(Struct, frozen=True):
     writes: tuple[Write, ...]
 
 
-Word: TypeAlias = Literal["done", "would", "refused", "gone", "conflict", "failed", "unknown"]
+Status: TypeAlias = Literal["done", "would", "refused", "gone", "conflict", "failed", "unknown"]
 
 
 class End(Struct, frozen=True):
     """The conversation is over; the words are those of the door."""
 
-    word: Word = "done"
+    status: Status = "done"
     detail: str = ""
     blocker: Blocker | None = None
-    notes: tuple[Note, ...] = ()
+    events: tuple[Event, ...] = ()
 
 
 Request: TypeAlias = Get | ListAll | Together | End
@@ -90,7 +90,7 @@ class Listed(Struct, frozen=True):
 class Answer(Struct, frozen=True):
     """What became of one write."""
 
-    word: Word
+    status: Status
     item: KubeObject | None = None  # as it is after the write, where that is known
     detail: str = ""
     machine: Machine | None = None  # that a provider has made
@@ -125,7 +125,7 @@ def new_token() -> str:
 
 
 async def converse(
-    conversation: Converse, client: Client, write: Writes, clock: Clock, token: Callable[[], str] = new_token
+    conversation: Transaction, client: Client, write: Writes, clock: Clock, token: Callable[[], str] = new_token
 ) -> End:
     """Hold a conversation to its end."""
 

@@ -19,7 +19,7 @@ from plimsoll.kube.client.in_process import InProcessTransport, Serve
 from plimsoll.kube.types.resources import Key
 from plimsoll.providers.protocol import Provider
 from plimsoll.runtime.clock import Clock
-from plimsoll.runtime.decision import Count, Decision
+from plimsoll.runtime.decision import Counter, Decision
 from plimsoll.runtime.exit_codes import ExitCode
 from plimsoll.runtime.metrics import Metrics
 from plimsoll.runtime.operator import Operator
@@ -119,7 +119,7 @@ class Process:
         seconds = config.webhook.timeout.total_seconds() * LOOKING_SHARE
         looks = LiveLooks(self.client, admission, self.clock, seconds=seconds, counted=lambda *_: None)
 
-        def count(one: Count) -> None:
+        def count(one: Counter) -> None:
             self.metrics.count((one,))
 
         return Admissions(

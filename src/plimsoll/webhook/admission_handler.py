@@ -25,7 +25,7 @@ from plimsoll.controllers.placement.annotations import Why
 from plimsoll.kube.codec import decoder
 from plimsoll.kube.types.core import Part
 from plimsoll.runtime.clock import Clock
-from plimsoll.runtime.decision import Count
+from plimsoll.runtime.decision import Counter
 from plimsoll.webhook.live_reads import LiveLooks, Result
 
 # Of the time that the API server waits: the leader may look for so long, a follower waits a little longer for the leader's
@@ -79,7 +79,7 @@ class Admissions:
         look_seconds: float,
         leading: Callable[[], bool],
         forwarding: Forwarding | None,
-        count: Callable[[Count], None],
+        count: Callable[[Counter], None],
         nonce: str = "",
     ) -> None:
         """nonce: of this life of this process; made up where none is given."""
@@ -184,7 +184,7 @@ class Admissions:
         self._counted(request.operation, "approximate" if marks.why is Why.APPROXIMATE else "assigned")
         if not request.dry_run:
             labels = {"resource_kind": "Pod", "mutation_type": marks.capacity_class.value}
-            self._count(Count("spotalis_webhook_mutations_total", labels))
+            self._count(Counter("spotalis_webhook_mutations_total", labels))
         told = {"class": marks.capacity_class.value, "reason": marks.why.value}
         if not answer.patch:
             return self._encode(_Answered(_Response(request.uid, True, audit_annotations=told)))
@@ -193,4 +193,4 @@ class Admissions:
 
     def _counted(self, operation: str, result: str) -> None:
         labels = {"operation": operation or "unknown", "resource_kind": "Pod", "result": result}
-        self._count(Count("spotalis_webhook_requests_total", labels))
+        self._count(Counter("spotalis_webhook_requests_total", labels))

@@ -23,7 +23,7 @@ from plimsoll.kube.addresses import is_loopback
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import NotFound
 from plimsoll.runtime.clock import Clock
-from plimsoll.runtime.decision import Controller, Count
+from plimsoll.runtime.decision import Controller, Counter
 from plimsoll.runtime.listen import EVERY_ADDRESS
 from plimsoll.runtime.operator import Operator
 from plimsoll.webhook.admission_handler import FORWARDING_SHARE, LOOKING_SHARE, Admissions
@@ -96,7 +96,7 @@ async def _admissions(
     stack: AsyncExitStack,
 ) -> Admissions:
     def count(name: str, **labels: str) -> None:
-        operator.metrics.count((Count(name, labels),))
+        operator.metrics.count((Counter(name, labels),))
 
     look_seconds = config.webhook.timeout.total_seconds() * LOOKING_SHARE
     admission = Admission(

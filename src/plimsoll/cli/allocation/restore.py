@@ -23,7 +23,7 @@ from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import AlreadyExists, Ambiguous, Conflict, KubeError, NotFound
 from plimsoll.kube.types.resources import LEASES, NODES, PODS
 from plimsoll.runtime.clock import RealClock
-from plimsoll.runtime.decision import Converse, Create, Patch, Reason, Ref
+from plimsoll.runtime.decision import Create, Patch, Reason, Ref, Transaction
 from plimsoll.runtime.transaction import Answer, Write, converse
 
 
@@ -132,7 +132,7 @@ async def _restore(client: Client, config: Config, container: WekaContainer, nod
         )  # fmt: skip
         ref = Ref(LEASES, settings.namespace, task.lease_name, "")
         why = Reason("Restore", f"an administrator says what {container.title} holds")
-        conversation = Converse(ref, Opening(task), step, why, ended=ended.append)
+        conversation = Transaction(ref, Opening(task), step, why, ended=ended.append)
         end = await converse(conversation, client, lambda writes: _write(client, writes), RealClock())
         last = ended[-1]
         if end.blocker is not None and end.blocker.code == "LeaseHeld" and isinstance(last, Ended):
@@ -143,7 +143,7 @@ async def _restore(client: Client, config: Config, container: WekaContainer, nod
         if isinstance(last, Ended) and last.refusals:
             raise click.ClickException(f"{container.title} was not restored: {last.refusals[0].shortage.message}")
         now = await client.get(WEKA_CONTAINERS, container.namespace, container.name)
-        if end.word != "done" or not now.allocated:
+        if end.status != "done" or not now.allocated:
             raise click.ClickException(f"{container.title} was not restored: {end.detail or 'it is gone'}; try again")
         return f"{container.title} holds {_told(given)} on node {node}"
 

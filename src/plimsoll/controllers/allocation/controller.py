@@ -23,7 +23,7 @@ from plimsoll.kube.cache.store import View
 from plimsoll.kube.leader_election import LeaseTimes
 from plimsoll.kube.types.core import KubeObject, Node, Pod
 from plimsoll.kube.types.resources import BY_NODE, LEASES, NODES, PODS, Key, Resource
-from plimsoll.runtime.decision import Action, Blocker, Converse, Decision, Measure, Permission, Problem, Reason, Ref
+from plimsoll.runtime.decision import Action, Blocker, Decision, Gauge, Permission, Problem, Reason, Ref, Transaction
 
 
 class AllocationSettings(Struct, frozen=True):
@@ -126,11 +126,11 @@ class AllocationController:
         ]
         if missing:
             message = f"the status of {', '.join(_titles(missing))} is lost, so nothing is allocated on node {key.name}"
-            notes = tuple(report.held_up(waiting, missing, key.name))
+            events = tuple(report.held_up(waiting, missing, key.name))
             return shown.decision(
                 Reason(report.LOST, message),
                 blockers=(Blocker(report.LOST, message),),
-                notes=notes,
+                events=events,
                 waiting=_titles(waiting),
             )
         return self._serve(node, inventory, waiting, ledger, running, shown, now)
@@ -162,7 +162,7 @@ class AllocationController:
                 if held
                 else Reason("Allocated", f"nobody waits on node {node.name}")
             )
-            return shown.decision(reason, look_again=again, held_back=_titles(waiting))
+            return shown.decision(reason, requeue_after=again, held_back=_titles(waiting))
         turn = self._desk.turn(node.name, due)
         first = next((one.title for one in due if one.uid == turn[0]), "") if turn else stale[0].holder
         task = Task(
@@ -174,9 +174,9 @@ class AllocationController:
         if not due:
             why = Reason("StaleProposal", f"{len(stale)} proposals were left on node {node.name}")
         target = Ref(LEASES, task.lease_namespace, task.lease_name, "")
-        converse = Converse(target, Opening(task), step, why, ended=self._ended)
+        converse = Transaction(target, Opening(task), step, why, ended=self._ended)
         return shown.decision(
-            why, then=converse, look_again=self._settings.times.retry_period, waiting=_titles(due),
+            why, then=converse, requeue_after=self._settings.times.retry_period, waiting=_titles(due),
             held_back=_titles([one for one in waiting if one.uid in held]),
         )  # fmt: skip
 
@@ -196,7 +196,7 @@ class AllocationController:
             )
         why = Reason("NodeGone", "leases of nodes that are gone are removed")
         target = Ref(LEASES, self._settings.namespace, "", "")
-        conversation = Converse(target, Sweep(self._settings.namespace, nodes), sweep, why, ended=self._swept)
+        conversation = Transaction(target, Sweep(self._settings.namespace, nodes), sweep, why, ended=self._swept)
         return AllocationDecision(reason=why, actions=(conversation,))
 
     def _swept(self, state: Sweep) -> None:
@@ -210,16 +210,16 @@ class Shown(Struct, frozen=True):
     node: str
     actions: list[Action]
     problems: list[Problem]
-    measures: tuple[Measure, ...]
+    gauges: tuple[Gauge, ...]
 
-    def decision(self, reason: Reason, *, then: Converse | None = None, **fields: Any) -> AllocationDecision:
+    def decision(self, reason: Reason, *, then: Transaction | None = None, **fields: Any) -> AllocationDecision:
         actions = (*self.actions, *((then,) if then else ()))
         return AllocationDecision(
             reason=reason,
             actions=actions,
             in_order=False,
             problems=tuple(self.problems),
-            measures=self.measures,
+            gauges=self.gauges,
             **fields,
         )
 
@@ -258,15 +258,15 @@ def _titles(containers: Iterable[WekaContainer]) -> tuple[str, ...]:
     return tuple(one.title for one in containers)
 
 
-def _measures(node: str, ledger: Ledger) -> tuple[Measure, ...]:
+def _measures(node: str, ledger: Ledger) -> tuple[Gauge, ...]:
     if not ledger.holdings and not ledger.inventory.drives and not ledger.inventory.shared:
         return ()
     labels = {"node": node}
     shared = ledger.inventory.shared
     free = sum(ledger.free_gib(drive.serial, drive.capacity_gib) for drive in shared)
     return (
-        Measure("plimsoll_allocation_drives", len(ledger.inventory.drives), labels),
-        Measure("plimsoll_allocation_drives_free", len(ledger.free_drives()), labels),
-        Measure("plimsoll_allocation_shared_free_gib", free, labels),
-        Measure("plimsoll_allocation_proposals", sum(not one.committed for one in ledger.holdings), labels),
+        Gauge("plimsoll_allocation_drives", len(ledger.inventory.drives), labels),
+        Gauge("plimsoll_allocation_drives_free", len(ledger.free_drives()), labels),
+        Gauge("plimsoll_allocation_shared_free_gib", free, labels),
+        Gauge("plimsoll_allocation_proposals", sum(not one.committed for one in ledger.holdings), labels),
     )

@@ -55,7 +55,7 @@ def sweep(state: Sweep, reply: Reply) -> Next:
             return state, Together((Delete(Ref.to(LEASES, lease), why),))
         case Answered():
             (answer,) = reply.answers
-            left = state.left if answer.word in ("done", "would", "gone") else answer
+            left = state.left if answer.status in ("done", "would", "gone") else answer
             return _next(replace(state, rest=state.rest[1:], left=left))
         case Found():
             return _next(replace(state, rest=state.rest[1:]))
@@ -67,6 +67,6 @@ def _next(state: Sweep) -> Next:
     if not state.rest:
         if state.left is not None:
             # A conflict: who holds it has just renewed it, or given it up. No node will go and ask for another look.
-            return state, End("conflict" if state.left.word == "conflict" else "failed", state.left.detail)
+            return state, End("conflict" if state.left.status == "conflict" else "failed", state.left.detail)
         return replace(state, done=True), End()
     return state, Get(NODES, "", state.rest[0][0])

@@ -49,7 +49,7 @@ from plimsoll.controllers.allocation.types import WekaContainer
 from plimsoll.kube.cache.store import is_older
 from plimsoll.kube.types.resources import LEASES
 from plimsoll.kube.types.stored import Lease
-from plimsoll.runtime.decision import Blocker, Create, Note, Patch, Reason, Ref
+from plimsoll.runtime.decision import Blocker, Create, Event, Patch, Reason, Ref
 from plimsoll.runtime.transaction import (
     Answer,
     Answered,
@@ -128,19 +128,19 @@ def _look(state: Looking, lease: Lease | None, moment: Moment) -> Next:
 def _taken(state: Taking, reply: Answered) -> Next:
     (answer,) = reply.answers
     task = state.task
-    if answer.word == "done" and isinstance(answer.item, Lease):
+    if answer.status == "done" and isinstance(answer.item, Lease):
         return _begin(task, answer.item, state.nonce, state.since)
-    if answer.word == "unknown":
+    if answer.status == "unknown":
         return FindingOut(task, state.nonce, state.since), Get(LEASES, task.lease_namespace, task.lease_name)
-    if answer.word == "gone" and state.first:
+    if answer.status == "gone" and state.first:
         message = (
             f"there is no namespace {task.lease_namespace}, where the leases of nodes are kept: create it, or name another in "
             "allocation.namespace"
         )
         return Ended(task), End("failed", message, Blocker("NoLeaseNamespace", message))
-    if answer.word in ("conflict", "gone"):
+    if answer.status in ("conflict", "gone"):
         return _held(task, "another, who was faster", None)
-    return Ended(task), End(answer.word, f"the lease could not be taken: {answer.detail}")
+    return Ended(task), End(answer.status, f"the lease could not be taken: {answer.detail}")
 
 
 def _found_out(state: FindingOut, lease: Lease | None) -> Next:
@@ -183,7 +183,7 @@ def _unread(state: State, reply: Unread) -> Next:
 def _release(tenure: Tenure, end: End, moment: Moment, plan: Plan = NOTHING) -> Next:
     if tenure.failure is not None:
         # The others were served; this one is tried again, later each time.
-        end = End("failed", tenure.failure.message, notes=(*end.notes, tenure.failure))
+        end = End("failed", tenure.failure.message, events=(*end.events, tenure.failure))
     why = Reason("ReleaseLease", f"the tenure on node {tenure.task.node} is over")
     return Releasing(tenure, end, plan), Together((Patch(tenure.lease, releasing(moment.now), why),))
 
@@ -230,12 +230,14 @@ def _clear(
 def _cleared(state: Clearing, reply: Answered) -> Next:
     now_there = {container.uid: container for container in state.containers}
     for container, answer in zip(state.stale[:BATCH], reply.answers, strict=True):
-        if answer.word == "done" and isinstance(answer.item, WekaContainer):
+        if answer.status == "done" and isinstance(answer.item, WekaContainer):
             now_there[container.uid] = answer.item
-        elif answer.word == "gone":
+        elif answer.status == "gone":
             now_there.pop(container.uid, None)
         elif proposal_of(container) == Proposal(container.home, conditions.UNREADABLE):
-            end = End(answer.word, f"an unreadable proposal of {container.title} could not be cleared: {answer.detail}")
+            end = End(
+                answer.status, f"an unreadable proposal of {container.title} could not be cleared: {answer.detail}"
+            )
             return _release(state.tenure, end, reply.moment)
     tenure = _with_failure(state.tenure, state.stale[:BATCH], reply.answers)
     return _clear(tenure, tuple(now_there.values()), state.stale[BATCH:], reply.moment)
@@ -243,10 +245,10 @@ def _cleared(state: Clearing, reply: Answered) -> Next:
 
 def _with_failure(tenure: Tenure, targets: Iterable[WekaContainer], answers: tuple[Answer, ...]) -> Tenure:
     for container, answer in zip(targets, answers, strict=True):
-        if answer.word in ("failed", "refused") and tenure.failure is None:
+        if answer.status in ("failed", "refused") and tenure.failure is None:
             message = f"the status of {container.title} could not be written: {answer.detail}"[:LONGEST_NOTE]
-            note = Note(Ref.to(WEKA_CONTAINERS, container), "AllocationFailed", message, "Warning")
-            return structs.replace(tenure, failure=note)
+            event = Event(Ref.to(WEKA_CONTAINERS, container), "AllocationFailed", message, "Warning")
+            return structs.replace(tenure, failure=event)
     return tenure
 
 
@@ -294,7 +296,7 @@ def _proposed(state: Proposing, reply: Answered) -> Next:
     written = tuple(
         Assignment(cast("WekaContainer", answer.item), one.proposal)
         for one, answer in zip(batch, answers, strict=True)
-        if answer.word == "done"
+        if answer.status == "done"
     )
     tenure = _with_failure(state.tenure, (one.container for one in batch), answers)
     return _propose(Proposing(tenure, state.plan, state.rest[BATCH:], state.proposed + written), reply.moment)
@@ -302,7 +304,7 @@ def _proposed(state: Proposing, reply: Answered) -> Next:
 
 def _kept(one: Assignment, answer: Answer) -> Answer:
     """A proposal that is not in the answer was not written, whatever the server says."""
-    if answer.word != "done":
+    if answer.status != "done":
         return answer
     if isinstance(answer.item, WekaContainer) and proposal_of(answer.item) == one.proposal:
         return answer
@@ -325,25 +327,27 @@ def _commit(state: Committing, moment: Moment) -> Next:
 def _commitment(one: Assignment, moment: Moment) -> Patch:
     target = Ref.to(WEKA_CONTAINERS, one.container)
     body = conditions.committed(one.container, one.proposal, moment.now)
-    note = Note(target, ALLOCATED.code, conditions.will_hold(one.container, one.proposal))
-    return Patch(target, body, ALLOCATED, subresource="status", note=note)
+    event = Event(target, ALLOCATED.code, conditions.will_hold(one.container, one.proposal))
+    return Patch(target, body, ALLOCATED, subresource="status", event=event)
 
 
 def _committed(state: Committing, reply: Answered) -> Next:
-    done = sum(answer.word == "done" for answer in reply.answers)
+    done = sum(answer.status == "done" for answer in reply.answers)
     tenure = _with_failure(state.tenure, (one.container for one in state.rest[:BATCH]), reply.answers)
     return _commit(Committing(tenure, state.plan, state.rest[BATCH:], state.committed + done), reply.moment)
 
 
 def _end(plan: Plan, committed: int = 0) -> End:
     """How a tenure ended whose lease was ours to the end."""
-    notes = tuple(
-        Note(Ref.to(WEKA_CONTAINERS, one.container), one.shortage.code, one.shortage.message, "Warning")
+    events = tuple(
+        Event(Ref.to(WEKA_CONTAINERS, one.container), one.shortage.code, one.shortage.message, "Warning")
         for one in plan.refusals
     )
     if committed < len(plan.assignments):
         left = len(plan.assignments) - committed
         return End(
-            "conflict", f"{left} of {len(plan.assignments)} containers changed meanwhile, or time ran out", notes=notes
+            "conflict",
+            f"{left} of {len(plan.assignments)} containers changed meanwhile, or time ran out",
+            events=events,
         )
-    return End("done", f"{committed} containers were served, {len(plan.refusals)} could not be", notes=notes)
+    return End("done", f"{committed} containers were served, {len(plan.refusals)} could not be", events=events)

@@ -14,7 +14,7 @@ from plimsoll.controllers.allocation.inventory import Inventory
 from plimsoll.controllers.allocation.spec import Ask, InvalidSpecError, read_ask, takes_part
 from plimsoll.controllers.allocation.types import WekaContainer, condition_of
 from plimsoll.controllers.allocation.usage import Ledger, holdings_on
-from plimsoll.runtime.decision import Note, Patch, Problem, Reason, Ref
+from plimsoll.runtime.decision import Event, Patch, Problem, Reason, Ref
 
 LOST = "AllocationLost"
 WAITING = "Waiting"  # said only where something else was said before
@@ -68,7 +68,7 @@ def lost_trouble(container: WekaContainer, node: str) -> Trouble:
     return Trouble(container, LOST, message)
 
 
-def held_up(waiting: Iterable[WekaContainer], missing: Iterable[WekaContainer], node: str) -> Iterator[Note]:
+def held_up(waiting: Iterable[WekaContainer], missing: Iterable[WekaContainer], node: str) -> Iterator[Event]:
     """Tell those who wait whom they wait for, once it is certain that its status is lost."""
     known = [
         one for one in missing if (said := condition_of(one, conditions.ALLOCATED)) is not None and said.reason == LOST
@@ -78,7 +78,7 @@ def held_up(waiting: Iterable[WekaContainer], missing: Iterable[WekaContainer], 
         message = (
             f"nothing is allocated on node {node} until it is known what {names} holds: see its condition Allocated"
         )
-        yield Note(Ref.to(WEKA_CONTAINERS, one), "AllocationHeldUp", message[:1024], "Warning")
+        yield Event(Ref.to(WEKA_CONTAINERS, one), "AllocationHeldUp", message[:1024], "Warning")
 
 
 def condition_patch(container: WekaContainer, trouble: Trouble | None, now: datetime) -> Patch | None:
@@ -92,8 +92,8 @@ def condition_patch(container: WekaContainer, trouble: Trouble | None, now: date
             return None
         body = conditions.refused(container, trouble.code, trouble.message, now)
         # That a status is lost is told by the write that could only succeed because it is: a view may lag behind its pods.
-        told = Note(target, trouble.code, trouble.message[:1024], "Warning") if trouble.code == LOST else None
-        return Patch(target, body, Reason(trouble.code, trouble.message), subresource="status", note=told)
+        told = Event(target, trouble.code, trouble.message[:1024], "Warning") if trouble.code == LOST else None
+        return Patch(target, body, Reason(trouble.code, trouble.message), subresource="status", event=told)
     if said is None or said.status != "False" or said.reason == WAITING:
         return None
     message = f"waits for its turn on node {container.home}"

@@ -11,7 +11,7 @@ from plimsoll.controllers.allocation.lease import Sighting
 from plimsoll.controllers.allocation.plan import Assignment, Given, Plan, Refusal
 from plimsoll.controllers.allocation.types import WekaContainer
 from plimsoll.kube.leader_election import LeaseTimes
-from plimsoll.runtime.decision import Note, Ref
+from plimsoll.runtime.decision import Event, Ref
 from plimsoll.runtime.transaction import End
 
 # So many writes are under way together: after each batch the clock is looked at, and whether the tenure goes on.
@@ -43,7 +43,7 @@ class Tenure(Struct, frozen=True):
     lease: Ref  # uid and resourceVersion as of the acquiring write
     nonce: str
     since: float  # when the lease was asked for, by our own clock
-    failure: Note | None = None  # of a write that the server will not take: asked again at once, it would be the same
+    failure: Event | None = None  # of a write that the server will not take: asked again at once, it would be the same
 
     @property
     def epoch(self) -> str:

@@ -23,7 +23,7 @@ from plimsoll.controllers.deletion_cost.writes import Write, Writes, paced, patc
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.core import Deployment, KubeObject, Node, Pod, ReplicaSet
 from plimsoll.kube.types.resources import BY_NODE, DEPLOYMENTS, NODES, PODS, REPLICASETS, Key, Resource
-from plimsoll.runtime.decision import Decision, Note, Patch, Permission, Problem, Reason, Ref
+from plimsoll.runtime.decision import Decision, Event, Patch, Permission, Problem, Reason, Ref
 
 
 class DeletionCostDecision(Decision, frozen=True, kw_only=True):
@@ -86,10 +86,10 @@ class DeletionCostController:
             actions=tuple(patch(write, seen) for write in writes.now),
             in_order=False,
             blockers=writes.blockers,
-            look_again=writes.look_again,
-            notes=tuple(report.notes(seen, writes)),
+            requeue_after=writes.requeue_after,
+            events=tuple(report.events(seen, writes)),
             problems=tuple(report.problems(seen, writes.costs)),
-            measures=tuple(report.measures(seen, orders)),
+            gauges=tuple(report.gauges(seen, orders)),
             orders=orders,
         )
 
@@ -149,8 +149,8 @@ def _clean_up(deployment: Deployment, view: View) -> DeletionCostDecision:
     if not patches:
         return DeletionCostDecision(reason=Reason("NotEnabled", why.message))
     message = f"taking back what we wrote on {len(patches)} pods: {why.message}"
-    note = Note(report.about(deployment), "DeletionCostRemoved", message)
-    return DeletionCostDecision(reason=why, actions=patches, in_order=False, notes=(note,))
+    event = Event(report.about(deployment), "DeletionCostRemoved", message)
+    return DeletionCostDecision(reason=why, actions=patches, in_order=False, events=(event,))
 
 
 def _refuse(deployment: Deployment, code: str, message: str) -> DeletionCostDecision:

@@ -12,7 +12,7 @@ from plimsoll.controllers.deletion_cost.workload import Seen
 from plimsoll.controllers.deletion_cost.writes import Writes
 from plimsoll.kube.types.core import Deployment, KubeObject
 from plimsoll.kube.types.resources import DEPLOYMENTS, PODS, Resource
-from plimsoll.runtime.decision import Measure, Note, Problem, Reason, Ref
+from plimsoll.runtime.decision import Event, Gauge, Problem, Reason, Ref
 
 # Beyond this many of a kind, the rest is told once these are mended: nobody reads three hundred events.
 MOST_PROBLEMS = 10
@@ -36,15 +36,15 @@ def reason(seen: Seen, writes: Writes) -> Reason:
     return Reason("InOrder", f'the values are what the algorithm "{seen.settings.type}" asks for')
 
 
-def notes(seen: Seen, writes: Writes) -> Iterator[Note]:
+def events(seen: Seen, writes: Writes) -> Iterator[Event]:
     holes = [f"{w.pod.name} {w.before} → {w.cost}" for w in writes.now if w.kind == "rewritten"]
     if holes:
         message = f"rewriting {_number(holes, 'value')} so that a scale-down is even by {seen.settings.spread_by}"
-        yield Note(about(seen.deployment), "DeletionCostRewritten", f"{message}: {_some(holes)}")
+        yield Event(about(seen.deployment), "DeletionCostRewritten", f"{message}: {_some(holes)}")
     renewed = [write.pod.name for write in writes.now if write.kind == "renewed"]
     if renewed:
         terms = f'type "{seen.settings.type}", spread by {seen.settings.spread_by}'
-        yield Note(
+        yield Event(
             about(seen.deployment), "DeletionCostRecomputed", f"recomputing {_number(renewed, 'value')}: {terms}"
         )
 
@@ -75,12 +75,12 @@ def problems(seen: Seen, covered: Collection[str]) -> Iterator[Problem]:
         yield Problem(about(seen.deployment), "NodeUnlabelled", f"node {name} has no label {label}: {cure}")
 
 
-def measures(seen: Seen, orders: Sequence[DeletionOrder]) -> Iterator[Measure]:
+def gauges(seen: Seen, orders: Sequence[DeletionOrder]) -> Iterator[Gauge]:
     labels = {"namespace": seen.deployment.namespace, "workload": seen.deployment.name}
     covered = sum(1 for order in orders for departure in order.departures if departure.whose == "ours")
-    yield Measure("plimsoll_deletion_cost_covered_pods", covered, labels)
+    yield Gauge("plimsoll_deletion_cost_covered_pods", covered, labels)
     worst = max((order.imbalance for order in orders), default=0)
-    yield Measure("plimsoll_deletion_cost_imbalance", worst, labels)
+    yield Gauge("plimsoll_deletion_cost_imbalance", worst, labels)
 
 
 def _number(things: Sequence[str], noun: str) -> str:

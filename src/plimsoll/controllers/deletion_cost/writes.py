@@ -86,7 +86,7 @@ class Writes(Struct, frozen=True):
 
     now: tuple[Write, ...]
     blockers: tuple[Blocker, ...]
-    look_again: timedelta | None
+    requeue_after: timedelta | None
 
     @property
     def costs(self) -> dict[str, int]:

@@ -236,8 +236,8 @@ class NodeGroupController:
         """Nothing is done yet, and what was said last still holds: nobody is told twice."""
         why = Reason("Computing", f"{what} is being worked out")
         if self._last is None:
-            return GroupsDecision(reason=why, look_again=timedelta(seconds=5))
-        return replace(self._last, reason=why, actions=(), look_again=timedelta(seconds=5))
+            return GroupsDecision(reason=why, requeue_after=timedelta(seconds=5))
+        return replace(self._last, reason=why, actions=(), requeue_after=timedelta(seconds=5))
 
     def _told(
         self,
@@ -263,7 +263,7 @@ class NodeGroupController:
             reason=_reason(verdicts, growth, shrinking),
             actions=tuple(actions),
             blockers=tuple(blockers),
-            look_again=_look_again(groups, blockers, moments, seen),
+            requeue_after=_look_again(groups, blockers, moments, seen),
             problems=(
                 *(
                     Problem(Ref.to(NODE_GROUPS, one.group), "InvalidSpec", f"NodeGroup {one.key}: {wrong[one.key]}")
@@ -272,8 +272,8 @@ class NodeGroupController:
                 ),
                 *(problem for one in groups if (problem := other_installations.told(one, seen)) is not None),
             ),
-            notes=(*report.blocked(shrinking.staying), *growth.notes),
-            measures=tuple(report.measures(groups, verdicts)),
+            events=(*report.blocked(shrinking.staying), *growth.events),
+            gauges=tuple(report.gauges(groups, verdicts)),
             verdicts=tuple(verdicts.values()),
             scale_up=growth.plan,
             staying=shrinking.staying,
@@ -288,8 +288,8 @@ def _writes(one: GroupSeen, verdict: Verdict, growth: Growth, going: Sequence[Ca
     changed = report.status_of(one, verdict, seen, created=created, scaled_up=bool(creations), scaled_down=bool(going))
     if changed:
         why = Reason("Status", f"what there is to say of group {one.key}")
-        note = report.scaling_up(one, verdict, growth.why(one.key)) if creations else None
-        actions.append(group_status(one.group, changed, why, note))
+        event = report.scaling_up(one, verdict, growth.why(one.key)) if creations else None
+        actions.append(group_status(one.group, changed, why, event))
     actions += creations
     actions += [_send_away(candidate, seen) for candidate in going]
     return actions

@@ -10,7 +10,7 @@ from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES, Node
 from plimsoll.kube.codec import builtins
 from plimsoll.kube.types.core import Condition, Node, Taint
 from plimsoll.kube.types.resources import NODES
-from plimsoll.runtime.decision import Note, Patch, Reason, Ref
+from plimsoll.runtime.decision import Event, Patch, Reason, Ref
 
 # Ours, and never `spec.unschedulable`: that is people's. A pod that tolerates it would be bound to a node that goes.
 LEAVING = "plimsoll.dev/leaving"
@@ -20,12 +20,12 @@ def stamp(moment: datetime) -> str:
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def node_status(node: VPSieNode, fields: Mapping[str, Any], why: Reason, note: Note | None = None) -> Patch:
-    return Patch(Ref.to(VPSIE_NODES, node), {"status": dict(fields)}, why, subresource="status", note=note)
+def node_status(node: VPSieNode, fields: Mapping[str, Any], why: Reason, event: Event | None = None) -> Patch:
+    return Patch(Ref.to(VPSIE_NODES, node), {"status": dict(fields)}, why, subresource="status", event=event)
 
 
-def group_status(group: NodeGroup, fields: Mapping[str, Any], why: Reason, note: Note | None = None) -> Patch:
-    return Patch(Ref.to(NODE_GROUPS, group), {"status": dict(fields)}, why, subresource="status", note=note)
+def group_status(group: NodeGroup, fields: Mapping[str, Any], why: Reason, event: Event | None = None) -> Patch:
+    return Patch(Ref.to(NODE_GROUPS, group), {"status": dict(fields)}, why, subresource="status", event=event)
 
 
 def finalizers(node: VPSieNode, kept: Sequence[str], why: Reason) -> Patch:

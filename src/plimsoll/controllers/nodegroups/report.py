@@ -14,7 +14,7 @@ from plimsoll.controllers.nodegroups.scale_down.scale_down import Stays
 from plimsoll.controllers.nodegroups.types import NODE_GROUPS, PHASES, NodeGroup, condition_of
 from plimsoll.kube.codec import builtins
 from plimsoll.kube.types.core import Condition
-from plimsoll.runtime.decision import Count, Measure, Note, Ref
+from plimsoll.runtime.decision import Counter, Event, Gauge, Ref
 
 PREFIX = "vpsie_autoscaler_"
 
@@ -44,23 +44,23 @@ def labels_of(group: NodeGroup) -> dict[str, str]:
     return {"nodegroup": group.name, "namespace": group.namespace}
 
 
-def scaling_up(group: GroupSeen, verdict: Verdict, why: str) -> Note:
+def scaling_up(group: GroupSeen, verdict: Verdict, why: str) -> Event:
     labels = labels_of(group.group)
     counts = (
-        Count(f"{PREFIX}scale_up_total", labels),
-        Count(f"{PREFIX}scaling_decisions_total", {**labels, "decision": "scale-up", "reason": verdict.reason}),
+        Counter(f"{PREFIX}scale_up_total", labels),
+        Counter(f"{PREFIX}scaling_decisions_total", {**labels, "decision": "scale-up", "reason": verdict.reason}),
     )
     text = f"{verdict.adding} nodes are added to the {verdict.current} that there are: {why}"
-    return Note(Ref.to(NODE_GROUPS, group.group), "ScalingUp", text, counts=counts)
+    return Event(Ref.to(NODE_GROUPS, group.group), "ScalingUp", text, counts=counts)
 
 
-def scaling_down(group: GroupSeen, node: str, reason: str, why: str) -> Note:
+def scaling_down(group: GroupSeen, node: str, reason: str, why: str) -> Event:
     labels = labels_of(group.group)
     counts = (
-        Count(f"{PREFIX}scale_down_total", labels),
-        Count(f"{PREFIX}scaling_decisions_total", {**labels, "decision": "scale-down", "reason": reason}),
+        Counter(f"{PREFIX}scale_down_total", labels),
+        Counter(f"{PREFIX}scaling_decisions_total", {**labels, "decision": "scale-down", "reason": reason}),
     )
-    return Note(Ref.to(NODE_GROUPS, group.group), "ScalingDown", f"node {node} is removed: {why}", counts=counts)
+    return Event(Ref.to(NODE_GROUPS, group.group), "ScalingDown", f"node {node} is removed: {why}", counts=counts)
 
 
 # What keeps every node of a group alike is told once for the group, not once a node.
@@ -69,7 +69,7 @@ _OF_THE_GROUP = frozenset({"AnotherInstallation", "NodeGroupMinSizeReached", "Co
 _UNTOLD = frozenset({"AnotherDraining", "AnotherRemoved"})
 
 
-def blocked(staying: Iterable[Stays]) -> list[Note]:
+def blocked(staying: Iterable[Stays]) -> list[Event]:
     """Each is told again only when it says something else."""
     found = []
     told: set[tuple[str, str]] = set()
@@ -78,13 +78,13 @@ def blocked(staying: Iterable[Stays]) -> list[Note]:
         if code in _UNTOLD or (code in _OF_THE_GROUP and (group.key, code) in told):
             continue
         told.add((group.key, code))
-        counts = (Count(f"{PREFIX}scale_down_blocked_total", {**labels_of(group.group), "reason": code}),)
+        counts = (Counter(f"{PREFIX}scale_down_blocked_total", {**labels_of(group.group), "reason": code}),)
         text = f"node {one.candidate.name} stays: {one.blocker.message}"
-        found.append(Note(Ref.to(NODE_GROUPS, group.group), "ScaleDownBlocked", text, "Warning", counts=counts))
+        found.append(Event(Ref.to(NODE_GROUPS, group.group), "ScaleDownBlocked", text, "Warning", counts=counts))
     return found
 
 
-def measures(groups: Sequence[GroupSeen], verdicts: Mapping[str, Verdict]) -> list[Measure]:
+def gauges(groups: Sequence[GroupSeen], verdicts: Mapping[str, Verdict]) -> list[Gauge]:
     found = []
     for one in groups:
         labels, spec = labels_of(one.group), one.group.spec
@@ -96,10 +96,10 @@ def measures(groups: Sequence[GroupSeen], verdicts: Mapping[str, Verdict]) -> li
             ("min", spec.min_nodes),
             ("max", spec.max_nodes),
         ):
-            found.append(Measure(f"{PREFIX}nodegroup_{name}_nodes", value, labels))
+            found.append(Gauge(f"{PREFIX}nodegroup_{name}_nodes", value, labels))
         phases = one.its.phases
         found += [
-            Measure(f"{PREFIX}vpsienode_phase", phases.get(phase, 0), {**labels, "phase": phase}) for phase in PHASES
+            Gauge(f"{PREFIX}vpsienode_phase", phases.get(phase, 0), {**labels, "phase": phase}) for phase in PHASES
         ]
     return found
 

@@ -44,7 +44,7 @@ from plimsoll.kube.types.resources import (
     label_in,
 )
 from plimsoll.kube.types.stored import ConfigMap
-from plimsoll.runtime.decision import Action, Blocker, Decision, Evict, Note, Permission, Reason, Ref
+from plimsoll.runtime.decision import Action, Blocker, Decision, Event, Evict, Permission, Reason, Ref
 from plimsoll.scheduling.growth_options import NodeMaker
 
 
@@ -124,9 +124,9 @@ class PlacementController:
             actions=actions,
             in_order=False,
             blockers=held_up,
-            look_again=_look_again(seen, held_up, relief.look_at, busy=bool(actions)),
+            requeue_after=_look_again(seen, held_up, relief.look_at, busy=bool(actions)),
             problems=(*report.namespace_problems(seen), *report.other_installations(seen)),
-            measures=tuple(report.measures(seen)),
+            gauges=tuple(report.gauges(seen)),
             counts=tuple(report.counts(seen, action, acted=bool(actions), blockers=held_up, move=rebalancing.first)),
             target=seen.managed.target,
             current=seen.counts,
@@ -183,8 +183,8 @@ def _evict(move: Move, seen: Seen, places: Places) -> Evict:
     if pod.uid in places.to_come:
         message += f"; no {move.to.value} node has room, and {places.to_come[pod.uid]}"
     code = "MigratingToSpot" if move.to is CapacityClass.SPOT else "MigratingToOnDemand"
-    note = Note(seen.ref, code, message)
-    return Evict(Ref.to(PODS, pod), seen.key, Reason(code, message), within=seen.settings.migrations, note=note)
+    event = Event(seen.ref, code, message)
+    return Evict(Ref.to(PODS, pod), seen.key, Reason(code, message), within=seen.settings.migrations, event=event)
 
 
 def _reason(seen: Seen, actions: Sequence[Action], held_up: Sequence[Blocker], action: NextAction) -> Reason:

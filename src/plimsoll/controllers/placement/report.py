@@ -10,7 +10,7 @@ from plimsoll.controllers.placement.rebalance.next_action import NextAction
 from plimsoll.controllers.placement.workload import INVALID
 from plimsoll.controllers.placement.workload_state import Seen
 from plimsoll.kube.types.resources import NAMESPACES, Key
-from plimsoll.runtime.decision import Blocker, Count, Measure, Problem, Reason, Ref
+from plimsoll.runtime.decision import Blocker, Counter, Gauge, Problem, Reason, Ref
 
 REPLICAS = "spotalis_workload_replicas"
 TARGET = "plimsoll_placement_target_replicas"
@@ -23,29 +23,29 @@ def labels(key: Key) -> dict[str, str]:
     return {"namespace": key.namespace, "workload": key.name, "workload_type": key.kind.lower()}
 
 
-def measures(seen: Seen) -> Iterator[Measure]:
+def gauges(seen: Seen) -> Iterator[Gauge]:
     common = labels(seen.key)
     target, state = seen.managed.target, seen.state
-    yield Measure(REPLICAS, state.current_spot, {**common, "replica_type": "spot"})
-    yield Measure(REPLICAS, state.current_on_demand, {**common, "replica_type": "on-demand"})
-    yield Measure(TARGET, target.spot, {**common, "replica_type": "spot"})
-    yield Measure(TARGET, target.on_demand, {**common, "replica_type": "on-demand"})
+    yield Gauge(REPLICAS, state.current_spot, {**common, "replica_type": "spot"})
+    yield Gauge(REPLICAS, state.current_on_demand, {**common, "replica_type": "on-demand"})
+    yield Gauge(TARGET, target.spot, {**common, "replica_type": "spot"})
+    yield Gauge(TARGET, target.on_demand, {**common, "replica_type": "on-demand"})
 
 
 def counts(
     seen: Seen, action: NextAction, *, acted: bool, blockers: Iterable[Blocker], move: Move | None
-) -> Iterator[Count]:
+) -> Iterator[Counter]:
     codes = {blocker.code for blocker in blockers}
     result = "success" if acted or not codes else "blocked"
-    yield Count(RECONCILIATIONS, {**labels(seen.key), "action": action.value, "result": result})
+    yield Counter(RECONCILIATIONS, {**labels(seen.key), "action": action.value, "result": result})
     if move is not None and codes & {"NotEnoughPdb", "SeveralBudgets"}:
         budget = seen.allowance(move.replica.pod).budget
-        yield Count(BLOCKED_BY_BUDGET, {**labels(seen.key), "pdb_name": budget})
+        yield Counter(BLOCKED_BY_BUDGET, {**labels(seen.key), "pdb_name": budget})
 
 
 def unmanageable(about: Ref, reason: Reason) -> Problem:
     """What the author of a workload wrote cannot be followed."""
-    error = Count(ERRORS, {**labels(about.key), "error_type": reason.code})
+    error = Counter(ERRORS, {**labels(about.key), "error_type": reason.code})
     return Problem(about, reason.code, reason.message, counts=(error,))
 
 
@@ -67,5 +67,5 @@ def namespace_problems(seen: Seen) -> Iterator[Problem]:
     namespace = seen.view[NAMESPACES].get("", seen.workload.namespace)
     if faults and namespace is not None:
         message = f"{whose}: {'; '.join(str(fault) for fault in faults)}. Nothing is moved until this is mended."
-        error = Count(ERRORS, {**labels(seen.key), "error_type": INVALID})
+        error = Counter(ERRORS, {**labels(seen.key), "error_type": INVALID})
         yield Problem(Ref.to(NAMESPACES, namespace), INVALID, message, counts=(error,))

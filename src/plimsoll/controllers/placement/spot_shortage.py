@@ -18,7 +18,7 @@ from plimsoll.controllers.placement.workload_state import Seen
 from plimsoll.kube.types.core import Pod
 from plimsoll.kube.types.durations import format_duration
 from plimsoll.kube.types.resources import PODS
-from plimsoll.runtime.decision import Action, Blocker, Evict, Note, Reason, Ref
+from plimsoll.runtime.decision import Action, Blocker, Event, Evict, Reason, Ref
 
 MINUTE = timedelta(minutes=1)
 
@@ -83,5 +83,5 @@ def _replacements_left(seen: Seen) -> tuple[int, datetime]:
 
 def _replace(replica: Replica, seen: Seen, why: Reason) -> Evict:
     pod: Pod = replica.pod
-    note = Note(seen.ref, "SpotFallback", f"pod {pod.name} found no spot node and is replaced on-demand", "Warning")
-    return Evict(Ref.to(PODS, pod), seen.key, why, note=note)
+    event = Event(seen.ref, "SpotFallback", f"pod {pod.name} found no spot node and is replaced on-demand", "Warning")
+    return Evict(Ref.to(PODS, pod), seen.key, why, event=event)

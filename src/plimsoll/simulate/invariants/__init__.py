@@ -37,7 +37,7 @@ from plimsoll.simulate.invariants.views import Views
 RULES: tuple[type[Rule], ...] = (Allocations, Evictions, Limits, Removals, Sizes, Naming, Leaders, Views)
 
 
-class Happening(Struct, frozen=True, rename="camel"):
+class NewEvent(Struct, frozen=True, rename="camel"):
     """One thing worth telling."""
 
     at: datetime
@@ -51,7 +51,7 @@ class Witness:
         self._clock = clock
         self._home = config.operator.namespace
         self.violations: list[Violation] = []
-        self.happenings: list[Happening] = []
+        self.happenings: list[NewEvent] = []
         self.evictions = 0
         self.refused_evictions = 0
         self.writes: Counter[str] = Counter()  # by kind of object; without what the operator keeps at home
@@ -169,4 +169,4 @@ class Witness:
         self.violations.append(Violation(rule, self._clock.now(), what))
 
     def _tell(self, what: str, why: str = "") -> None:
-        self.happenings.append(Happening(self._clock.now(), what, why))
+        self.happenings.append(NewEvent(self._clock.now(), what, why))

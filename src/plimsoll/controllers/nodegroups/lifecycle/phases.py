@@ -27,7 +27,18 @@ from plimsoll.kube.codec import builtins
 from plimsoll.kube.types.core import Condition, Node
 from plimsoll.kube.types.resources import NODES
 from plimsoll.providers.protocol import MachineRequest
-from plimsoll.runtime.decision import Action, Blocker, Converse, Decision, Delete, Note, Patch, Reason, Ref, Timing
+from plimsoll.runtime.decision import (
+    Action,
+    Blocker,
+    Decision,
+    Delete,
+    Event,
+    Histogram,
+    Patch,
+    Reason,
+    Ref,
+    Transaction,
+)
 
 
 class NodeDecision(Decision, frozen=True, kw_only=True):
@@ -87,7 +98,7 @@ def _order(node: VPSieNode, group: NodeGroup | None, seen: Seen) -> NodeDecision
         return _decision(node, Reason("AtMaxCapacity", message), blocker=Blocker("AtMaxCapacity", message), seen=seen)
     order = Order(node, group, request_for(node, group))
     why = Reason("Ordering", f"a machine of offering {node.spec.instance_type} for group {group.name}")
-    return _decision(node, why, Converse(Ref.to(VPSIE_NODES, node), order, step, why), seen=seen)
+    return _decision(node, why, Transaction(Ref.to(VPSIE_NODES, node), order, step, why), seen=seen)
 
 
 def _surplus(node: VPSieNode, group: NodeGroup, seen: Seen) -> Reason | None:
@@ -164,10 +175,12 @@ def _joining(node: VPSieNode, group: NodeGroup | None, seen: Seen) -> NodeDecisi
         condition = Condition(type="Ready", status="True", reason="NodeReady", message=f"node {there.name} is ready")
         fields["conditions"] = conditions_with(node, condition, now=seen.now)
         labels = {"nodegroup": node.spec.node_group_name, "namespace": node.namespace}
-        took = Timing("vpsie_autoscaler_node_provisioning_duration_seconds", (seen.now - began).total_seconds(), labels)
+        took = Histogram(
+            "vpsie_autoscaler_node_provisioning_duration_seconds", (seen.now - began).total_seconds(), labels
+        )
         why = Reason("Ready", f"node {there.name} has joined and is ready")
-        note = Note(Ref.to(VPSIE_NODES, node), "NodeReady", why.message, counts=(took,))
-        return _decision(node, why, *_dressed(node, there, group), node_status(node, fields, why, note))
+        event = Event(Ref.to(VPSIE_NODES, node), "NodeReady", why.message, counts=(took,))
+        return _decision(node, why, *_dressed(node, there, group), node_status(node, fields, why, event))
     limit = seen.settings.joining_timeout
     if seen.now - since > limit:
         what = "has not become ready" if there is not None else "has not joined"
@@ -263,4 +276,4 @@ def _decision(
 ) -> NodeDecision:
     again = seen.settings.retry_interval if seen is not None else None
     blockers = (blocker,) if blocker is not None else ()
-    return NodeDecision(reason=why, actions=actions, blockers=blockers, look_again=again, phase=node.phase)
+    return NodeDecision(reason=why, actions=actions, blockers=blockers, requeue_after=again, phase=node.phase)

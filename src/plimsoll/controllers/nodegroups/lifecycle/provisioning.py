@@ -15,7 +15,7 @@ from plimsoll.controllers.nodegroups.patches import conditions_with, node_status
 from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
 from plimsoll.kube.types.core import Condition
 from plimsoll.providers.protocol import MachineRequest
-from plimsoll.runtime.decision import Count, CreateMachine, Note, Patch, Reason, Ref
+from plimsoll.runtime.decision import Counter, CreateMachine, Event, Patch, Reason, Ref
 from plimsoll.runtime.transaction import Answered, End, Opened, Reply, Request, Together
 
 # What the provider says that no repetition changes.
@@ -40,11 +40,11 @@ def step(order: Order, reply: Reply) -> tuple[Order, Request]:
             fields = {"phase": "Provisioning", "createdAt": stamp(reply.moment.now)}
             return replace(order, step="announced"), Together((node_status(order.node, fields, why),))
         case "announced", Answered(answers=(answer,)):
-            if answer.word != "done" or not isinstance(answer.item, VPSieNode):
-                return order, End(answer.word, answer.detail)
+            if answer.status != "done" or not isinstance(answer.item, VPSieNode):
+                return order, End(answer.status, answer.detail)
             return _ask(replace(order, node=answer.item))
         case "asked", Answered(answers=(answer,)):
-            if answer.word == "done" and answer.machine is not None:
+            if answer.status == "done" and answer.machine is not None:
                 why = Reason("Ordered", f"the machine is {answer.machine.id}")
                 patch = Patch(
                     Ref.to(VPSIE_NODES, order.node), {"spec": {"vpsieInstanceID": answer.machine.id}}, why
@@ -53,9 +53,9 @@ def step(order: Order, reply: Reply) -> tuple[Order, Request]:
             if answer.code in FINAL:
                 patch = failed(order.node, order.group, answer.code, answer.detail, reply.moment.now)
                 return replace(order, step="recorded"), Together((patch,))
-            return order, End(answer.word, answer.detail)
+            return order, End(answer.status, answer.detail)
         case "recorded", Answered(answers=(answer,)):
-            return order, End(answer.word, answer.detail)
+            return order, End(answer.status, answer.detail)
         case _:
             return order, End("failed", f"an answer that was not expected: {type(reply).__name__}")
 
@@ -72,10 +72,10 @@ def failed(node: VPSieNode, group: NodeGroup | None, code: str, message: str, no
     why = Reason(code, message)
     condition = Condition(type="Failed", status="True", reason=code, message=message)
     fields = {"phase": "Failed", "lastError": message, "conditions": conditions_with(node, condition, now=now)}
-    note = None
+    event = None
     if group is not None:
         labels = {"nodegroup": group.name, "namespace": group.namespace}
-        counts = (Count("vpsie_autoscaler_scale_up_failed_total", {**labels, "reason": code}),)
+        counts = (Counter("vpsie_autoscaler_scale_up_failed_total", {**labels, "reason": code}),)
         text = f"node {node.name} (offering {node.spec.instance_type}): {message}"
-        note = Note(Ref.to(NODE_GROUPS, group), "ScaleUpFailed", text, "Warning", counts=counts)
-    return node_status(node, fields, why, note)
+        event = Event(Ref.to(NODE_GROUPS, group), "ScaleUpFailed", text, "Warning", counts=counts)
+    return node_status(node, fields, why, event)

@@ -57,8 +57,8 @@ def step(state: GivingBack, reply: Reply) -> tuple[GivingBack, Request]:
                 (node_status(state.node, {"phase": "Deleting"}, state.why),)
             )
         case "announced", Answered(answers=(answer,)):
-            if answer.word != "done" or not isinstance(answer.item, VPSieNode):
-                return state, End(answer.word, answer.detail)
+            if answer.status != "done" or not isinstance(answer.item, VPSieNode):
+                return state, End(answer.status, answer.detail)
             return replace(state, node=answer.item, announced=True, step="node"), Get(NODES, "", name)
         case "node", Found(item=None):
             return _holders(state)
@@ -79,13 +79,13 @@ def step(state: GivingBack, reply: Reply) -> tuple[GivingBack, Request]:
                 return _withdraw(state, End("refused", message, Blocker("AllocationOnNode", message)))
             return _give_back(state)
         case "asked", Answered(answers=(answer,)):
-            if answer.word != "done":
+            if answer.status != "done":
                 blocker = Blocker(answer.code, answer.detail) if answer.code else None
-                return state, End(answer.word, answer.detail, blocker)
+                return state, End(answer.status, answer.detail, blocker)
             patch = node_status(state.node, {"deletedAt": stamp(reply.moment.now)}, state.why)
             return replace(state, step="recorded"), Together((patch,))
         case "recorded", Answered(answers=(answer,)):
-            return state, End(answer.word, answer.detail)
+            return state, End(answer.status, answer.detail)
         case "withdrawn", Answered():
             return state, state.objection or End("conflict")
         case _:

@@ -51,14 +51,14 @@ from plimsoll.kube.workloads import owner_of
 from plimsoll.runtime.decision import (
     Action,
     Blocker,
-    Converse,
-    Count,
+    Counter,
     Delete,
+    Event,
     Evict,
-    Note,
+    Histogram,
     Reason,
     Ref,
-    Timing,
+    Transaction,
 )
 
 CHOSEN, CHECKED = "ScaleDown", "Evicting"  # reasons of the condition `Draining`
@@ -174,8 +174,8 @@ def _evict(
     # In a drain of our own this is over once the replacements are ready, or else the node is taken back.
     told = kept if _reason(node) != CHECKED else ()
     return NodeDecision(
-        reason=why, actions=tuple(actions), in_order=False, blockers=kept, look_again=seen.settings.retry_interval,
-        notes=tuple(_kept_note(node, there, blocker) for blocker in told), phase=node.phase,
+        reason=why, actions=tuple(actions), in_order=False, blockers=kept, requeue_after=seen.settings.retry_interval,
+        events=tuple(_kept_note(node, there, blocker) for blocker in told), phase=node.phase,
     )  # fmt: skip
 
 
@@ -206,14 +206,14 @@ def _apart(
     return leaving, tuple(kept.values())
 
 
-def _kept_note(node: VPSieNode, there: Node, blocker: Blocker) -> Note:
+def _kept_note(node: VPSieNode, there: Node, blocker: Blocker) -> Event:
     text = f"node {there.name} is to go and cannot be emptied yet: {blocker.message}"
-    return Note(Ref.to(VPSIE_NODES, node), "ScaleDownBlocked", text, "Warning", counts=(_count(node, blocker),))
+    return Event(Ref.to(VPSIE_NODES, node), "ScaleDownBlocked", text, "Warning", counts=(_count(node, blocker),))
 
 
-def _count(node: VPSieNode, blocker: Blocker) -> Count:
+def _count(node: VPSieNode, blocker: Blocker) -> Counter:
     labels = {"nodegroup": node.spec.node_group_name, "namespace": node.namespace, "reason": blocker.code}
-    return Count("vpsie_autoscaler_scale_down_blocked_total", labels)
+    return Counter("vpsie_autoscaler_scale_down_blocked_total", labels)
 
 
 def _take_back(node: VPSieNode, there: Node, blocker: Blocker, seen: Seen) -> NodeDecision:
@@ -224,12 +224,12 @@ def _take_back(node: VPSieNode, there: Node, blocker: Blocker, seen: Seen) -> No
         "terminatingAt": None,
         "conditions": conditions_with(node, condition, now=seen.now),
     }
-    note = Note(
+    event = Event(
         Ref.to(VPSIE_NODES, node), "ScaleDownBlocked", why.message, "Warning", counts=(_count(node, blocker),)
     )  # fmt: skip
     # The phase goes first: whoever reads "Ready" takes a taint that was left away; the other way round, a crash in between
     # would put it back.
-    actions = (node_status(node, fields, why, note), untaint(there, why))
+    actions = (node_status(node, fields, why, event), untaint(there, why))
     return NodeDecision(reason=why, actions=actions, blockers=(blocker,), phase=node.phase)
 
 
@@ -260,7 +260,7 @@ def _give_back(node: VPSieNode, seen: Seen, *, only_if_unready: bool = False) ->
         return _decision(node, why, *_farewell(node, seen, why))
     why = Reason("GivingBack", f"machine {machine_id} is given back: {_why(node)}")
     state = GivingBack(node, machine_id, why, seen.settings.holders, only_if_unready)
-    return _decision(node, why, Converse(Ref.to(VPSIE_NODES, node), state, step, why), seen=seen)
+    return _decision(node, why, Transaction(Ref.to(VPSIE_NODES, node), state, step, why), seen=seen)
 
 
 def _gone(node: VPSieNode, seen: Seen) -> NodeDecision:
@@ -275,7 +275,7 @@ def _gone(node: VPSieNode, seen: Seen) -> NodeDecision:
                 "StillThere", f"machine {machine.id} is still there since {deleted_at:%H:%M:%S}: given back again"
             )
             state = GivingBack(node, machine.id, why, seen.settings.holders)
-            return _decision(node, why, Converse(Ref.to(VPSIE_NODES, node), state, step, why), seen=seen)
+            return _decision(node, why, Transaction(Ref.to(VPSIE_NODES, node), state, step, why), seen=seen)
         return _decision(node, Reason("Deleting", f"machine {machine.id} is being removed"), seen=seen)
     why = Reason("Removed", f"machine {node.spec.vpsie_instance_id} is gone")
     return _decision(node, why, *_farewell(node, seen, why))
@@ -292,15 +292,15 @@ def _farewell(node: VPSieNode, seen: Seen, why: Reason) -> list[Action]:
         actions.append(finalizers(node, [one for one in node.metadata.finalizers if one != FINALIZER], why))
         return actions
     began, labels = node.status.terminating_at, {"nodegroup": node.spec.node_group_name, "namespace": node.namespace}
-    counts: tuple[Count | Timing, ...] = ()
+    counts: tuple[Counter | Histogram, ...] = ()
     if began is not None:
         seconds = (seen.now - began).total_seconds()
-        counts = (Timing("vpsie_autoscaler_node_drain_duration_seconds", seconds, labels),)
+        counts = (Histogram("vpsie_autoscaler_node_drain_duration_seconds", seconds, labels),)
     group = seen.group_of(node)
     about = Ref.to(NODE_GROUPS, group) if group is not None else Ref.to(VPSIE_NODES, node)
-    note = Note(about, "NodeRemoved", f"node {node.node_name} was removed: {_why(node)}", counts=counts)
+    event = Event(about, "NodeRemoved", f"node {node.node_name} was removed: {_why(node)}", counts=counts)
     target = Ref.to(VPSIE_NODES, node)
-    actions.append(Delete(target, why, note))
+    actions.append(Delete(target, why, event))
     return actions
 
 
@@ -330,4 +330,4 @@ def _decision(
     if again is None and seen is not None:
         again = seen.settings.retry_interval
     blockers = (blocker,) if blocker is not None else ()
-    return NodeDecision(reason=why, actions=actions, blockers=blockers, look_again=again, phase=node.phase)
+    return NodeDecision(reason=why, actions=actions, blockers=blockers, requeue_after=again, phase=node.phase)

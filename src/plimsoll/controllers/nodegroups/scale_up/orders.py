@@ -31,7 +31,7 @@ from plimsoll.controllers.nodegroups.types import (
 )
 from plimsoll.kube.types.core import Pod
 from plimsoll.kube.types.resources import NODES
-from plimsoll.runtime.decision import Blocker, Create, Note, Reason, Ref
+from plimsoll.runtime.decision import Blocker, Create, Event, Reason, Ref
 from plimsoll.scheduling.model import Packing
 
 
@@ -72,7 +72,7 @@ class Growth(Struct, frozen=True):
     plan: ScaleUp = ScaleUp()
     shares: Mapping[str, Share] = field(default_factory=dict)
     blockers: tuple[Blocker, ...] = ()
-    notes: tuple[Note, ...] = ()
+    events: tuple[Event, ...] = ()
 
     def adding(self, key: str) -> int:
         share = self.shares.get(key)
@@ -176,13 +176,13 @@ def _why(one: GroupSeen, lacking: int, packed: ScaleUp) -> str:
     return " and ".join(parts)
 
 
-def _unhelped(groups: Sequence[GroupSeen], packed: ScaleUp) -> list[Note]:
+def _unhelped(groups: Sequence[GroupSeen], packed: ScaleUp) -> list[Event]:
     """Said on the pods' behalf where people look: a group that refuses says why."""
     if not packed.unplaced or not groups:
         return []
     pod, why = next(iter(packed.unplaced.items()))
     text = f"{len(packed.unplaced)} pods wait that no node of any group would take; {pod}: {why}"
-    return [Note(Ref.to(NODE_GROUPS, one.group), "NotTriggerScaleUp", text[:1000]) for one in groups]
+    return [Event(Ref.to(NODE_GROUPS, one.group), "NotTriggerScaleUp", text[:1000]) for one in groups]
 
 
 # ── names ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ from plimsoll.controllers.placement.replica_counts import Replica
 from plimsoll.controllers.placement.target import CapacityClass
 from plimsoll.controllers.placement.workload_state import Seen
 from plimsoll.kube.types.resources import PODS
-from plimsoll.runtime.decision import Blocker, Evict, Note, Reason, Ref
+from plimsoll.runtime.decision import Blocker, Event, Evict, Reason, Ref
 
 
 class Rescue(Struct, frozen=True):
@@ -62,5 +62,5 @@ def _stands_in_the_way(replica: Replica, asked: list[Replica], seen: Seen) -> Bl
 def _evict(replica: Replica, seen: Seen) -> Evict:
     pod = replica.pod
     message = f"node {pod.spec.node_name} is about to go ({replica.leaving}): pod {pod.name} leaves while there is time"
-    note = Note(seen.ref, "NodeLeaving", message)
-    return Evict(Ref.to(PODS, pod), seen.key, Reason("NodeLeaving", message), note=note)
+    event = Event(seen.ref, "NodeLeaving", message)
+    return Evict(Ref.to(PODS, pod), seen.key, Reason("NodeLeaving", message), event=event)
