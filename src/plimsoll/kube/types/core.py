@@ -1,10 +1,4 @@
-"""The parts of Kubernetes objects that this project reads, and nothing more.
-
-Structs are frozen and untracked by the garbage collector (`gc=False`): 20,000 pods are then 20,000 fewer objects to
-walk at every collection. That is safe because they are decoded from JSON, a tree, and hold only tuples, strings, numbers
-and mappings of those: nothing that could lead back to itself. Mappings are shared between the replicas of an owner;
-nobody may change one.
-"""
+"""Types of the core group: Pods, Nodes, Namespaces, ConfigMaps and Secrets."""
 
 from __future__ import annotations
 
@@ -12,109 +6,18 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import field
 
-from plimsoll.kube.types.quantity import Quantity
-
-Labels = Mapping[str, str]
-Resources = Mapping[str, Quantity]
-
-_NOTHING: dict[str, Any] = {}
-
-
-def _nothing() -> Any:
-    """One empty mapping for all: an empty dict in each of three fields of 20,000 pods would cost 4 MB."""
-    return _NOTHING
-
-
-class Part(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """A piece of a Kubernetes object; unknown fields are passed over."""
-
-
-# ── metadata ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class OwnerReference(Part, frozen=True, gc=False):
-    kind: str
-    name: str
-    uid: str
-    api_version: str = ""
-    controller: bool | None = None
-
-
-class Metadata(Part, frozen=True, gc=False):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-    generation: int = 0
-    generate_name: str = ""
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
-    labels: Labels = field(default_factory=_nothing)
-    annotations: Labels = field(default_factory=_nothing)
-    owner_references: tuple[OwnerReference, ...] = ()
-    finalizers: tuple[str, ...] = ()
-
-    @property
-    def controller(self) -> OwnerReference | None:
-        """The owner that manages this object; at most one may be marked so."""
-        return next((owner for owner in self.owner_references if owner.controller), None)
-
-
-class KubeObject(Part, frozen=True, gc=False):
-    """What every object has; each kind adds its spec and status."""
-
-    metadata: Metadata = Metadata()
-
-    @property
-    def name(self) -> str:
-        return self.metadata.name
-
-    @property
-    def namespace(self) -> str:
-        return self.metadata.namespace
-
-    @property
-    def uid(self) -> str:
-        return self.metadata.uid
-
-    @property
-    def labels(self) -> Labels:
-        return self.metadata.labels
-
-    @property
-    def annotations(self) -> Labels:
-        return self.metadata.annotations
-
-    @property
-    def terminating(self) -> bool:
-        return self.metadata.deletion_timestamp is not None
-
-
-class Condition(Part, frozen=True, gc=False):
-    type: str
-    status: str
-    reason: str = ""
-    message: str = ""
-    last_transition_time: datetime | None = None
-    observed_generation: int = 0
-
-
-# ── selectors ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Requirement(Part, frozen=True, gc=False):
-    """One expression of a label or node selector."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
-
-
-class LabelSelector(Part, frozen=True, gc=False):
-    match_labels: Labels = field(default_factory=_nothing)
-    match_expressions: tuple[Requirement, ...] = ()
+from plimsoll.kube.types.meta import (
+    Condition,
+    KubeObject,
+    Labels,
+    LabelSelector,
+    Part,
+    Requirement,
+    Resources,
+    empty_mapping,
+)
 
 
 class NodeSelectorTerm(Part, frozen=True, gc=False):
@@ -124,9 +27,6 @@ class NodeSelectorTerm(Part, frozen=True, gc=False):
 
 class NodeSelector(Part, frozen=True, gc=False):
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
-
-
-# ── pods ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class PreferredNodeTerm(Part, frozen=True, gc=False):
@@ -195,8 +95,8 @@ class ContainerPort(Part, frozen=True, gc=False):
 
 
 class ResourceRequirements(Part, frozen=True, gc=False):
-    requests: Resources = field(default_factory=_nothing)
-    limits: Resources = field(default_factory=_nothing)
+    requests: Resources = field(default_factory=empty_mapping)
+    limits: Resources = field(default_factory=empty_mapping)
 
 
 class Container(Part, frozen=True, gc=False):
@@ -229,9 +129,9 @@ class PodSpec(Part, frozen=True, gc=False):
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
     resources: ResourceRequirements | None = None  # pod-level requests, which replace the containers' sum
-    overhead: Resources = field(default_factory=_nothing)
+    overhead: Resources = field(default_factory=empty_mapping)
     node_name: str = ""
-    node_selector: Labels = field(default_factory=_nothing)
+    node_selector: Labels = field(default_factory=empty_mapping)
     affinity: Affinity | None = None
     tolerations: tuple[Toleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
@@ -280,9 +180,6 @@ class Pod(KubeObject, frozen=True, gc=False):
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)
 
 
-# ── nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class Taint(Part, frozen=True, gc=False):
     key: str
     effect: str
@@ -301,8 +198,8 @@ class AttachedVolume(Part, frozen=True, gc=False):
 
 
 class NodeStatus(Part, frozen=True, gc=False):
-    capacity: Resources = field(default_factory=_nothing)
-    allocatable: Resources = field(default_factory=_nothing)
+    capacity: Resources = field(default_factory=empty_mapping)
+    allocatable: Resources = field(default_factory=empty_mapping)
     conditions: tuple[Condition, ...] = ()
     volumes_attached: tuple[AttachedVolume, ...] = ()
 
@@ -316,70 +213,16 @@ class Node(KubeObject, frozen=True, gc=False):
         return any(c.type == "Ready" and c.status == "True" for c in self.status.conditions)
 
 
-# ── workloads ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class PodTemplate(Part, frozen=True, gc=False):
-    metadata: Metadata = Metadata()
-    spec: PodSpec = PodSpec()
-
-
-class Ordinals(Part, frozen=True, gc=False):
-    start: int = 0  # of a StatefulSet's first pod
-
-
-class WorkloadSpec(Part, frozen=True, gc=False):
-    """Deployment, ReplicaSet, StatefulSet and DaemonSet differ here only in fields that nobody reads."""
-
-    replicas: int = 1
-    ordinals: Ordinals = Ordinals()
-    selector: LabelSelector | None = None
-    template: PodTemplate = PodTemplate()
-    paused: bool = False
-
-
-class WorkloadStatus(Part, frozen=True, gc=False):
-    observed_generation: int = 0
-    replicas: int = 0
-    ready_replicas: int = 0
-    updated_replicas: int = 0
-    available_replicas: int = 0
-    unavailable_replicas: int = 0
-    current_revision: str = ""
-    update_revision: str = ""
-    conditions: tuple[Condition, ...] = ()
-
-
-class Workload(KubeObject, frozen=True, gc=False):
-    spec: WorkloadSpec = WorkloadSpec()
-    status: WorkloadStatus = WorkloadStatus()
-
-
-class ReplicaSet(Workload, frozen=True, gc=False):
-    pass
-
-
-class Deployment(Workload, frozen=True, gc=False):
-    pass
-
-
-class StatefulSet(Workload, frozen=True, gc=False):
-    pass
-
-
-class DaemonSet(Workload, frozen=True, gc=False):
-    pass
-
-
-# ── others ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class Namespace(KubeObject, frozen=True, gc=False):
     pass
 
 
-class CustomObject(KubeObject, frozen=True, gc=False):
-    """A custom resource whose schema belongs to someone else; read field by field."""
+class ConfigMap(KubeObject, frozen=True, gc=False):
+    data: Labels = field(default_factory=empty_mapping)
 
-    spec: Mapping[str, Any] = field(default_factory=_nothing)
-    status: Mapping[str, Any] = field(default_factory=_nothing)
+
+class Secret(KubeObject, frozen=True, gc=False):
+    data: Labels = field(default_factory=empty_mapping)  # in base64
+
+    def __repr__(self) -> str:
+        return f"Secret({self.namespace}/{self.name}, …)"  # any repr may end up in a log

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from msgspec import field
 
-from plimsoll.kube.types.core import KubeObject, LabelSelector, Part
+from plimsoll.kube.types.meta import KubeObject, LabelSelector, Part
 
 
 class PodDisruptionBudgetSpec(Part, frozen=True, gc=False):

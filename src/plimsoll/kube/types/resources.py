@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from plimsoll.kube.types import core, policy, storage, stored
+from plimsoll.kube.types import apps, coordination, core, events, meta, policy, storage
 
-T_co = TypeVar("T_co", bound=core.KubeObject, covariant=True)
+T_co = TypeVar("T_co", bound=meta.KubeObject, covariant=True)
 
 
 class Key(NamedTuple):
@@ -62,13 +62,18 @@ class Resource(Generic[T_co]):
         parts += [part for part in (name, subresource) if part]
         return "/" + "/".join(parts)
 
-    def key(self, obj: core.KubeObject) -> Key:
+    def key(self, obj: meta.KubeObject) -> Key:
         return Key(self.kind, obj.metadata.namespace, obj.metadata.name)
 
 
-def _controller_uid(obj: core.KubeObject) -> Iterable[str]:
+def owner_key(namespace: str, uid: str) -> str:
+    """Value of `BY_OWNER`. With the namespace, because an ownerReference can be forged to point into another one."""
+    return f"{namespace}/{uid}"
+
+
+def _owner_key(obj: meta.KubeObject) -> Iterable[str]:
     owner = obj.metadata.controller
-    return (owner.uid,) if owner else ()
+    return (owner_key(obj.metadata.namespace, owner.uid),) if owner else ()
 
 
 def _node_name(pod: core.Pod) -> Iterable[str]:
@@ -103,12 +108,12 @@ def label_asked_for(budget: policy.PodDisruptionBudget) -> Iterable[str]:
     return (label_in(budget.metadata.namespace, *next(iter(selector.match_labels.items()), ())),)
 
 
-def _labels_of_template(workload: core.Deployment | core.StatefulSet) -> Iterable[str]:
+def _labels_of_template(workload: apps.Deployment | apps.StatefulSet) -> Iterable[str]:
     namespace, labels = workload.metadata.namespace, workload.spec.template.metadata.labels
     return (label_in(namespace), *(label_in(namespace, key, value) for key, value in labels.items()))
 
 
-BY_OWNER = Index("owner", _controller_uid)  # by the UID of the controller: names come back, UIDs do not
+BY_OWNER = Index("owner", _owner_key)  # by namespace and UID of the controller: names come back, UIDs do not
 BY_NODE = Index("node", _node_name)
 UNBOUND = Index("unbound", _unbound)  # under "": the few pods that no node has yet, found without walking the others
 BY_CLAIM = Index("claim", _claims)
@@ -124,31 +129,31 @@ def by_label(key: str) -> Index:
 
 
 @cache
-def metadata_of(resource: Resource[Any]) -> Resource[core.KubeObject]:
+def metadata_of(resource: Resource[Any]) -> Resource[meta.KubeObject]:
     """The same kind, of which no more than the metadata is asked for."""
-    return replace(resource, type=core.KubeObject)
+    return replace(resource, type=meta.KubeObject)
 
 
 @cache
-def config_maps_in(namespace: str) -> Resource[stored.ConfigMap]:
+def config_maps_in(namespace: str) -> Resource[core.ConfigMap]:
     """The ConfigMaps of one namespace: a cluster's are many, and none of our business."""
-    return Resource("", "v1", "configmaps", "ConfigMap", stored.ConfigMap, watched_in=namespace)
+    return Resource("", "v1", "configmaps", "ConfigMap", core.ConfigMap, watched_in=namespace)
 
 
 PODS = Resource("", "v1", "pods", "Pod", core.Pod, indexes=(BY_OWNER, BY_NODE, UNBOUND))
 NODES = Resource("", "v1", "nodes", "Node", core.Node, namespaced=False, indexes=(NOT_READY, BY_TAINT))
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", core.Namespace, namespaced=False)
-CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", stored.ConfigMap)
-SECRETS = Resource("", "v1", "secrets", "Secret", stored.Secret)
+CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", core.ConfigMap)
+SECRETS = Resource("", "v1", "secrets", "Secret", core.Secret)
 CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", storage.PersistentVolumeClaim)
 VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", storage.PersistentVolume, namespaced=False)
-REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet", core.ReplicaSet, indexes=(BY_OWNER,))
-DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", core.Deployment, indexes=(BY_TEMPLATE_LABEL,))
-STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", core.StatefulSet, indexes=(BY_TEMPLATE_LABEL,))
-DAEMONSETS = Resource("apps", "v1", "daemonsets", "DaemonSet", core.DaemonSet)
+REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet", apps.ReplicaSet, indexes=(BY_OWNER,))
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", apps.Deployment, indexes=(BY_TEMPLATE_LABEL,))
+STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", apps.StatefulSet, indexes=(BY_TEMPLATE_LABEL,))
+DAEMONSETS = Resource("apps", "v1", "daemonsets", "DaemonSet", apps.DaemonSet)
 BUDGETS = Resource(
     "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", policy.PodDisruptionBudget,
     indexes=(BY_LABEL_ASKED_FOR,),
 )  # fmt: skip
-LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", stored.Lease)
-EVENTS = Resource("events.k8s.io", "v1", "events", "Event", stored.Event)
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", coordination.Lease)
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event", events.Event)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from plimsoll.kube.types.core import LabelSelector, Requirement
+from plimsoll.kube.types.meta import LabelSelector, Requirement
 
 _RULES: Mapping[str, Callable[[str | None, tuple[str, ...]], bool]] = {
     "In": lambda value, values: value in values,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from plimsoll.kube.types.core import KubeObject, NodeSelector, Part
+from plimsoll.kube.types.core import NodeSelector
+from plimsoll.kube.types.meta import KubeObject, Part
 
 
 class ClaimSpec(Part, frozen=True, gc=False):

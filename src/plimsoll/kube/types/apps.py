@@ -1,0 +1,58 @@
+"""Types of the group apps: Deployments, ReplicaSets, StatefulSets and DaemonSets."""
+
+from __future__ import annotations
+
+from plimsoll.kube.types.core import PodSpec
+from plimsoll.kube.types.meta import Condition, KubeObject, LabelSelector, Metadata, Part
+
+
+class PodTemplate(Part, frozen=True, gc=False):
+    metadata: Metadata = Metadata()
+    spec: PodSpec = PodSpec()
+
+
+class Ordinals(Part, frozen=True, gc=False):
+    start: int = 0  # of a StatefulSet's first pod
+
+
+class WorkloadSpec(Part, frozen=True, gc=False):
+    """Deployment, ReplicaSet, StatefulSet and DaemonSet differ here only in fields that nobody reads."""
+
+    replicas: int = 1
+    ordinals: Ordinals = Ordinals()
+    selector: LabelSelector | None = None
+    template: PodTemplate = PodTemplate()
+    paused: bool = False
+
+
+class WorkloadStatus(Part, frozen=True, gc=False):
+    observed_generation: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+    updated_replicas: int = 0
+    available_replicas: int = 0
+    unavailable_replicas: int = 0
+    current_revision: str = ""
+    update_revision: str = ""
+    conditions: tuple[Condition, ...] = ()
+
+
+class Workload(KubeObject, frozen=True, gc=False):
+    spec: WorkloadSpec = WorkloadSpec()
+    status: WorkloadStatus = WorkloadStatus()
+
+
+class ReplicaSet(Workload, frozen=True, gc=False):
+    pass
+
+
+class Deployment(Workload, frozen=True, gc=False):
+    pass
+
+
+class StatefulSet(Workload, frozen=True, gc=False):
+    pass
+
+
+class DaemonSet(Workload, frozen=True, gc=False):
+    pass
