@@ -13,7 +13,7 @@ from pathlib import Path
 
 from benchmarks.packing import measure, workloads
 from benchmarks.packing.binding import ORDERS, bound
-from benchmarks.packing.handover import handed_over
+from benchmarks.packing.handover import measure_handover
 from benchmarks.packing.peers import KARPENTER, build, karpenter
 from benchmarks.packing.results import OWNERS, Results
 from benchmarks.report import progress
@@ -48,7 +48,7 @@ def main() -> int:
         results.c3 = [measure.emptied(workloads.half_empty(n, seeds[0]), n, options.runs) for n in (1, 200)]
     if "handover" in wanted:
         progress("handover")
-        results.handover = handed_over(options.runs)
+        results.handover = measure_handover(options.runs)
     if "bind" in wanted:
         results.bound = bound(tuple(options.pods or (1_000,)), seeds, options.order or ORDERS)
     report = results.report(options.runs, seeds)

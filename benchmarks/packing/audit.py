@@ -11,7 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
 from plimsoll.kube.codec import encode
-from plimsoll.kube.types.core import Node, Pod, PodAffinityTerm, Requirement, Taint, TopologySpreadConstraint
+from plimsoll.kube.types.core import Node, Pod, PodAffinityTerm, Taint, TopologySpreadConstraint
+from plimsoll.kube.types.meta import Requirement
 from tests.scheduling.checker import Placement
 from tests.scheduling.requests import node_capacity, requests_of
 from tests.scheduling.rules import (

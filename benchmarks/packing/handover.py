@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.packing import workloads
 from benchmarks.report import Figure
 from plimsoll.scheduling.snapshot import Snapshot
-from plimsoll.scheduling.worker import handed_over as message_for
+from plimsoll.scheduling.worker import serialize
 
 _NODES = 5_000
 _PODS_A_NODE = 30  # with 5,000 nodes, the 150,000 pods for which Kubernetes is made
@@ -45,14 +45,14 @@ class HandOver:
         }
 
 
-def handed_over(runs: int, nodes: int = _NODES, pods_a_node: int = _PODS_A_NODE) -> HandOver:
+def measure_handover(runs: int, nodes: int = _NODES, pods_a_node: int = _PODS_A_NODE) -> HandOver:
     cluster = workloads.large_cluster(nodes, pods_a_node)
     snapshot = Snapshot.build(cluster.nodes(), cluster.pods())
     writing, sending, reading = [], [], []
     for _ in range(runs):
         gc.collect()
         started = time.perf_counter()
-        message = message_for((snapshot, []))
+        message = serialize((snapshot, []))
         written = time.perf_counter()
         arrived = _sent(message)
         received = time.perf_counter()

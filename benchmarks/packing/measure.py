@@ -11,7 +11,8 @@ from typing import TypeVar
 
 from benchmarks.packing import workloads
 from benchmarks.packing.audit import broken_rules
-from plimsoll.kube.types.core import Metadata, Node, NodeStatus, Pod
+from plimsoll.kube.types.core import Node, NodeStatus, Pod
+from plimsoll.kube.types.meta import Metadata
 from plimsoll.scheduling.model import Packing, Removal, Template
 from plimsoll.scheduling.pack import pack
 from plimsoll.scheduling.removal import removable

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.packing import workloads
 from benchmarks.packing.__main__ import main
-from benchmarks.packing.handover import HandOver, handed_over
+from benchmarks.packing.handover import HandOver, measure_handover
 from benchmarks.packing.measure import Emptied, Packed, Timing, emptied, faster, timed
 from benchmarks.packing.peers import KarpenterPlan, plan, rates
 from benchmarks.packing.results import Results
@@ -153,7 +153,7 @@ def test_nodes_that_can_go_are_counted_and_their_pods_followed() -> None:
 
 
 def test_a_hand_over_is_more_than_writing_the_snapshot_down() -> None:
-    found = handed_over(1, nodes=20, pods_a_node=2)
+    found = measure_handover(1, nodes=20, pods_a_node=2)
     assert found.pods == 40
     assert found.megabytes > 0
     assert found.seconds > found.held_seconds > 0

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plimsoll.kube.codec import builtins, convert
-from plimsoll.kube.types.core import Labels, Metadata, Namespace, Node, NodeSpec, NodeStatus, Pod, Resources, Taint
+from plimsoll.kube.types.core import Namespace, Node, NodeSpec, NodeStatus, Pod, Taint
+from plimsoll.kube.types.meta import Labels, Metadata, Resources
 from plimsoll.kube.types.storage import PersistentVolume, PersistentVolumeClaim
 from plimsoll.scheduling.model import ComingNode, Offering, Packing, Template
 from plimsoll.scheduling.pack import pack

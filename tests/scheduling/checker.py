@@ -25,7 +25,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from plimsoll.kube.types.core import Namespace, Node, Pod, Requirement, Taint, TopologySpreadConstraint
+from plimsoll.kube.types.core import Namespace, Node, Pod, Taint, TopologySpreadConstraint
+from plimsoll.kube.types.meta import Requirement
 from plimsoll.kube.types.storage import PersistentVolume, PersistentVolumeClaim
 from tests.scheduling.requests import node_capacity, requests_of
 from tests.scheduling.rules import (

@@ -9,17 +9,16 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from plimsoll.kube.types.core import (
-    LabelSelector,
     Namespace,
     Node,
     NodeSelector,
     Pod,
     PodAffinityTerm,
-    Requirement,
     Taint,
     Toleration,
     TopologySpreadConstraint,
 )
+from plimsoll.kube.types.meta import LabelSelector, Requirement
 
 # ── selectors ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plimsoll.kube.types.core import Pod
-from plimsoll.scheduling.model import EXISTING, Rule, Template
+from plimsoll.scheduling.model import EXISTING, Constraint, Template
 from plimsoll.scheduling.pack import pack
 from tests.scheduling.cases import Case, Plan, node, offering, pod, read
 from tests.scheduling.checker import illegal_steps, violations
@@ -70,7 +70,7 @@ def test_a_limit_of_nodes_counts_over_all_zones_and_sizes() -> None:
     limited = Template("t", offerings, max_nodes=3)
     plan = plan_for(Case(pending=some("small", "small", "medium", "large", "large"), templates=(limited,)))
     assert [size for size, _ in made(plan)] == ["large", "large", "medium"]
-    assert {refusals["t"].rule for refusals in plan.packing.unplaced.values()} == {Rule.LIMIT}
+    assert {refusals["t"].rule for refusals in plan.packing.unplaced.values()} == {Constraint.LIMIT}
 
 
 def test_a_limited_offering_is_sold_as_often_as_there_is_one() -> None:

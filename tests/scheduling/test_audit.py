@@ -7,9 +7,9 @@ import pytest
 
 from plimsoll.kube.types.core import Pod
 from plimsoll.scheduling.group_placement import Placer
-from plimsoll.scheduling.plan import is_sound
-from plimsoll.scheduling.plan_state import Board
-from plimsoll.scheduling.pod_groups import Groups, waiting
+from plimsoll.scheduling.plan import is_valid
+from plimsoll.scheduling.plan_state import PlanState
+from plimsoll.scheduling.pod_groups import ShapeGroups, waiting
 from tests.scheduling import menus
 from tests.scheduling.cases import Case, node, pod
 from tests.scheduling.menus import HOSTNAME, ZONE, apart, together
@@ -27,8 +27,8 @@ def sound(rows: list[int], *pods: Pod) -> bool:
     """Put one pod on each of the rows, whatever the rules say, and ask."""
     snapshot = Case(nodes=NODES).snapshot()
     who = waiting(snapshot.classes, pods)
-    groups = Groups(snapshot.classes, who, np.lexsort(who))
-    board = Board(snapshot, {pod_class.index: pod_class for pod_class, _ in groups.runs()}.values())
+    groups = ShapeGroups(snapshot.classes, who, np.lexsort(who))
+    board = PlanState(snapshot, {pod_class.index: pod_class for pod_class, _ in groups.runs()}.values())
     placer = Placer(board)
     row = iter(rows)
     placed = []
@@ -36,8 +36,8 @@ def sound(rows: list[int], *pods: Pod) -> bool:
         here = [next(row) for _ in range(pods_of_group)]
         for at in here:
             board.place(group.pod_class, group.shape, np.array([at]), np.array([1]))
-        placed.append((placer.view(group.pod_class), np.array(here, np.intp)))
-    return is_sound(board, placed)
+        placed.append((placer.constraints(group.pod_class), np.array(here, np.intp)))
+    return is_valid(board, placed)
 
 
 @pytest.mark.parametrize(

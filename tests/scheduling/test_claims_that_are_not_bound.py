@@ -9,7 +9,7 @@ import pytest
 from plimsoll.kube.codec import convert
 from plimsoll.kube.types.storage import PersistentVolumeClaim
 from plimsoll.scheduling.fits import fits
-from plimsoll.scheduling.model import Rule, Template
+from plimsoll.scheduling.model import Constraint, Template
 from plimsoll.scheduling.pack import pack
 from tests.scheduling import menus
 from tests.scheduling.cases import Case, node, offering, pod
@@ -28,7 +28,7 @@ def test_the_pod_goes_where_its_volume_is_about_to_be_made() -> None:
     question = case({"annotations": {"volume.kubernetes.io/selected-node": "there"}})
     assert pack(question.snapshot(), [POD], [TEMPLATE]).placements == {POD.uid: "there"}
     refusal = fits(question.snapshot(), POD, "here")
-    assert refusal is not None and refusal.rule is Rule.VOLUME
+    assert refusal is not None and refusal.rule is Constraint.VOLUME
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_the_pod_goes_where_its_volume_is_about_to_be_made() -> None:
 def test_no_node_will_do(metadata: dict[str, Any], volume: str, says: str) -> None:
     packing = pack(case(metadata, volume).snapshot(), [POD], [TEMPLATE])
     assert not packing.placements
-    assert all(why.rule is Rule.VOLUME and says in why.message for why in packing.unplaced[POD.uid].values())
+    assert all(why.rule is Constraint.VOLUME and says in why.message for why in packing.unplaced[POD.uid].values())
 
 
 def test_what_is_not_known_holds_nobody_back_and_is_told() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plimsoll.kube.types.core import Pod, Taint
-from plimsoll.scheduling.model import ComingNode, Offering, Rule, Template
+from plimsoll.scheduling.model import ComingNode, Constraint, Offering, Template
 from plimsoll.scheduling.pack import pack
 from tests.scheduling import menus
 from tests.scheduling.cases import Case, node, offering, plan_of, pod
@@ -83,7 +83,7 @@ def test_they_run_on_nodes_in_trouble_as_their_controller_lets_them(condition: s
     taint = Taint(key=f"node.kubernetes.io/{condition}", effect=effect)
     tolerant = pod("p", menus.SIZES[1], TOLERANT)
     template = Template("t", (sold("o", ROOM_FOR_ONE),), taints=(taint,), daemons=(DAEMON,))
-    assert pack(Case().snapshot(), [tolerant], [template]).unplaced[tolerant.uid]["t"].rule is Rule.RESOURCES
+    assert pack(Case().snapshot(), [tolerant], [template]).unplaced[tolerant.uid]["t"].rule is Constraint.RESOURCES
 
 
 def test_all_of_them_take_their_share() -> None:
@@ -124,7 +124,7 @@ def test_one_that_asks_for_what_no_offering_has_keeps_nobody_else_away() -> None
 def test_a_port_of_any_of_them_is_taken() -> None:
     daemons = (pod("d1", menus.SIZES[6]), pod("d2", menus.SIZES[6], menus.HOST_PORTS[0]))
     template = Template("t", (sold("o", PLENTY),), daemons=daemons)
-    assert why_not(pod("p", menus.SIZES[0], menus.HOST_PORTS[0]), template) is Rule.HOST_PORT
+    assert why_not(pod("p", menus.SIZES[0], menus.HOST_PORTS[0]), template) is Constraint.HOST_PORT
 
 
 # ── what they mean to others ─────────────────────────────────────────────────────────────────────────────────────────
@@ -154,18 +154,18 @@ def test_who_must_not_meet_them_goes_elsewhere(mine: Fragment, daemons: Fragment
     templates = cheap_with_daemon_and_dear_without(daemons)
     mine_alone = pod("p", menus.SIZES[0], mine)
     assert placed(Case(pending=(mine_alone,), templates=templates)) == {"p": "without"}
-    reason = Rule.HOST_PORT if mine is WITH_PORT else Rule.POD_ANTI_AFFINITY
+    reason = Constraint.HOST_PORT if mine is WITH_PORT else Constraint.POD_ANTI_AFFINITY
     assert why_not(mine_alone, templates[0]) is reason
 
 
-def why_not(mine: Pod, template: Template) -> Rule:
+def why_not(mine: Pod, template: Template) -> Constraint:
     return pack(Case().snapshot(), [mine], [template]).unplaced[mine.uid][template.name].rule
 
 
 def test_nobody_is_said_to_be_kept_away_by_a_label_that_no_node_has() -> None:
     mine = pod("p", menus.SIZES[0], apart({"topologyKey": "rack", **OF_DAEMONS}))
     none_left = Template("t", (sold("o", PLENTY),), daemons=(DAEMON,), max_nodes=0)
-    assert why_not(mine, none_left) is Rule.LIMIT
+    assert why_not(mine, none_left) is Constraint.LIMIT
 
 
 def test_who_must_not_meet_them_does_not_go_to_a_node_that_is_coming_with_one() -> None:
@@ -201,7 +201,7 @@ def test_who_wants_more_than_their_company_is_not_content_with_it() -> None:
     cheap, _ = cheap_with_daemon_and_dear_without(AS_DAEMON)
     never_there = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "nobody"}}}
     mine = pod("p", menus.SIZES[0], together({"topologyKey": HOSTNAME, **OF_DAEMONS}, never_there))
-    assert why_not(mine, cheap) is Rule.POD_AFFINITY
+    assert why_not(mine, cheap) is Constraint.POD_AFFINITY
 
 
 def test_as_many_of_them_come_to_each_zone_as_a_spread_allows() -> None:

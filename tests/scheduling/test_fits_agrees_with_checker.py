@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from plimsoll.scheduling.fits import fits, refusals
-from plimsoll.scheduling.model import Rule
+from plimsoll.scheduling.fits import fits, reasons_by_node
+from plimsoll.scheduling.model import Constraint
 from tests.scheduling.cases import Case, node, pod
 from tests.scheduling.scenes import SCENES, Scene
 from tests.scheduling.strategies import GATED, campaign, clusters, examples
@@ -29,12 +29,12 @@ def check_every_pair(case: Case) -> None:
     snapshot, now = case.snapshot(), case.at_hand()
     for asking in case.pending:
         asked = now.ask(asking)
-        together = refusals(snapshot, asking, [place.name for place in case.nodes])
+        together = reasons_by_node(snapshot, asking, [place.name for place in case.nodes])
         for place in case.nodes:
             refusal = fits(snapshot, asking, place.name)
             assert together[place.name] == refusal
             if asking.spec.scheduling_gates:
-                assert refusal is not None and refusal.rule is Rule.GATED
+                assert refusal is not None and refusal.rule is Constraint.GATED
                 continue
             expected = asked.refusals(place)
             if refusal is None:
@@ -59,11 +59,11 @@ def test_every_pair_of_many_more_clusters(case: Case) -> None:
 
 def test_a_node_that_is_not_there() -> None:
     refusal = fits(Case(nodes=(node("n"),)).snapshot(), pod("p"), "elsewhere")
-    assert refusal is not None and refusal.rule is Rule.NODE_UNKNOWN
+    assert refusal is not None and refusal.rule is Constraint.NODE_UNKNOWN
     assert "elsewhere" in refusal.message
 
 
 def test_a_gated_pod_fits_nowhere() -> None:
     refusal = fits(Case(nodes=(node("n"),)).snapshot(), pod("p", GATED), "n")
-    assert refusal is not None and refusal.rule is Rule.GATED
+    assert refusal is not None and refusal.rule is Constraint.GATED
     assert "example.com/hold" in refusal.message

@@ -13,7 +13,7 @@ import pytest
 from plimsoll.kube.codec import convert
 from plimsoll.kube.types.core import Pod
 from plimsoll.scheduling.fits import fits
-from plimsoll.scheduling.model import EXISTING, Rule
+from plimsoll.scheduling.model import EXISTING, Constraint
 from tests.realcluster import StartControlPlane
 from tests.scheduling import menus
 from tests.scheduling.cases import Case, plan_of
@@ -52,12 +52,12 @@ def as_pod(real: RealScheduler, manifest: dict[str, Any]) -> Pod:
     return convert({**stored, "metadata": identity}, Pod)
 
 
-def a_telling_node(crowd: Crowd, refusals: dict[str, list[str]]) -> str:
+def a_telling_node(crowd: Crowd, expected: dict[str, list[str]]) -> str:
     """A node that would have the pod, or one that a single rule forbids: the answers that are easiest to get wrong."""
-    open_to_it = [name for name, rules in refusals.items() if not rules]
-    nearly = [name for name, rules in refusals.items() if len(rules) == 1]
+    open_to_it = [name for name, rules in expected.items() if not rules]
+    nearly = [name for name, rules in expected.items() if len(rules) == 1]
     first, second = (open_to_it, nearly) if crowd.random.random() < 0.5 else (nearly, open_to_it)
-    return crowd.random.choice(first or second or list(refusals))
+    return crowd.random.choice(first or second or list(expected))
 
 
 def ask_one_by_one(real: RealScheduler, crowd: Crowd, case: Case, count: int) -> None:
@@ -65,29 +65,31 @@ def ask_one_by_one(real: RealScheduler, crowd: Crowd, case: Case, count: int) ->
     for number in range(count):
         manifest = crowd.pod(f"pod-{number}")
         pod = as_pod(real, manifest)
-        refusals = {name: now.ask(pod).refusals(node) for name, node in now.nodes.items()}
-        target = a_telling_node(crowd, refusals)
+        expected = {name: now.ask(pod).refusals(node) for name, node in now.nodes.items()}
+        target = a_telling_node(crowd, expected)
         ours = fits(snapshot, pod, target)
         outcome = real.try_on(manifest, target)
-        asked = f"{manifest} on {target}: ours {ours or 'yes'}, the checker's {refusals[target] or 'yes'}, {outcome}"
-        assert (outcome.node_name == target) == (ours is None) == (not refusals[target]), asked
+        asked = (
+            f"{manifest} on {target}: ours {ours or 'yes'}, the checker's {expected[target] or 'yes'}, {outcome}"
+        )
+        assert (outcome.node_name == target) == (ours is None) == (not expected[target]), asked
         if outcome.node_name:
-            assert not refusals[outcome.node_name], asked
+            assert not expected[outcome.node_name], asked
             assert fits(snapshot, pod, outcome.node_name) is None, asked
             now.place(pod, outcome.node_name)
             snapshot.add(pod, outcome.node_name)
         else:
-            check_words(outcome, refusals)
+            check_words(outcome, expected)
             answers = [fits(snapshot, pod, name) for name in now.nodes]
             assert all(answer is not None for answer in answers), asked
             assert rules_in(outcome.message) & {r for a in answers if a for r in ENGINE[a.rule]}, asked
 
 
-def check_words(outcome: Outcome, refusals: dict[str, list[str]]) -> None:
+def check_words(outcome: Outcome, expected: dict[str, list[str]]) -> None:
     """Each rule that kube-scheduler speaks of forbids some node."""
     spoken = rules_in(outcome.message)
     assert spoken, outcome.message
-    assert spoken <= {rule for rules in refusals.values() for rule in rules}, outcome.message
+    assert spoken <= {rule for rules in expected.values() for rule in rules}, outcome.message
 
 
 def check_a_gated_pod(real: RealScheduler) -> None:
@@ -97,7 +99,7 @@ def check_a_gated_pod(real: RealScheduler) -> None:
     outcome = real.try_on(manifest, "node-0")
     refusal = fits(case.snapshot(), as_pod(real, manifest), "node-0")
     assert outcome.message.startswith("SchedulingGated")
-    assert refusal is not None and refusal.rule is Rule.GATED
+    assert refusal is not None and refusal.rule is Constraint.GATED
     real.clear()
 
 

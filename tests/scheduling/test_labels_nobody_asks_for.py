@@ -6,7 +6,7 @@ import pytest
 
 from plimsoll.kube.types.core import Pod
 from plimsoll.scheduling.model import Template
-from plimsoll.scheduling.pack import asked, pack
+from plimsoll.scheduling.pack import pack, packing_request
 from tests.scheduling import menus
 from tests.scheduling.cases import Case, node, offering, pod
 from tests.scheduling.menus import HOSTNAME, ZONE, apart, evenly, together
@@ -22,8 +22,8 @@ def replicas(count: int) -> tuple[Pod, ...]:
 
 
 def groups(case: Case) -> int:
-    with asked(case.snapshot(), case.pending, case.templates, coming=(), headroom=False) as question:
-        class_of, shape_of = question.waiting
+    with packing_request(case.snapshot(), case.pending, case.templates, coming=(), headroom=False) as request:
+        class_of, shape_of = request.waiting
         assert len(class_of) == len(shape_of) == len(case.pending)
         return len(set(zip(class_of.tolist(), shape_of.tolist(), strict=True)))
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.scheduling.water_filling import levelled
+from plimsoll.scheduling.water_filling import water_fill
 
 
 def one_after_the_other(counts: Sequence[int], pods: int, limit: int, room: Sequence[int] | None) -> list[int]:
@@ -30,12 +30,12 @@ def test_as_pod_after_pod(data: st.DataObject) -> None:
     rooms = st.lists(st.sampled_from((0, 1, 2, 5, 50)), min_size=len(counts), max_size=len(counts))
     room = data.draw(st.none() | rooms)
     pods, limit = data.draw(st.integers(0, 40)), data.draw(st.integers(0, 14) | st.just(2**31))
-    assert levelled(counts, pods, limit, room) == one_after_the_other(counts, pods, limit, room)
+    assert water_fill(counts, pods, limit, room) == one_after_the_other(counts, pods, limit, room)
 
 
 def test_the_lowest_come_first() -> None:
-    assert levelled([3, 0, 1], 4, 2**31) == [0, 3, 1]
+    assert water_fill([3, 0, 1], 4, 2**31) == [0, 3, 1]
 
 
 def test_what_is_full_holds_back_the_others() -> None:
-    assert levelled([0, 0, 5], 9, 2**31, [2, 9, 9]) == [2, 2, 0]
+    assert water_fill([0, 0, 5], 9, 2**31, [2, 9, 9]) == [2, 2, 0]

@@ -14,7 +14,7 @@ SHY = 0  # of the one kind of which a node takes one
 
 def nodes_of(*ways: list[float]) -> Nodes:
     """One column of nodes that all pods may go to; by way, how much CPU and memory each node has."""
-    return Nodes(caps(*ways), np.zeros((1, len(ways[0])), np.float32), kinds=1)
+    return Nodes(caps(*ways), np.zeros((1, len(ways[0])), np.float32), exclusions=1)
 
 
 def caps(*ways: list[float]) -> Floats:

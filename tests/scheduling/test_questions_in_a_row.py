@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from plimsoll.scheduling.fits import fits
-from plimsoll.scheduling.model import Rule
+from plimsoll.scheduling.model import Constraint
 from plimsoll.scheduling.pack import pack
-from plimsoll.scheduling.snapshot import Change, Snapshot
+from plimsoll.scheduling.snapshot import CacheChange, Snapshot
 from tests.scheduling.cases import node, pod
 from tests.scheduling.menus import HOSTNAME, apart, container
 
@@ -30,9 +30,9 @@ def test_a_node_that_is_tainted_and_then_is_not():
     plain, tainted = node("n"), node("n", taints=BATCH)
     snapshot = Snapshot.build([plain], [])
     assert homes(snapshot) == ["n"]
-    snapshot.apply([Change(plain, tainted)])
+    snapshot.apply([CacheChange(plain, tainted)])
     assert homes(snapshot) == []
-    snapshot.apply([Change(tainted, plain)])
+    snapshot.apply([CacheChange(tainted, plain)])
     assert homes(snapshot) == ["n"]
 
 
@@ -40,7 +40,7 @@ def test_nodes_that_come_and_go():
     one, other = node("n"), node("m")
     snapshot = Snapshot.build([one], [])
     assert homes(snapshot) == ["n"]
-    snapshot.apply([Change(None, other), Change(one, None)])
+    snapshot.apply([CacheChange(None, other), CacheChange(one, None)])
     assert homes(snapshot) == ["m"]
 
 
@@ -69,7 +69,7 @@ def test_a_pod_that_keeps_others_away_and_was_met_later():
     assert fits(snapshot, asked, "n") is None
     snapshot.add(pod("guard", SMALL, away_from(app="a")), "n")
     refusal = fits(snapshot, asked, "n")
-    assert refusal is not None and refusal.rule is Rule.EXISTING_ANTI_AFFINITY
+    assert refusal is not None and refusal.rule is Constraint.EXISTING_ANTI_AFFINITY
     assert fits(snapshot, pod("q", SMALL, labelled(app="b")), "n") is None
     snapshot.remove("uid-guard")
     assert fits(snapshot, asked, "n") is None

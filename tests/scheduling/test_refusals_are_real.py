@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from plimsoll.kube.types.core import Pod
-from plimsoll.scheduling.model import EXISTING, Rule, Template
+from plimsoll.scheduling.model import EXISTING, Constraint, Template
 from tests.scheduling import menus
 from tests.scheduling.brute_force import LOWEST_PRIORITY_THAT_SCALES, place_for
 from tests.scheduling.cases import Case, Plan, node, offering, plan_of, pod
@@ -25,11 +25,11 @@ def check_refusals(case: Case, plan: Plan) -> None:
 def check_reasons(case: Case, plan: Plan, left_out: Pod) -> None:
     reasons = plan.packing.unplaced[left_out.uid]
     if left_out.spec.scheduling_gates:
-        assert {reason.rule for reason in reasons.values()} == {Rule.GATED}
+        assert {reason.rule for reason in reasons.values()} == {Constraint.GATED}
         return
     assert set(reasons) == {EXISTING, *(template.name for template in case.templates)}
     final = after(plan.before, plan.placements)
-    if final.nodes and reasons[EXISTING].rule is not Rule.NODE_UNKNOWN:
+    if final.nodes and reasons[EXISTING].rule is not Constraint.NODE_UNKNOWN:
         asked = final.ask(left_out)
         broken = {rule for place in final.nodes.values() for rule in asked.refusals(place)}
         assert ENGINE[reasons[EXISTING].rule] & broken, str(reasons[EXISTING])
@@ -40,11 +40,11 @@ def check_reasons(case: Case, plan: Plan, left_out: Pod) -> None:
 def check_reason_of_template(case: Case, plan: Plan, left_out: Pod, template: Template) -> None:
     reason = plan.packing.unplaced[left_out.uid][template.name]
     made = [new for new in plan.packing.new_nodes if new.template == template.name]
-    if reason.rule is Rule.PRIORITY:
+    if reason.rule is Constraint.PRIORITY:
         assert left_out.spec.priority < LOWEST_PRIORITY_THAT_SCALES
-    elif reason.rule is Rule.LIMIT:
+    elif reason.rule is Constraint.LIMIT:
         assert template.max_nodes is not None and len(made) >= template.max_nodes
-    elif reason.rule is Rule.OFFERING:
+    elif reason.rule is Constraint.OFFERING:
         sold = [new.offering for new in made]
         assert any(o.available is not None and sold.count(o.name) >= o.available for o in template.offerings)
     else:
@@ -75,7 +75,7 @@ LARGE = offering("large", menus.CAPACITIES[3], 1.0)
 def test_a_gated_pod_waits_even_beside_an_empty_node() -> None:
     plan = plan_of(Case(nodes=(node("n"),), pending=(pod("p", GATED),), templates=(Template("t", (LARGE,)),)))
     assert [p.name for p in plan.unplaced] == ["p"]
-    assert {r.rule for r in plan.packing.unplaced["uid-p"].values()} == {Rule.GATED}
+    assert {r.rule for r in plan.packing.unplaced["uid-p"].values()} == {Constraint.GATED}
 
 
 def test_a_pod_of_lowest_priority_takes_room_but_buys_none() -> None:
@@ -83,7 +83,7 @@ def test_a_pod_of_lowest_priority_takes_room_but_buys_none() -> None:
     pods = tuple(pod(f"p{n}", menus.SIZES[0], NOT_WORTH_A_NODE) for n in range(3))
     plan = plan_of(Case(nodes=(node("n", small),), pending=pods, templates=(Template("t", (LARGE,)),)))
     assert [p.node_name for p in plan.placements] == ["n", "n"]
-    assert [r["t"].rule for r in plan.packing.unplaced.values()] == [Rule.PRIORITY]
+    assert [r["t"].rule for r in plan.packing.unplaced.values()] == [Constraint.PRIORITY]
     assert not plan.packing.new_nodes
 
 
@@ -134,7 +134,7 @@ def test_the_daemon_of_a_node_that_is_not_made_keeps_nobody_out() -> None:
         )
     )
     assert [(placement.pod.name, placement.node_name) for placement in plan.placements] == [("first", "n")]
-    assert plan.packing.unplaced["uid-second"]["t"].rule is Rule.EXISTING_ANTI_AFFINITY
+    assert plan.packing.unplaced["uid-second"]["t"].rule is Constraint.EXISTING_ANTI_AFFINITY
 
 
 def test_a_daemon_is_no_company_on_a_node_without_the_label() -> None:
@@ -145,7 +145,7 @@ def test_a_daemon_is_no_company_on_a_node_without_the_label() -> None:
     )
     plan = plan_of(case)
     check_refusals(case, plan)
-    assert plan.packing.unplaced["uid-p"]["t"].rule is Rule.POD_AFFINITY
+    assert plan.packing.unplaced["uid-p"]["t"].rule is Constraint.POD_AFFINITY
 
 
 @pytest.mark.parametrize("priority", [-10, -1, 0, 1000])

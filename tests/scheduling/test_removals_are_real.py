@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from plimsoll.kube.types.core import Pod
-from plimsoll.scheduling.model import Removal, Rule
+from plimsoll.scheduling.model import Constraint, Removal
 from plimsoll.scheduling.removal import removable
 from tests.scheduling import menus
 from tests.scheduling.brute_force import order_of, way_to_place
@@ -151,10 +151,10 @@ def test_the_last_node_cannot_go_and_says_why() -> None:
     case = case_of({"a": 1})
     [removal] = removable(case.snapshot(), ["a"])
     assert removal.plan is None
-    assert removal.reason is not None and removal.reason.rule is Rule.RESOURCES
+    assert removal.reason is not None and removal.reason.rule is Constraint.RESOURCES
     assert "cpu" in removal.reason.message
 
 
 def test_a_node_that_is_not_there() -> None:
     [removal] = removable(Case().snapshot(), ["elsewhere"])
-    assert removal.reason is not None and removal.reason.rule is Rule.NODE_UNKNOWN
+    assert removal.reason is not None and removal.reason.rule is Constraint.NODE_UNKNOWN

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.kube.types.core import KubeObject, Namespace, Node, Pod
+from plimsoll.kube.types.core import Namespace, Node, Pod
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.storage import PersistentVolume, PersistentVolumeClaim
 from plimsoll.scheduling.fits import fits
-from plimsoll.scheduling.model import Refusal, Template
+from plimsoll.scheduling.model import Template, Unschedulable
 from plimsoll.scheduling.pack import pack
 from plimsoll.scheduling.removal import removable
-from plimsoll.scheduling.snapshot import Change, Snapshot
+from plimsoll.scheduling.snapshot import CacheChange, Snapshot
 from tests.scheduling import menus
 from tests.scheduling.cases import Case, node, pod
 from tests.scheduling.strategies import bound_pods, campaign, clusters, examples, nodes
@@ -46,7 +47,7 @@ class World:
             del self.objects[identity(before)]
         if after is not None:
             self.objects[identity(after)] = after
-        self.snapshot.apply([Change(before, after)])
+        self.snapshot.apply([CacheChange(before, after)])
 
     def built_anew(self) -> Snapshot:
         """With its nodes in the same order: of two that are equally good, the first is taken."""
@@ -63,7 +64,7 @@ def answers(
     snapshot: Snapshot, node_names: list[str], pending: tuple[Pod, ...], templates: tuple[Template, ...]
 ) -> Any:
     """Everything that can be asked."""
-    fit: Mapping[tuple[str, str], Refusal | None] = {
+    fit: Mapping[tuple[str, str], Unschedulable | None] = {
         (pod.uid, name): fits(snapshot, pod, name) for pod in pending for name in node_names
     }
     packing = pack(snapshot, pending, templates)

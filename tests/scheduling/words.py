@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from plimsoll.scheduling.model import Rule
+from plimsoll.scheduling.model import Constraint
 
 # What the engine's code means. The rules that are missing here are not about a node: gates, limits, priorities.
-ENGINE: Mapping[Rule, frozenset[str]] = {
-    Rule.NODE_UNSCHEDULABLE: frozenset({"unschedulable"}),
-    Rule.NODE_SELECTOR: frozenset({"node-affinity"}),
-    Rule.TAINT: frozenset({"taints"}),
-    Rule.HOST_PORT: frozenset({"host-ports"}),
-    Rule.RESOURCES: frozenset({"resources", "pods"}),
-    Rule.VOLUME: frozenset({"volumes"}),
-    Rule.TOPOLOGY_SPREAD: frozenset({"topology-spread"}),
-    Rule.POD_AFFINITY: frozenset({"pod-affinity"}),
-    Rule.POD_ANTI_AFFINITY: frozenset({"pod-anti-affinity"}),
-    Rule.EXISTING_ANTI_AFFINITY: frozenset({"anti-affinity-of-others"}),
+ENGINE: Mapping[Constraint, frozenset[str]] = {
+    Constraint.NODE_UNSCHEDULABLE: frozenset({"unschedulable"}),
+    Constraint.NODE_SELECTOR: frozenset({"node-affinity"}),
+    Constraint.TAINT: frozenset({"taints"}),
+    Constraint.HOST_PORT: frozenset({"host-ports"}),
+    Constraint.RESOURCES: frozenset({"resources", "pods"}),
+    Constraint.VOLUME: frozenset({"volumes"}),
+    Constraint.TOPOLOGY_SPREAD: frozenset({"topology-spread"}),
+    Constraint.POD_AFFINITY: frozenset({"pod-affinity"}),
+    Constraint.POD_ANTI_AFFINITY: frozenset({"pod-anti-affinity"}),
+    Constraint.EXISTING_ANTI_AFFINITY: frozenset({"anti-affinity-of-others"}),
 }
 
 _KUBE_SCHEDULER = {

@@ -9,18 +9,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from plimsoll.scheduling.plan_state import Board
+from plimsoll.scheduling.plan_state import PlanState
 from plimsoll.scheduling.pod_equivalence import Shape
 from plimsoll.scheduling.topology import Mask
 
 _AT_A_TIME = 12
 
 
-class Receivers:
+class BestFit:
     """The nodes that may take pods of classes with one and the same static mask."""
 
-    def __init__(self, board: Board, mask: Mask, free: dict[int, list[int]], order: NDArray[np.float64]) -> None:
-        self._board = board
+    def __init__(self, state: PlanState, mask: Mask, free: dict[int, list[int]], order: NDArray[np.float64]) -> None:
+        self._state = state
         self._mask = mask  # by row
         self._free = free  # row → amounts, shared by all receivers; holds rows in use only
         self._order = order  # by row: which to fill first
@@ -29,7 +29,7 @@ class Receivers:
     def take(self, shape: Shape, count: int, saved: dict[int, list[int]]) -> list[tuple[int, int]] | None:
         """Rows and how many pods each takes; None if not all find a place. `saved` keeps what rows had before."""
         taken: list[tuple[int, int]] = []
-        alive = self._board.alive
+        alive = self._state.alive
         for row in self._filling:
             if alive[row]:
                 count -= self._give(row, shape, count, taken, saved)
@@ -51,10 +51,10 @@ class Receivers:
 
     def _search(self, shape: Shape) -> list[int]:
         """Rows where the arrays say that one fits, in the order in which to fill them."""
-        board = self._board
-        fits = self._mask & board.alive[: board.size]
+        state = self._state
+        fits = self._mask & state.alive[: state.size]
         for resource, amount in shape:
-            fits = fits & (board.free[resource, : board.size] >= amount)
+            fits = fits & (state.free[resource, : state.size] >= amount)
         rows = fits.nonzero()[0]
         return rows[np.argsort(self._order[rows], kind="stable")].tolist() if len(rows) > 1 else rows.tolist()
 
@@ -63,7 +63,7 @@ class Receivers:
     ) -> int:
         free = self._free.get(row)
         if free is None:
-            free = self._free[row] = self._board.free[:, row].tolist()
+            free = self._free[row] = self._state.free[:, row].tolist()
         for resource, amount in shape:
             fits = free[resource] // amount
             if fits < count:

@@ -14,16 +14,16 @@ from operator import add
 
 import numpy as np
 
-from plimsoll.scheduling.class_constraints import View
+from plimsoll.scheduling.class_constraints import ClassConstraints
 from plimsoll.scheduling.group_placement import Placer
-from plimsoll.scheduling.host_counters import HostTallies
-from plimsoll.scheduling.inter_pod_rules import Level, Rule
+from plimsoll.scheduling.host_counters import HostCounters
+from plimsoll.scheduling.inter_pod_rules import InterPodRule, SkewRule
 from plimsoll.scheduling.placement_order import Sized, sizes_of
 from plimsoll.scheduling.plan_state import RowIndex
 from plimsoll.scheduling.pod_equivalence import Shape
 from plimsoll.scheduling.pod_groups import Numbers
-from plimsoll.scheduling.topology import Counter, Mask, Topology
-from plimsoll.scheduling.water_filling import levelled
+from plimsoll.scheduling.topology import Mask, Topology, TopologyCounter
+from plimsoll.scheduling.water_filling import water_fill
 
 ANYWHERE = -1
 
@@ -34,13 +34,13 @@ _SPARE_ROWS = 32
 _NOBODY: Numbers = np.zeros(0, np.intp)
 
 
-class Crowd:
+class ClassBatch:
     """The pods of one class that wait: first each of them gets a zone, then a row."""
 
-    __slots__ = ("pods", "rows", "runs", "shapes", "view", "zones")
+    __slots__ = ("constraints", "pods", "rows", "runs", "shapes", "zones")
 
-    def __init__(self, view: View) -> None:
-        self.view = view
+    def __init__(self, constraints: ClassConstraints) -> None:
+        self.constraints = constraints
         self.runs: list[range] = []  # of groups
         self.pods: list[int] = []
         self.shapes: Numbers = _NOBODY  # by pod: the index of its shape
@@ -51,29 +51,29 @@ class Crowd:
 class _Ways:
     """What placing one pod of a class asks and changes."""
 
-    __slots__ = ("bumps", "checks", "view", "zonal_bumps")
+    __slots__ = ("checks", "constraints", "increments", "zonal_increments")
 
-    def __init__(self, view: View, tallies: HostTallies) -> None:
-        self.view = view
-        self.checks = tallies.checks(view)
-        self.bumps = tallies.bumped(view)
-        self.zonal_bumps = [counter for counter in view.bumps if not counter.topology.of_hosts]
+    def __init__(self, constraints: ClassConstraints, host_counters: HostCounters) -> None:
+        self.constraints = constraints
+        self.checks = host_counters.checks(constraints)
+        self.increments = host_counters.incremented(constraints)
+        self.zonal_increments = [counter for counter in constraints.increments if not counter.topology.of_hosts]
 
 
 class Bulk:
-    def __init__(self, placer: Placer, crowds: Sequence[Crowd], shapes: Mapping[int, Sized]) -> None:
+    def __init__(self, placer: Placer, batches: Sequence[ClassBatch], shapes: Mapping[int, Sized]) -> None:
         self.placer = placer
-        self.board = placer.board
+        self.state = placer.state
         self.shapes = shapes  # by index
         self.sizes = sizes_of(shapes)
-        self.zone = self._zone_topology(crowds)
+        self.zone = self._zone_topology(batches)
         self._counted: dict[tuple[int, int], bool | None] = {}
-        suited = [crowd for crowd in crowds if self._suits(crowd.view)]
+        suited = [batch for batch in batches if self._suits(batch.constraints)]
         # All must agree on which nodes will do; those that agree with the first are one lot, the rest goes the general way.
-        first = suited[0].view if suited else None
-        self.lot = [crowd for crowd in suited if self._same_nodes(first, crowd.view)]
+        first = suited[0].constraints if suited else None
+        self.lot = [batch for batch in suited if self._same_nodes(first, batch.constraints)]
         if first is not None:
-            static = first.static() & self.board.alive[: self.board.size]
+            static = first.static() & self.state.alive[: self.state.size]
             self.everywhere: RowIndex = static.nonzero()[0]
             self.rows = self._rows_by_zone(static)
             self._has_rows = [bool(len(rows)) for rows in self.rows]
@@ -85,142 +85,146 @@ class Bulk:
     # ── who can be placed this way ───────────────────────────────────────────────────────────────────────────────────
 
     @staticmethod
-    def _zone_topology(crowds: Sequence[Crowd]) -> Topology | None:
+    def _zone_topology(batches: Sequence[ClassBatch]) -> Topology | None:
         """The one key, other than hosts, over which most of these pods are spread or held together."""
         votes: dict[str, int] = {}
         topologies: dict[str, Topology] = {}
-        for crowd in crowds:
-            for counter in crowd.view.counters:
+        for batch in batches:
+            for counter in batch.constraints.counters:
                 if not counter.topology.of_hosts:
                     topologies[counter.topology.key] = counter.topology
-                    votes[counter.topology.key] = votes.get(counter.topology.key, 0) + len(crowd.pods)
+                    votes[counter.topology.key] = votes.get(counter.topology.key, 0) + len(batch.pods)
         return topologies[max(votes, key=votes.__getitem__)] if votes else None
 
-    def _suits(self, view: View) -> bool:
-        if view.has_preferences or not view.uniform:
+    def _suits(self, constraints: ClassConstraints) -> bool:
+        if constraints.has_preferences or not constraints.uniform:
             return False
-        if view.together is not None and any(counter.topology is not self.zone for counter in view.together.counters):
+        if constraints.affinity_rule is not None and any(
+            counter.topology is not self.zone for counter in constraints.affinity_rule.counters
+        ):
             return False
-        crowding = 0
-        for rule in view.rules:
-            if rule.topology.each_row_its_own(self.board.size):
+        self_limiting = 0
+        for rule in constraints.rules:
+            if rule.topology.each_row_its_own(self.state.size):
                 continue
-            if rule.topology is not self.zone or (rule.crowding and not isinstance(rule, Level)):
+            if rule.topology is not self.zone or (rule.self_limiting and not isinstance(rule, SkewRule)):
                 return False
-            crowding += rule.crowding
-        zonal = [c for c in self.board.census.bumps(view.pod_class) if c.topology is self.zone]
-        return crowding <= 1 and all(self._counts(c, view) is not None for c in zonal)
+            self_limiting += rule.self_limiting
+        zonal = [c for c in self.state.pod_counters.increments(constraints.pod_class) if c.topology is self.zone]
+        return self_limiting <= 1 and all(self._counts(c, constraints) is not None for c in zonal)
 
-    def _counts(self, counter: Counter, view: View) -> bool | None:
+    def _counts(self, counter: TopologyCounter, constraints: ClassConstraints) -> bool | None:
         """Whether a counter counts pods on the nodes that the class may go to; None if it counts those on some of them."""
         watched = counter.watched
         if watched is None or watched.all_eligible:
             return True
-        key = (id(watched), id(view.grounds))
+        key = (id(watched), id(constraints.feasibility))
         if key not in self._counted:
-            eligible = watched.eligible[: self.board.size][view.static()]
+            eligible = watched.eligible[: self.state.size][constraints.static()]
             self._counted[key] = True if eligible.all() else None if eligible.any() else False
         return self._counted[key]
 
     @staticmethod
-    def _same_nodes(first: View | None, view: View) -> bool:
-        if first is None or view.grounds is first.grounds:
+    def _same_nodes(first: ClassConstraints | None, constraints: ClassConstraints) -> bool:
+        if first is None or constraints.feasibility is first.feasibility:
             return first is not None
-        return view.lane_sets == first.lane_sets and bool((view.static() == first.static()).all())
+        return constraints.lane_sets == first.lane_sets and bool((constraints.static() == first.static()).all())
 
     def _rows_by_zone(self, static: Mask) -> list[RowIndex]:
         if self.zone is None:
             return []
-        domain = self.zone.domain[: self.board.size]
+        domain = self.zone.domain[: self.state.size]
         return [(static & (domain == zone)).nonzero()[0] for zone in range(len(self.zone.values))]
 
     # ── zones, by counting ───────────────────────────────────────────────────────────────────────────────────────────
 
     def place(self) -> None:
         """Give each pod of the lot a zone and then a row; in an order, crowd after crowd, that every rule agrees with."""
-        self.board.census.make_room()
-        for crowd in self.lot:
-            self._choose_zones(crowd)
+        self.state.pod_counters.make_room()
+        for batch in self.lot:
+            self._choose_zones(batch)
         self._choose_rows()
-        for crowd in self.lot:
-            self.placer.note_reliance(crowd.view)
-        for crowd in self.lot:
-            for zone, row in zip(crowd.zones, crowd.rows, strict=False) if -1 in crowd.rows else ():
+        for batch in self.lot:
+            self.placer.note_reliance(batch.constraints)
+        for batch in self.lot:
+            for zone, row in zip(batch.zones, batch.rows, strict=False) if -1 in batch.rows else ():
                 if row < 0 and zone != ANYWHERE:
                     # Others were given zones with this one counted in. Where it ends up is open: all must be looked at again.
-                    self._count(crowd.view, [(zone, -1)])
-                    self.board.relied_on_rows = -1
+                    self._count(batch.constraints, [(zone, -1)])
+                    self.state.relied_on_rows = -1
 
-    def _choose_zones(self, crowd: Crowd) -> None:
+    def _choose_zones(self, batch: ClassBatch) -> None:
         """One for each pod, as far as rules allow."""
-        view = crowd.view
-        view.foresee(foreseen=True)
-        zonal = [rule for rule in view.asked() if rule.topology is self.zone]
-        if self.zone is None or not (zonal or view.together):
-            crowd.zones = [ANYWHERE] * len(crowd.pods)
-            view.foresee(foreseen=False)
+        constraints = batch.constraints
+        constraints.foresee(foreseen=True)
+        zonal = [rule for rule in constraints.asked() if rule.topology is self.zone]
+        if self.zone is None or not (zonal or constraints.affinity_rule):
+            batch.zones = [ANYWHERE] * len(batch.pods)
+            constraints.foresee(foreseen=False)
             return
-        view.look_for_openable(self.shapes[int(crowd.shapes[0])].shape)
-        level = next((rule for rule in zonal if rule.crowding), None)
+        constraints.look_for_openable(self.shapes[int(batch.shapes[0])].shape)
+        level = next((rule for rule in zonal if rule.self_limiting), None)
         allowed = self._has_rows
         for rule in zonal:
             if rule is not level:
                 allowed = [a and bool(b) for a, b in zip(allowed, rule.allowed_few(), strict=True)]
-        allowed = self._with_company(view, allowed)
-        crowd.zones = self._shares(level, allowed, len(crowd.pods), view)
+        allowed = self._with_company(constraints, allowed)
+        batch.zones = self._shares(level, allowed, len(batch.pods), constraints)
         load, a_node = self.load, self._a_node
-        for zone, size in zip(crowd.zones, self.sizes[crowd.shapes].tolist(), strict=False):
+        for zone, size in zip(batch.zones, self.sizes[batch.shapes].tolist(), strict=False):
             load[zone] += size * a_node[zone]
-        view.foresee(foreseen=False)
+        constraints.foresee(foreseen=False)
 
-    def _with_company(self, view: View, allowed: list[bool]) -> list[bool]:
-        if view.together is None:
+    def _with_company(self, constraints: ClassConstraints, allowed: list[bool]) -> list[bool]:
+        if constraints.affinity_rule is None:
             return allowed
-        if view.together.first:  # the first decides for all: where least is planned so far
-            common = self.placer.common_domains(view) or ()
+        if constraints.affinity_rule.first:  # the first decides for all: where least is planned so far
+            common = self.placer.common_domains(constraints) or ()
             open_zones = [zone for zone, ok in enumerate(allowed) if ok and zone in common]
             chosen = min(open_zones, key=lambda zone: (self.load[zone], zone), default=-1)
             return [zone == chosen for zone in range(len(allowed))]
-        for counter in view.together.counters:
-            allowed = [a and count > 0 for a, count in zip(allowed, counter.by_tally(), strict=True)]
+        for counter in constraints.affinity_rule.counters:
+            allowed = [a and count > 0 for a, count in zip(allowed, counter.counts_list(), strict=True)]
         return allowed
 
-    def _shares(self, level: Rule | None, allowed: list[bool], pods: int, view: View) -> list[int]:
+    def _shares(
+        self, level: InterPodRule | None, allowed: list[bool], pods: int, constraints: ClassConstraints
+    ) -> list[int]:
         """The zone of each pod, in an order in which no zone gets ahead; counts are brought up to date."""
         order = sorted((zone for zone, ok in enumerate(allowed) if ok), key=lambda zone: (self.load[zone], zone))
         if not order:
             return []
-        if isinstance(level, Level):
-            tally = level.counter.by_tally()
-            counts = [tally[zone] for zone in order]
-            shares = levelled(counts, pods, level.level_limit(allowed))
+        if isinstance(level, SkewRule):
+            by_zone = level.counter.counts_list()
+            counts = [by_zone[zone] for zone in order]
+            shares = water_fill(counts, pods, level.level_limit(allowed))
             rising_zones = list(zip(order, counts, map(add, counts, shares), strict=True))
             levels = range(min(counts), max(map(add, counts, shares)))
             zones = [zone for level in levels for zone, low, high in rising_zones if low <= level < high]
         else:
             zones = [*islice(cycle(order), pods)]
             shares = [-(-(pods - place) // len(order)) for place in range(len(order))]
-        self._count(view, list(zip(order, shares, strict=True)))
+        self._count(constraints, list(zip(order, shares, strict=True)))
         return zones
 
-    def _count(self, view: View, pods_by_zone: list[tuple[int, int]]) -> None:
-        for counter in view.bumps:
-            if counter.topology is self.zone and self._counts(counter, view):
+    def _count(self, constraints: ClassConstraints, pods_by_zone: list[tuple[int, int]]) -> None:
+        for counter in constraints.increments:
+            if counter.topology is self.zone and self._counts(counter, constraints):
                 counter.add_in_domains(pods_by_zone)
 
     # ── rows, shape by shape ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _choose_rows(self) -> None:
         """Put pods of all crowds that ask for as much in the same zone together, the largest first, and find rows for them."""
-        tallies = HostTallies(self.board.size)
-        for crowd in self.lot:
-            self._ways += [_Ways(crowd.view, tallies)] * len(crowd.zones)
+        host_counters = HostCounters(self.state.size)
+        for batch in self.lot:
+            self._ways += [_Ways(batch.constraints, host_counters)] * len(batch.zones)
         self._row_of = [-1] * len(self._ways)
         ordered = sorted(self.shapes, key=lambda index: (-self.shapes[index].size, self.shapes[index].shape))
         rank = np.zeros(1 + max(ordered), np.int64)
         rank[ordered] = np.arange(len(ordered))
-        zones = np.array(list(chain.from_iterable([crowd.zones for crowd in self.lot])), np.int64)
-        ranks = rank[np.concatenate([crowd.shapes[: len(crowd.zones)] for crowd in self.lot])]
+        zones = np.array(list(chain.from_iterable([batch.zones for batch in self.lot])), np.int64)
+        ranks = rank[np.concatenate([batch.shapes[: len(batch.zones)] for batch in self.lot])]
         # Within a shape, those that may go anywhere come last.
         lots = ranks * (len(self.rows) + 1) + (len(self.rows) - 1 - zones)
         order = lots.argsort(kind="stable")
@@ -230,16 +234,16 @@ class Bulk:
             shape, zone = self.shapes[ordered[ranks[pods[start]]]].shape, int(zones[pods[start]])
             rows = self.everywhere if zone == ANYWHERE else self.rows[zone]
             self._fill(shape, pods[start:stop], rows, anywhere=zone == ANYWHERE)
-        tallies.put_back()
+        host_counters.put_back()
         start = 0
-        for crowd in self.lot:
-            stop = start + len(crowd.zones)
-            crowd.rows = self._row_of[start:stop] + [-1] * (len(crowd.pods) - len(crowd.zones))
+        for batch in self.lot:
+            stop = start + len(batch.zones)
+            batch.rows = self._row_of[start:stop] + [-1] * (len(batch.pods) - len(batch.zones))
             start = stop
 
     def _fill(self, shape: Shape, pods: list[int], rows: RowIndex, *, anywhere: bool) -> None:
         """Put one pod on each of the tightest rows that hold it, again and again, with larger nodes once none does."""
-        first_new = int(rows.searchsorted(self.board.first_new))
+        first_new = int(rows.searchsorted(self.state.first_new))
         existing, new = rows[:first_new], rows[first_new:]
         for part in (existing, new):
             while pods and len(part):
@@ -249,11 +253,11 @@ class Bulk:
                     left = self._fill_once(shape, pods, self._tightest(part[fits]), anywhere=anywhere)
                 stuck = len(left) == len(pods)
                 pods = left
-                if stuck and (part is existing or not self._grow(self._ways[pods[0]].view, shape, part[~fits])):
+                if stuck and (part is existing or not self._grow(self._ways[pods[0]].constraints, shape, part[~fits])):
                     break
 
     def _fits(self, shape: Shape, rows: RowIndex) -> Mask:
-        free = self.board.free
+        free = self.state.free
         (resource, amount), *others = shape  # a place among the node's pods, at least
         fits: Mask = free[resource].take(rows) >= amount
         for resource, amount in others:
@@ -262,7 +266,7 @@ class Bulk:
 
     def _tightest(self, rows: RowIndex, pods: int | None = None) -> list[int]:
         """The rows by how little is left on them; with `pods`, as many as these could need, which is much sooner put in order."""
-        slack = self.board.slack.take(rows)
+        slack = self.state.slack.take(rows)
         enough = len(rows) if pods is None else _ROWS_A_POD * pods + _SPARE_ROWS
         if len(rows) > 2 * enough:
             tight = slack <= np.partition(slack, enough)[enough]
@@ -270,8 +274,8 @@ class Bulk:
         ordered: list[int] = rows[slack.argsort(kind="stable")].tolist()
         return ordered
 
-    def _grow(self, view: View, shape: Shape, rows: RowIndex) -> bool:
-        return bool(len(rows)) and self.placer.grower.climb(view, shape, rows)
+    def _grow(self, constraints: ClassConstraints, shape: Shape, rows: RowIndex) -> bool:
+        return bool(len(rows)) and self.placer.sizer.climb(constraints, shape, rows)
 
     def _fill_once(self, shape: Shape, pods: list[int], waiting: list[int], *, anywhere: bool) -> list[int]:
         """Put pods on rows, which wait in this order for one each; returns those that none of them would have."""
@@ -284,8 +288,8 @@ class Bulk:
                 break
             way = ways[pod]
             for row in waiting:  # thousands of times: in place, without a call
-                for tally, most, from_low, kept in way.checks:
-                    if tally.count[row] > (most + tally.low if from_low else most) and (
+                for host_counter, most, from_low, kept in way.checks:
+                    if host_counter.count[row] > (most + host_counter.low if from_low else most) and (
                         kept is None or kept.count[row]
                     ):
                         break
@@ -297,17 +301,17 @@ class Bulk:
             row_of[pod] = row
             waiting.remove(row)
             taken.append(row)
-            for tally in way.bumps:
-                if tally.eligible is None or tally.eligible[row]:
-                    before = tally.count[row]
-                    tally.count[row] = before + 1
-                    if before == tally.low:
-                        tally.at_low -= 1
-                        if not tally.at_low:
-                            tally.find_low()
+            for host_counter in way.increments:
+                if host_counter.eligible is None or host_counter.eligible[row]:
+                    before = host_counter.count[row]
+                    host_counter.count[row] = before + 1
+                    if before == host_counter.low:
+                        host_counter.at_low -= 1
+                        if not host_counter.at_low:
+                            host_counter.find_low()
             if anywhere:
-                for counter in way.zonal_bumps:
+                for counter in way.zonal_increments:
                     counter.add_one(row)
         if taken:
-            self.board.take(shape, np.array(taken))
+            self.state.take(shape, np.array(taken))
         return left

@@ -12,44 +12,55 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from plimsoll.scheduling.inter_pod_rules import PLENTY, EvenlySpread, KeepsOthersSpread, NoneThere, Rule, Together
-from plimsoll.scheduling.plan_state import Board
+from plimsoll.scheduling.inter_pod_rules import (
+    PLENTY,
+    AffinityRule,
+    Exclusion,
+    InterPodRule,
+    OwnSpreadRule,
+    ProtectedSpread,
+)
+from plimsoll.scheduling.plan_state import PlanState
 from plimsoll.scheduling.pod_equivalence import PodClass, Shape
 from plimsoll.scheduling.rules import ports_conflict
-from plimsoll.scheduling.static_feasibility import Grounds
-from plimsoll.scheduling.topology import Counter, Mask
+from plimsoll.scheduling.static_feasibility import StaticFeasibility
+from plimsoll.scheduling.topology import Mask, TopologyCounter
 
 _MOST_WAYS = 32  # of giving way that are tried one after the other
 
 
-class View:
-    def __init__(self, board: Board, pod_class: PodClass, grounds: Grounds) -> None:
-        self.board = board
+class ClassConstraints:
+    def __init__(self, state: PlanState, pod_class: PodClass, feasibility: StaticFeasibility) -> None:
+        self.state = state
         self.pod_class = pod_class
-        self.volumes = board.volume_rules[pod_class.index]
-        self.grounds = grounds
-        self.lane_sets = grounds.lane_sets
-        self.uniform = grounds.uniform
+        self.volumes = state.volume_rules[pod_class.index]
+        self.feasibility = feasibility
+        self.lane_sets = feasibility.lane_sets
+        self.uniform = feasibility.uniform
 
-        self.spreads = [EvenlySpread(counter, spread) for spread, counter, _ in board.census.own_spreads(pod_class)]
+        self.spreads = [
+            OwnSpreadRule(counter, spread) for spread, counter, _ in state.pod_counters.own_spreads(pod_class)
+        ]
         self._protecting_rules = self._make_protecting_rules()
-        self.rules: list[Rule] = [*self.spreads, *self._make_anti_rules(), *self._protecting_rules]
-        self.together = self._make_affinity()
+        self.rules: list[InterPodRule] = [*self.spreads, *self._make_anti_rules(), *self._protecting_rules]
+        self.affinity_rule = self._make_affinity()
         self._zonal_spreads = [rule for rule in self.spreads if not rule.topology.of_hosts]
         self._zonal_protection = [rule for rule in self._protecting_rules if not rule.topology.of_hosts]
         self.counters = [rule.counter for rule in self.rules] + [rule.kept for rule in self._protecting_rules]
-        self.counters += self.together.counters if self.together is not None else []
+        self.counters += self.affinity_rule.counters if self.affinity_rule is not None else []
 
         self.host_rules = [rule for rule in self.rules if rule.topology.of_hosts]
-        self.bumps = board.census.bumps(pod_class)
-        self.host_bumps = [counter for counter in self.bumps if counter.topology.of_hosts]
+        self.increments = state.pod_counters.increments(pod_class)
+        self.host_increments = [counter for counter in self.increments if counter.topology.of_hosts]
 
         # Weight and counter of preferred terms; weight 0 marks a spread that is only preferred.
-        self._soft = [(weight, board.census.term_counter(term)) for weight, term in pod_class.preferences]
-        self._soft += [(0, board.census.spread_counter(pod_class, s)) for s in pod_class.soft_spread if s.counts_pods]
-        self._rows_liked = board.kinds.preferred(pod_class)
-        self.offerings_liked = board.offering_kinds.preferred(pod_class)
-        self.has_preferences = bool(self._rows_liked is not None or self.offerings_liked is not None or self._soft)
+        self._soft = [(weight, state.pod_counters.term_counter(term)) for weight, term in pod_class.preferences]
+        self._soft += [
+            (0, state.pod_counters.spread_counter(pod_class, s)) for s in pod_class.soft_spread if s.counts_pods
+        ]
+        self._row_scores = state.node_classes.preferred(pod_class)
+        self.offering_scores = state.offering_classes.preferred(pod_class)
+        self.has_preferences = bool(self._row_scores is not None or self.offering_scores is not None or self._soft)
 
         self.gives_up: tuple[int, ...] | None = None  # by protecting rule: of how many pods it may break the spread
         self.foresees = False
@@ -58,57 +69,62 @@ class View:
         self._mask: Mask = np.zeros(0, np.bool_)
         self._mask_at: tuple[object, ...] = ()
         # Whether daemons that come with new nodes count in a rule of the class.
-        self.minds_daemons = bool(board.daemons) and not {*self.counters}.isdisjoint(board.daemons.any_bumps())
+        self.counts_daemons = bool(state.daemons) and not {*self.counters}.isdisjoint(state.daemons.all_increments())
 
     @property
-    def minds_neighbours(self) -> bool:
+    def has_inter_pod_rules(self) -> bool:
         """Whether it matters to the class, now and once all are placed, who else is there."""
-        return self.together is not None or any(isinstance(rule, NoneThere) for rule in self.rules)
+        return self.affinity_rule is not None or any(isinstance(rule, Exclusion) for rule in self.rules)
 
     def static(self) -> Mask:
         """By row: whether the class may ever go there, as long as a new node stays the offering it is taken for."""
-        return self.grounds.rows()
+        return self.feasibility.rows()
 
     # ── the rules ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _make_anti_rules(self) -> list[Rule]:
-        board, me = self.board, self.pod_class
-        found: list[Rule] = [
-            NoneThere(board.census.term_counter(term), crowding=board.census.covers(term, me.identity))
+    def _make_anti_rules(self) -> list[InterPodRule]:
+        state, me = self.state, self.pod_class
+        found: list[InterPodRule] = [
+            Exclusion(state.pod_counters.term_counter(term), self_limiting=state.pod_counters.covers(term, me.identity))
             for term in dict.fromkeys(me.anti_affinity)
         ]
-        for term, who in board.census.holders.items():
-            if board.census.covers(term, me.identity) and not (term in me.anti_affinity and who == [me.index]):
-                found.append(NoneThere(board.census.holder_counter(term), crowding=term in me.anti_affinity))
+        for term, who in state.pod_counters.holders.items():
+            if state.pod_counters.covers(term, me.identity) and not (term in me.anti_affinity and who == [me.index]):
+                found.append(Exclusion(state.pod_counters.holder_counter(term), self_limiting=term in me.anti_affinity))
         if me.ports:
-            found.append(NoneThere(board.census.port_counter(me), crowding=ports_conflict(me.ports, me.ports)))
+            found.append(
+                Exclusion(state.pod_counters.port_counter(me), self_limiting=ports_conflict(me.ports, me.ports))
+            )
         return found
 
-    def _make_protecting_rules(self) -> list[KeepsOthersSpread]:
+    def _make_protecting_rules(self) -> list[ProtectedSpread]:
         return [
-            KeepsOthersSpread(counter, kept, max_skew, min_domains)
-            for counter, kept, max_skew, min_domains in self.board.census.spreads_changed_by(self.pod_class)
-            if (counter.watched is None or self.grounds.are_watched(counter.watched))
+            ProtectedSpread(counter, kept, max_skew, min_domains)
+            for counter, kept, max_skew, min_domains in self.state.pod_counters.spreads_changed_by(self.pod_class)
+            if (counter.watched is None or self.feasibility.are_watched(counter.watched))
             and not self._guarded_by_own_spread(counter, max_skew, min_domains)
         ]
 
-    def _guarded_by_own_spread(self, counter: Counter, max_skew: int, min_domains: int) -> bool:
+    def _guarded_by_own_spread(self, counter: TopologyCounter, max_skew: int, min_domains: int) -> bool:
         return any(
-            rule.counter is counter and rule.crowding and rule.max_skew <= max_skew and rule.min_domains >= min_domains
+            rule.counter is counter
+            and rule.self_limiting
+            and rule.max_skew <= max_skew
+            and rule.min_domains >= min_domains
             for rule in self.spreads
         )
 
-    def _make_affinity(self) -> Together | None:
+    def _make_affinity(self) -> AffinityRule | None:
         if not self.pod_class.affinity:
             return None
-        mine = all(self.board.census.covers(term, self.pod_class.identity) for term in self.pod_class.affinity)
-        return Together(self.board.census.affinity_counters(self.pod_class), wants_itself=mine)
+        mine = all(self.state.pod_counters.covers(term, self.pod_class.identity) for term in self.pod_class.affinity)
+        return AffinityRule(self.state.pod_counters.affinity_counters(self.pod_class), wants_itself=mine)
 
     @property
     def protects_others(self) -> bool:
         return bool(self._protecting_rules)
 
-    def asked(self) -> list[Rule]:
+    def asked(self) -> list[InterPodRule]:
         """The rules that have a say at present."""
         if not self._protecting_rules:
             return self.rules
@@ -126,16 +142,16 @@ class View:
         self.foresees = foreseen
         return True
 
-    def ways_to_give_way(self) -> list[tuple[int, ...]]:
+    def relaxations(self) -> list[tuple[int, ...]]:
         """By protecting rule, how many pods in a domain it may give up: what disturbs the fewest first, whatever it takes last."""
         by_rule = [sorted({0, *rule.kept.by_domain().tolist()}) for rule in self._protecting_rules]
         if prod(map(len, by_rule)) <= _MOST_WAYS:
             ways = sorted(product(*by_rule), key=sum)
         else:
             ways = [(number,) * len(by_rule) for number in sorted(set(chain(*by_rule)))[:_MOST_WAYS]]
-        return [*ways, self.whatever_it_takes()]
+        return [*ways, self.relax_fully()]
 
-    def whatever_it_takes(self) -> tuple[int, ...]:
+    def relax_fully(self) -> tuple[int, ...]:
         return (PLENTY,) * len(self._protecting_rules)
 
     def give_up(self, pods: tuple[int, ...] | None) -> None:
@@ -150,12 +166,12 @@ class View:
 
     def look_for_openable(self, shape: Shape) -> None:
         """Find which domains could come into being for such a pod: a spread goes there before any domain gets ahead."""
-        key = (shape, self.board.offerings.exhausted)
+        key = (shape, self.state.offerings.exhausted)
         if not self._zonal_spreads or key == self._openable_for:
             return
         self._openable_for = key
         for rule in self._zonal_spreads:
-            openable = self.grounds.openable(shape, rule.watched)
+            openable = self.feasibility.openable(shape, rule.watched)
             if rule.openable is None or (rule.openable is not openable and (openable != rule.openable).any()):
                 rule.openable = openable
                 self._mask_at = ()
@@ -173,99 +189,99 @@ class View:
 
     def mask(self) -> Mask:
         """The rows that every rule but amounts allows, as long as new nodes stay the offerings they are taken for."""
-        board = self.board
+        state = self.state
         seen = sum([counter.version for counter in self.counters])
-        only_in = self.together.first_only_in if self.together is not None else None
-        at = (board.size, board.structure, seen, self.gives_up, self.foresees, self.expects_empty_hosts, only_in)
+        only_in = self.affinity_rule.first_only_in if self.affinity_rule is not None else None
+        at = (state.size, state.structure, seen, self.gives_up, self.foresees, self.expects_empty_hosts, only_in)
         if at != self._mask_at:
-            mask = self.static() & board.alive[: board.size]
+            mask = self.static() & state.alive[: state.size]
             for rule in self.asked():
-                mask &= rule.rows(board.size)
-            if self.together is not None:
-                mask &= self.together.rows(board.size)
+                mask &= rule.rows(state.size)
+            if self.affinity_rule is not None:
+                mask &= self.affinity_rule.rows(state.size)
             self._mask, self._mask_at = mask, at
         return self._mask
 
     def open_rows(self) -> Mask:
         """`mask`, without empty new nodes where the pod is worth none: it uses what is left over on nodes that others need."""
         mask = self.mask()
-        if self.pod_class.worth_a_node:
+        if self.pod_class.triggers_scale_up:
             return mask
-        first_new = self.board.first_new
-        return np.concatenate((mask[:first_new], mask[first_new:] & self.board.in_use()))
+        first_new = self.state.first_new
+        return np.concatenate((mask[:first_new], mask[first_new:] & self.state.in_use()))
 
     def stay_apart(self) -> bool:
         """Whether each pod of the class needs a host of its own and nothing else about one matters to the next."""
-        crowding = [rule for rule in self.asked() if rule.crowding]
-        size = self.board.size
+        self_limiting = [rule for rule in self.asked() if rule.self_limiting]
+        size = self.state.size
         return (
-            bool(crowding)
-            and all(rule.topology.each_row_its_own(size) and rule.room_on_new_host() == 1 for rule in crowding)
-            and self.together is None
+            bool(self_limiting)
+            and all(rule.topology.each_row_its_own(size) and rule.room_on_new_host() == 1 for rule in self_limiting)
+            and self.affinity_rule is None
             and not self._zonal_spreads
             and not self.has_preferences
-            and not self.minds_daemons
+            and not self.counts_daemons
         )
 
     def growable(self) -> Mask:
         """By new node: whether every rule but amounts and offerings allows one more pod."""
-        board = self.board
-        new = slice(board.first_new, board.size)
-        sets = np.array([bool(members & self.lane_sets[lane]) for lane, members in board.sets], np.bool_)
-        allowed = sets[board.set_of[new]] & board.alive[new]
+        state = self.state
+        new = slice(state.first_new, state.size)
+        sets = np.array([bool(members & self.lane_sets[lane]) for lane, members in state.sets], np.bool_)
+        allowed = sets[state.set_of[new]] & state.alive[new]
         for rule in self.asked():
-            allowed &= rule.rows(board.size)[new]
-        if self.together is not None:
-            allowed &= self.together.rows(board.size)[new]
-        return allowed if self.pod_class.worth_a_node else allowed & board.in_use()
+            allowed &= rule.rows(state.size)[new]
+        if self.affinity_rule is not None:
+            allowed &= self.affinity_rule.rows(state.size)[new]
+        return allowed if self.pod_class.triggers_scale_up else allowed & state.in_use()
 
     def allows_lane(self, lane_index: int) -> bool:
-        board = self.board
-        lane = board.offerings.lanes[lane_index]
+        state = self.state
+        lane = state.offerings.lanes[lane_index]
         return (
             bool(self.lane_sets[lane_index])
-            and board.offerings.can_open(lane) > 0
+            and state.offerings.can_open(lane) > 0
             and all(
                 rule.allows_new(lane.domains.get(rule.topology.key)) or rule.overlooks(int(lane.members[0]))
                 for rule in self.asked()
             )
             and (
-                self.together is None
-                or self.together.allows_new(lane.domains)
-                or board.daemons.keep_company(self.pod_class, lane)
+                self.affinity_rule is None
+                or self.affinity_rule.allows_new(lane.domains)
+                or state.daemons.keep_company(self.pod_class, lane)
             )
         )
 
     def relies_on_rows(self) -> bool:
         """Whether what is right now may no longer be once further nodes are there, empty or with their daemons."""
-        return self.minds_daemons or any(
+        return self.counts_daemons or any(
             rule.limit() > rule.max_skew and (rule.topology.of_hosts or self._may_gain_domains(rule))
             for rule in self.spreads
         )
 
-    def _may_gain_domains(self, rule: EvenlySpread) -> bool:
+    def _may_gain_domains(self, rule: OwnSpreadRule) -> bool:
         watched = rule.watched
         watched.fit()
         return any(
             (value := lane.domains.get(rule.topology.key)) is not None
             and not watched.there[rule.topology.enter(value)]
             and bool(watched.offerings[lane.members[0]])
-            for lane in self.board.offerings.lanes
+            for lane in self.state.offerings.lanes
         )
 
-    def liking(self) -> NDArray[np.float64]:
+    def preference_scores(self) -> NDArray[np.float64]:
         """By row: how much the class would like to be there, each kind of preference up to 100 as in kube-scheduler."""
-        board = self.board
-        liking = np.zeros(board.size)
-        if self._rows_liked is not None:
-            liking[: board.first_new] += self._rows_liked
-        if self.offerings_liked is not None:
-            liking[board.first_new :] += self.offerings_liked[board.offering[board.first_new : board.size]]
+        state = self.state
+        preference_scores = np.zeros(state.size)
+        if self._row_scores is not None:
+            preference_scores[: state.first_new] += self._row_scores
+        if self.offering_scores is not None:
+            preference_scores[state.first_new :] += self.offering_scores[state.offering[state.first_new : state.size]]
         for weight, counter in self._soft:
-            domains = counter.topology.domain[: board.size]
+            domains = counter.topology.domain[: state.size]
             counts = np.append(counter.by_domain(), 0)[domains]
             if weight:
-                liking += weight * (counts > 0)
+                preference_scores += weight * (counts > 0)
             else:
-                liking -= np.where(domains < 0, 100, 100 * counts / max(1, int(counts.max(initial=0))))
-        return liking
+                preference_scores -= np.where(domains < 0, 100, 100 * counts / max(1, int(counts.max(initial=0))))
+        return preference_scores

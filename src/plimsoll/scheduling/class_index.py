@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from plimsoll.scheduling.pod_equivalence import PodClass, Term
+    from plimsoll.scheduling.pod_equivalence import AffinityTerm, PodClass
     from plimsoll.scheduling.rules import Expressions
 
 Label: TypeAlias = tuple[str, str]
@@ -22,8 +22,10 @@ class ClassIndex:
         self._entered = 0
         self._mentioned: set[str] = set()
         self._with_label: dict[Label, list[int]] = {}
-        self._holders: dict[Term, list[int]] = {}  # by anti-affinity term: the classes that have it
-        self._asking_for: dict[Label | None, dict[Term, None]] = {}  # those terms, by labels of which they ask for one
+        self._holders: dict[AffinityTerm, list[int]] = {}  # by anti-affinity term: the classes that have it
+        self._asking_for: dict[
+            Label | None, dict[AffinityTerm, None]
+        ] = {}  # those terms, by labels of which they ask for one
 
     def labels_mentioned(self) -> set[str]:
         """The keys that a selector over pods looks at, of any class."""
@@ -35,7 +37,7 @@ class ClassIndex:
         self._catch_up()
         return self._with_label.get(label, ())
 
-    def holders(self, one: PodClass) -> Iterator[tuple[Term, list[int]]]:
+    def holders(self, one: PodClass) -> Iterator[tuple[AffinityTerm, list[int]]]:
         """Anti-affinity terms that may speak of a class, each with the classes that have it, in ascending order."""
         self._catch_up()
         for label in (None, *one.identity.labels.items()):

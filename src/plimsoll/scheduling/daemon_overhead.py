@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 
 from plimsoll.kube.types.core import Toleration
 from plimsoll.scheduling.model import HOSTNAME, ComingNode, Template
-from plimsoll.scheduling.node_equivalence import Kinds, Place, static_keys
+from plimsoll.scheduling.node_equivalence import NodeClasses, NodeTraits, static_keys
 from plimsoll.scheduling.offerings import Lane, Offerings
-from plimsoll.scheduling.pod_counters import Census
-from plimsoll.scheduling.pod_equivalence import Classes, PodClass
+from plimsoll.scheduling.pod_counters import PodCounters
+from plimsoll.scheduling.pod_equivalence import PodClass, PodClasses
 from plimsoll.scheduling.rules import ports_conflict
-from plimsoll.scheduling.topology import Counter, Mask
+from plimsoll.scheduling.topology import Mask, TopologyCounter
 from plimsoll.scheduling.volumes import VolumeRules
 
 Ints = NDArray[np.int64]
@@ -34,10 +34,10 @@ _DAEMON_TOLERATIONS = tuple(
 )
 
 
-class Daemons:
+class DaemonOverhead:
     """Pods of DaemonSets that will run on nodes which are not there yet."""
 
-    def __init__(self, classes: Classes, templates: Sequence[Template], coming: Sequence[ComingNode]) -> None:
+    def __init__(self, classes: PodClasses, templates: Sequence[Template], coming: Sequence[ComingNode]) -> None:
         of = classes.of
         self._classes = classes
         self.coming = coming
@@ -46,7 +46,7 @@ class Daemons:
         self._on_offering: list[tuple[int, ...]] = []
         self.on_coming: list[tuple[int, int]] = []
         self.class_indexes = [index for pods in (*self._on_templates, *self._on_coming) for index, _ in pods]
-        self.census: Census
+        self.pod_counters: PodCounters
         self.offerings: Offerings
 
     def take_off(self, offerings: Offerings) -> None:
@@ -58,12 +58,12 @@ class Daemons:
         if not any(self._on_templates):
             self._on_offering = [()] * len(offerings.sold)
             return
-        kinds: dict[int, list[Mask]] = {}
+        admitted_by: dict[int, list[Mask]] = {}
         for template, daemons in enumerate(self._on_templates):
             columns = [i for i, of in enumerate(offerings.template_of) if of == template]
-            places = [offerings.places[i] for i in columns]
-            kinds[template] = [self._admitted(index, places) for index, _ in daemons]
-            for (_, shape), admitted in zip(daemons, kinds[template], strict=True):
+            node_traits = [offerings.node_traits[i] for i in columns]
+            admitted_by[template] = [self._admitted(index, node_traits) for index, _ in daemons]
+            for (_, shape), admitted in zip(daemons, admitted_by[template], strict=True):
                 for resource, amount in self._classes.shapes[shape]:
                     offerings.caps[resource, columns] -= amount * admitted
         seen: dict[int, int] = {}
@@ -71,17 +71,17 @@ class Daemons:
             position = seen[template] = seen.get(template, -1) + 1
             daemons = self._on_templates[template]
             self._on_offering.append(
-                tuple(d[0] for d, mask in zip(daemons, kinds[template], strict=True) if mask[position])
+                tuple(d[0] for d, mask in zip(daemons, admitted_by[template], strict=True) if mask[position])
             )
 
-    def _admitted(self, class_index: int, places: list[Place]) -> Mask:
+    def _admitted(self, class_index: int, node_traits: list[NodeTraits]) -> Mask:
         pod_class = self._classes.classes[class_index]
-        kinds = Kinds(places, static_keys(pod_class, VolumeRules()))
-        return kinds.selected(pod_class) & kinds.tolerated((*pod_class.tolerations, *_DAEMON_TOLERATIONS))
+        node_classes = NodeClasses(node_traits, static_keys(pod_class, VolumeRules()))
+        return node_classes.selected(pod_class) & node_classes.tolerated((*pod_class.tolerations, *_DAEMON_TOLERATIONS))
 
     def take_off_coming(self, free: Ints, row: int, node: ComingNode) -> None:
         position = next(i for i, other in enumerate(self.coming) if other is node)
-        place = Place(node.name, {HOSTNAME: node.name, **node.labels}, node.taints, unschedulable=False)
+        place = NodeTraits(node.name, {HOSTNAME: node.name, **node.labels}, node.taints, unschedulable=False)
         for index, shape in self._on_coming[position]:
             if self._admitted(index, [place])[0]:
                 self.on_coming.append((position, index))
@@ -99,24 +99,24 @@ class Daemons:
     def on_offering(self, offering: int) -> list[PodClass]:
         return [self._classes.classes[index] for index in self._on_offering[offering]]
 
-    def bumps(self, offering: int) -> list[Counter]:
+    def increments(self, offering: int) -> list[TopologyCounter]:
         """The counters that the daemons of one new node change, once for each daemon that does."""
         if not self:
             return []
-        return [counter for daemon in self.on_offering(offering) for counter in self.census.bumps(daemon)]
+        return [counter for daemon in self.on_offering(offering) for counter in self.pod_counters.increments(daemon)]
 
-    def any_bumps(self) -> list[Counter]:
+    def all_increments(self) -> list[TopologyCounter]:
         """The counters that daemons of some offering change."""
-        return [counter for daemon in self.on_templates for counter in self.census.bumps(daemon)]
+        return [counter for daemon in self.on_templates for counter in self.pod_counters.increments(daemon)]
 
     def allow(self, pod_class: PodClass) -> Mask:
         """By offering: whether the pod could run beside the daemons of such a node."""
         against = self.with_ports_of(pod_class)
-        for index, place in enumerate(self.offerings.places):
+        for index, place in enumerate(self.offerings.node_traits):
             for other in self.on_offering(index):
                 against[index] |= any(
                     (t.topology_key == HOSTNAME or t.topology_key in place.labels)
-                    and self.census.covers(t, one.identity)
+                    and self.pod_counters.covers(t, one.identity)
                     for terms, one in ((pod_class.anti_affinity, other), (other.anti_affinity, pod_class))
                     for t in terms
                 )
@@ -135,7 +135,7 @@ class Daemons:
         if not self or any(t.topology_key != HOSTNAME and not lane.domains[t.topology_key] for t in pod_class.affinity):
             return False  # without the label there is no domain to share
         return any(
-            all(self.census.covers(term, daemon.identity) for term in pod_class.affinity)
+            all(self.pod_counters.covers(term, daemon.identity) for term in pod_class.affinity)
             for offering in lane.members.tolist()
             for daemon in self.on_offering(offering)
         )

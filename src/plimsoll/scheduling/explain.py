@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 
 from plimsoll.kube.types.core import Taint
-from plimsoll.scheduling.class_constraints import View
-from plimsoll.scheduling.inter_pod_rules import EvenlySpread, NoneThere
-from plimsoll.scheduling.model import Refusal, Rule
+from plimsoll.scheduling.class_constraints import ClassConstraints
+from plimsoll.scheduling.inter_pod_rules import Exclusion, OwnSpreadRule
+from plimsoll.scheduling.model import Constraint, Unschedulable
 from plimsoll.scheduling.offerings import Lane
-from plimsoll.scheduling.plan_state import Board
+from plimsoll.scheduling.plan_state import PlanState
 from plimsoll.scheduling.pod_equivalence import PodClass, Shape
-from plimsoll.scheduling.pod_requests import written
+from plimsoll.scheduling.pod_requests import format_amount
 from plimsoll.scheduling.rules import UNSCHEDULABLE, selector_text, tolerates, untolerated
 from plimsoll.scheduling.topology import Mask
 
@@ -26,36 +26,38 @@ from plimsoll.scheduling.topology import Mask
 class Check(NamedTuple):
     """One rule over all rows: where it is content, and what to say of a row where it is not."""
 
-    rule: Rule
+    rule: Constraint
     allowed: Mask
     about: Callable[[int], str]  # a row where it says no → the reason
     brief: str  # "lack cpu": what is wrong with several nodes at once
 
 
-def refused_everywhere(view: View) -> Refusal | None:
+def unschedulable_everywhere(constraints: ClassConstraints) -> Unschedulable | None:
     """What no node could mend: then nothing else is worth saying."""
-    if view.pod_class.gates:
-        return Refusal(Rule.GATED, f"the pod waits for its scheduling gates: {', '.join(view.pod_class.gates)}")
-    return Refusal(Rule.VOLUME, view.volumes.problem) if view.volumes.problem else None
+    if constraints.pod_class.gates:
+        return Unschedulable(
+            Constraint.GATED, f"the pod waits for its scheduling gates: {', '.join(constraints.pod_class.gates)}"
+        )
+    return Unschedulable(Constraint.VOLUME, constraints.volumes.problem) if constraints.volumes.problem else None
 
 
-def first_refusal(view: View, shape: Shape, row: int) -> Refusal | None:
-    for check in _checks(view, shape):
+def first_reason(constraints: ClassConstraints, shape: Shape, row: int) -> Unschedulable | None:
+    for check in _checks(constraints, shape):
         if not check.allowed[row]:
-            return Refusal(check.rule, check.about(row))
+            return Unschedulable(check.rule, check.about(row))
     return None
 
 
-def refused_by_existing(view: View, shape: Shape) -> Refusal:
+def no_existing_node(constraints: ClassConstraints, shape: Shape) -> Unschedulable:
     """Why no existing or coming node takes the pod: how many each rule turns away."""
-    board = view.board
-    count = board.first_new
+    state = constraints.state
+    count = state.first_new
     if not count:
-        return Refusal(Rule.NODE_UNKNOWN, "there are no nodes")
-    left = board.alive[:count].copy()
+        return Unschedulable(Constraint.NODE_UNKNOWN, "there are no nodes")
+    left = state.alive[:count].copy()
     total = int(left.sum())
-    found: list[tuple[int, Rule, str]] = []
-    for check in _checks(view, shape):
+    found: list[tuple[int, Constraint, str]] = []
+    for check in _checks(constraints, shape):
         refused = left & ~check.allowed[:count]
         number = int(refused.sum())
         if number:
@@ -63,12 +65,12 @@ def refused_by_existing(view: View, shape: Shape) -> Refusal:
             found.append((number, check.rule, words))
             left &= ~refused
     if not found:
-        return Refusal(Rule.NODE_UNKNOWN, "no node takes pods at present")
+        return Unschedulable(Constraint.NODE_UNKNOWN, "no node takes pods at present")
     most = max(found, key=lambda entry: entry[0])
     if len(found) == 1:
-        return Refusal(most[1], f"none of {_nodes(total)} will do: {most[2]}")
+        return Unschedulable(most[1], f"none of {_nodes(total)} will do: {most[2]}")
     parts = "; ".join(f"{number} {words}" if number > 1 else words for number, _, words in found)
-    return Refusal(most[1], f"none of {_nodes(total)} will do: {parts}")
+    return Unschedulable(most[1], f"none of {_nodes(total)} will do: {parts}")
 
 
 def _nodes(number: int) -> str:
@@ -78,89 +80,96 @@ def _nodes(number: int) -> str:
 # ── one node ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _checks(view: View, shape: Shape) -> Iterator[Check]:
+def _checks(constraints: ClassConstraints, shape: Shape) -> Iterator[Check]:
     """Every rule in turn, worked out only as far as someone asks."""
-    board, me = view.board, view.pod_class
-    kinds = board.kinds
-    size = board.first_new
-    name = board.names.__getitem__
+    state, me = constraints.state, constraints.pod_class
+    node_classes = state.node_classes
+    size = state.first_new
+    name = state.names.__getitem__
 
     cordoned = (
-        np.array([p.unschedulable for p in kinds.examples], np.bool_)[kinds.of] if size else np.zeros(0, np.bool_)
+        np.array([p.unschedulable for p in node_classes.examples], np.bool_)[node_classes.of]
+        if size
+        else np.zeros(0, np.bool_)
     )
     if tolerates(me.tolerations, UNSCHEDULABLE):
         cordoned &= False
     yield Check(
-        Rule.NODE_UNSCHEDULABLE, ~cordoned, lambda row: f"node {name(row)} is marked unschedulable", "are unschedulable"
+        Constraint.NODE_UNSCHEDULABLE,
+        ~cordoned,
+        lambda row: f"node {name(row)} is marked unschedulable",
+        "are unschedulable",
     )
 
     def taint(row: int) -> str:
-        found = untolerated(me.tolerations, kinds.places[row].taints)
+        found = untolerated(me.tolerations, node_classes.node_traits[row].taints)
         return f"node {name(row)} has the taint {_taint(found)}, which the pod does not tolerate" if found else ""
 
-    yield Check(Rule.TAINT, kinds.tolerated(me.tolerations), taint, "have a taint that the pod does not tolerate")
     yield Check(
-        Rule.NODE_SELECTOR,
-        kinds.selected(me),
+        Constraint.TAINT, node_classes.tolerated(me.tolerations), taint, "have a taint that the pod does not tolerate"
+    )
+    yield Check(
+        Constraint.NODE_SELECTOR,
+        node_classes.selected(me),
         lambda row: f"node {name(row)} does not have the labels that the pod asks for: {wanted_labels(me)}",
         "do not have the labels that the pod asks for",
     )
     if me.ports:
-        counter = board.census.port_counter(me)
+        counter = state.pod_counters.port_counter(me)
         ports = ", ".join(str(port) for port in me.ports)
         yield Check(
-            Rule.HOST_PORT,
+            Constraint.HOST_PORT,
             counter.by_domain()[counter.topology.domain[:size]] == 0,
             lambda row: f"a host port that the pod asks for ({ports}) is taken on node {name(row)}",
             f"have a host port taken ({ports})",
         )
     for resource, amount in shape:
-        free = board.free[resource, :size]
-        yield Check(Rule.RESOURCES, free >= amount, *_lack(board, resource, amount))
+        free = state.free[resource, :size]
+        yield Check(Constraint.RESOURCES, free >= amount, *_lack(state, resource, amount))
     if me.claims:
-        words = view.volumes.problem or "a volume of the pod is not reachable from it"
+        words = constraints.volumes.problem or "a volume of the pod is not reachable from it"
         yield Check(
-            Rule.VOLUME,
-            kinds.allowed_by_volumes(view.volumes),
+            Constraint.VOLUME,
+            node_classes.allowed_by_volumes(constraints.volumes),
             lambda row: (
-                words if view.volumes.problem else f"node {name(row)} is where none of the pod's volumes can be"
+                words if constraints.volumes.problem else f"node {name(row)} is where none of the pod's volumes can be"
             ),
-            words if view.volumes.problem else "cannot reach a volume of the pod",
+            words if constraints.volumes.problem else "cannot reach a volume of the pod",
         )
-    for spread in view.spreads:
-        yield _spread_check(view, spread, size)
-    if view.together is not None:
+    for spread in constraints.spreads:
+        yield _spread_check(constraints, spread, size)
+    if constraints.affinity_rule is not None:
         terms = " and ".join(f"{selector_text(t.selector)} by {t.topology_key}" for t in me.affinity)
         yield Check(
-            Rule.POD_AFFINITY,
-            view.together.rows(size),
+            Constraint.POD_AFFINITY,
+            constraints.affinity_rule.rows(size),
             lambda row: f"no pod that the pod wants to be with ({terms}) is in the domain of node {name(row)}",
             f"have no pod in their domain that the pod wants to be with ({terms})",
         )
-    yield from _anti_checks(view, size)
+    yield from _anti_checks(constraints, size)
 
 
-def _lack(board: Board, resource: int, amount: int) -> tuple[Callable[[int], str], str]:
-    what = board.classes.resources[resource]
-    free = board.free[resource, : board.first_new]
+def _lack(state: PlanState, resource: int, amount: int) -> tuple[Callable[[int], str], str]:
+    what = state.classes.resources[resource]
+    free = state.free[resource, : state.first_new]
     most = int(free.max(initial=0))
 
     def about(row: int) -> str:
         if what == "pods":
-            return f"node {board.names[row]} runs as many pods as it may"
-        have = written(what, max(0, int(free[row])))
-        return f"node {board.names[row]} has {have} of {what} free, the pod asks for {written(what, amount)}"
+            return f"node {state.names[row]} runs as many pods as it may"
+        have = format_amount(what, max(0, int(free[row])))
+        return f"node {state.names[row]} has {have} of {what} free, the pod asks for {format_amount(what, amount)}"
 
     if what == "pods":
         return about, "run as many pods as they may"
     return (
         about,
-        f"lack {what} (the pod asks for {written(what, amount)}, at most {written(what, max(0, most))} is free)",
+        f"lack {what} (the pod asks for {format_amount(what, amount)}, at most {format_amount(what, max(0, most))} is free)",
     )
 
 
-def _spread_check(view: View, rule: EvenlySpread, size: int) -> Check:
-    spread, topology, name = rule.spread, rule.topology, view.board.names.__getitem__
+def _spread_check(constraints: ClassConstraints, rule: OwnSpreadRule, size: int) -> Check:
+    spread, topology, name = rule.spread, rule.topology, constraints.state.names.__getitem__
     words = f"pods {selector_text(spread.selector)} by {spread.topology_key}, maxSkew {spread.max_skew}"
 
     def about(row: int) -> str:
@@ -172,26 +181,26 @@ def _spread_check(view: View, rule: EvenlySpread, size: int) -> Check:
         where = topology.values[domain]
         return f"spread of {words}: {where} would have {have}, the lowest domain has {lowest}"
 
-    return Check(Rule.TOPOLOGY_SPREAD, rule.rows(size), about, f"would break the spread of {words}")
+    return Check(Constraint.TOPOLOGY_SPREAD, rule.rows(size), about, f"would break the spread of {words}")
 
 
-def _anti_checks(view: View, size: int) -> Iterator[Check]:
-    board, me = view.board, view.pod_class
-    own = {id(board.census.term_counter(term)): term for term in me.anti_affinity}
-    for rule in view.rules:
-        if not isinstance(rule, NoneThere) or rule.counter.key[0] == "ports":
+def _anti_checks(constraints: ClassConstraints, size: int) -> Iterator[Check]:
+    state, me = constraints.state, constraints.pod_class
+    own = {id(state.pod_counters.term_counter(term)): term for term in me.anti_affinity}
+    for rule in constraints.rules:
+        if not isinstance(rule, Exclusion) or rule.counter.key[0] == "ports":
             continue
         mine = id(rule.counter) in own
         term = own.get(id(rule.counter)) or rule.counter.key[1]
         what = selector_text(getattr(term, "selector", None))
 
-        def about(row: int, rule: NoneThere = rule, what: str = what, *, mine: bool = mine) -> str:
+        def about(row: int, rule: Exclusion = rule, what: str = what, *, mine: bool = mine) -> str:
             domain = rule.topology.values[int(rule.topology.domain[row])]
             if mine:
                 return f"a pod that the pod must not be with ({what}) is in {rule.topology.key}={domain}"
             return f"a pod in {rule.topology.key}={domain} must not be with pods like this one ({what})"
 
-        code = Rule.POD_ANTI_AFFINITY if mine else Rule.EXISTING_ANTI_AFFINITY
+        code = Constraint.POD_ANTI_AFFINITY if mine else Constraint.EXISTING_ANTI_AFFINITY
         brief = "have a pod in their domain that the pod must not be with"
         yield Check(
             code, rule.rows(size), about, brief if mine else "have a pod in their domain that wants this one away"
@@ -216,97 +225,106 @@ def wanted_labels(me: PodClass) -> str:
 # ── a template ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def refused_by_template(view: View, shape: Shape, index: int) -> Refusal:
+def no_new_node(constraints: ClassConstraints, shape: Shape, index: int) -> Unschedulable:
     """Why no further node of a template would take the pod, and why the planned ones do not."""
-    board, me = view.board, view.pod_class
-    offerings, kinds = board.offerings, board.offering_kinds
+    state, me = constraints.state, constraints.pod_class
+    offerings, node_classes = state.offerings, state.offering_classes
     template = offerings.templates[index]
     here = np.array(offerings.template_of, np.intp) == index
     if not here.any():
-        return Refusal(Rule.OFFERING, f"{template.name} has no offerings")
+        return Unschedulable(Constraint.OFFERING, f"{template.name} has no offerings")
     found = untolerated(me.tolerations, template.taints)
     if found is not None:
-        return Refusal(
-            Rule.TAINT, f"nodes of {template.name} have the taint {_taint(found)}, which the pod does not tolerate"
+        return Unschedulable(
+            Constraint.TAINT,
+            f"nodes of {template.name} have the taint {_taint(found)}, which the pod does not tolerate",
         )
-    here &= kinds.selected(me)
+    here &= node_classes.selected(me)
     if not here.any():
         labels = wanted_labels(me)
-        return Refusal(
-            Rule.NODE_SELECTOR, f"no node of {template.name} would have the labels that the pod asks for: {labels}"
+        return Unschedulable(
+            Constraint.NODE_SELECTOR,
+            f"no node of {template.name} would have the labels that the pod asks for: {labels}",
         )
-    here &= kinds.allowed_by_volumes(view.volumes)
+    here &= node_classes.allowed_by_volumes(constraints.volumes)
     if not here.any():
-        return Refusal(Rule.VOLUME, f"no node of {template.name} would be where the pod's volumes are")
+        return Unschedulable(Constraint.VOLUME, f"no node of {template.name} would be where the pod's volumes are")
     for resource, amount in shape:
         most = int(offerings.caps[resource, here].max(initial=0))
         here &= offerings.caps[resource] >= amount
         if not here.any():
-            what = board.classes.resources[resource]
-            asks = f"the pod asks for {written(what, amount)} of {what}"
-            return Refusal(
-                Rule.RESOURCES, f"{asks}, a new node of {template.name} has at most {written(what, max(0, most))}"
+            what = state.classes.resources[resource]
+            asks = f"the pod asks for {format_amount(what, amount)} of {what}"
+            return Unschedulable(
+                Constraint.RESOURCES,
+                f"{asks}, a new node of {template.name} has at most {format_amount(what, max(0, most))}",
             )
-    beside = board.daemons.allow(me)
+    beside = state.daemons.allow(me)
     if not (here & beside).any():
-        return _refused_by_daemons(view, template.name, here)
+        return _ruled_out_by_daemons(constraints, template.name, here)
     lanes = [
         lane
         for number, lane in enumerate(offerings.lanes)
-        if lane.template == index and lane.holding(shape, view.lane_sets[number])
+        if lane.template == index and lane.holding(shape, constraints.lane_sets[number])
     ]
     if not lanes:
-        return Refusal(Rule.OFFERING, f"no offering of {template.name} that would hold the pod is available")
-    by_lane = [(lane, _refused_in_lane(view, lane)) for lane in lanes]
-    refusals = [refusal for _, refusal in by_lane if refusal is not None]
-    if len(refusals) == len(lanes):
-        rules = [refusal.rule for refusal in refusals]
-        return max(refusals, key=lambda refusal: rules.count(refusal.rule))
+        return Unschedulable(
+            Constraint.OFFERING, f"no offering of {template.name} that would hold the pod is available"
+        )
+    by_lane = [(lane, _ruled_out_in_lane(constraints, lane)) for lane in lanes]
+    reasons_by_node = [unschedulable for _, unschedulable in by_lane if unschedulable is not None]
+    if len(reasons_by_node) == len(lanes):
+        rules = [unschedulable.rule for unschedulable in reasons_by_node]
+        return max(reasons_by_node, key=lambda unschedulable: rules.count(unschedulable.rule))
     if offerings.nodes_left[index] == 0:
         may = f"{template.name} may make {_nodes(template.max_nodes or 0)} and no more"
-        return Refusal(Rule.LIMIT, f"{may}, and those are full or not for this pod")
-    if board.daemons and any(refusal is None and offerings.can_open(lane) for lane, refusal in by_lane):
+        return Unschedulable(Constraint.LIMIT, f"{may}, and those are full or not for this pod")
+    if state.daemons and any(unschedulable is None and offerings.can_open(lane) for lane, unschedulable in by_lane):
         words = f"beside a further node of {template.name} a pod that has its place could not keep it"
         why = "a daemon comes with the node that must not be with it, or the node is an empty domain of its spread"
-        return Refusal(Rule.EXISTING_ANTI_AFFINITY, f"{words}: {why}")
-    return Refusal(Rule.OFFERING, f"every offering of {template.name} that would hold the pod is used up")
+        return Unschedulable(Constraint.EXISTING_ANTI_AFFINITY, f"{words}: {why}")
+    return Unschedulable(Constraint.OFFERING, f"every offering of {template.name} that would hold the pod is used up")
 
 
-def _refused_by_daemons(view: View, template: str, here: Mask) -> Refusal:
-    ports = view.board.daemons.with_ports_of(view.pod_class)
+def _ruled_out_by_daemons(constraints: ClassConstraints, template: str, here: Mask) -> Unschedulable:
+    ports = constraints.state.daemons.with_ports_of(constraints.pod_class)
     if ports[here].all():
-        asked = ", ".join(str(port) for port in view.pod_class.ports)
+        asked = ", ".join(str(port) for port in constraints.pod_class.ports)
         words = f"a daemon on every node of {template} takes a host port that the pod asks for ({asked})"
-        return Refusal(Rule.HOST_PORT, words)
-    return Refusal(Rule.POD_ANTI_AFFINITY, f"a daemon on every node of {template} and the pod must not be together")
+        return Unschedulable(Constraint.HOST_PORT, words)
+    return Unschedulable(
+        Constraint.POD_ANTI_AFFINITY, f"a daemon on every node of {template} and the pod must not be together"
+    )
 
 
-def _refused_in_lane(view: View, lane: Lane) -> Refusal | None:
+def _ruled_out_in_lane(constraints: ClassConstraints, lane: Lane) -> Unschedulable | None:
     """The rule about other pods that keeps a new node of the lane from helping, if there is one."""
-    me = view.pod_class
-    for rule in view.rules:
+    me = constraints.pod_class
+    for rule in constraints.rules:
         key = rule.topology.key
         value = lane.domains.get(key)
         if rule.protects or rule.allows_new(value):
             continue
         where = f"{key}={value}" if value is not None else f"no label {key}"
-        if isinstance(rule, EvenlySpread):
+        if isinstance(rule, OwnSpreadRule):
             words = f"the spread by {key} (maxSkew {rule.spread.max_skew}) allows no new node with {where}"
-            return Refusal(Rule.TOPOLOGY_SPREAD, words)
-        if any(rule.counter is view.board.census.term_counter(term) for term in me.anti_affinity):
-            return Refusal(
-                Rule.POD_ANTI_AFFINITY, f"a new node would have {where}, where a pod is that the pod must not be with"
+            return Unschedulable(Constraint.TOPOLOGY_SPREAD, words)
+        if any(rule.counter is constraints.state.pod_counters.term_counter(term) for term in me.anti_affinity):
+            return Unschedulable(
+                Constraint.POD_ANTI_AFFINITY,
+                f"a new node would have {where}, where a pod is that the pod must not be with",
             )
-        return Refusal(
-            Rule.EXISTING_ANTI_AFFINITY, f"a new node would have {where}, where a pod is that wants this one away"
+        return Unschedulable(
+            Constraint.EXISTING_ANTI_AFFINITY, f"a new node would have {where}, where a pod is that wants this one away"
         )
     if (
-        view.together is not None
-        and not view.together.allows_new(lane.domains)
-        and not view.board.daemons.keep_company(me, lane)
+        constraints.affinity_rule is not None
+        and not constraints.affinity_rule.allows_new(lane.domains)
+        and not constraints.state.daemons.keep_company(me, lane)
     ):
         terms = " and ".join(f"{selector_text(t.selector)} by {t.topology_key}" for t in me.affinity)
-        return Refusal(
-            Rule.POD_AFFINITY, f"no pod that the pod wants to be with ({terms}) would be in the domain of a new node"
+        return Unschedulable(
+            Constraint.POD_AFFINITY,
+            f"no pod that the pod wants to be with ({terms}) would be in the domain of a new node",
         )
     return None

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def collector_paused() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """For the making of very many small objects that all live until the answer: to look through them again and again while they
     are made costs a tenth of the time and finds nothing.
     """

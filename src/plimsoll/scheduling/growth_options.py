@@ -11,13 +11,13 @@ from plimsoll.kube.cache.store import View
 from plimsoll.scheduling.model import ComingNode, Template
 
 
-class Prospects(Struct, frozen=True):
+class GrowthOptions(Struct, frozen=True):
     templates: tuple[Template, ...] = ()  # kinds of node of which more would be made if pods needed them
     coming: tuple[ComingNode, ...] = ()  # ordered, and not ready yet
     unable: tuple[str, ...] = ()  # who else makes nodes, and why none can be had there now
 
 
-class NodeMaker(Protocol):
-    def prospects(self, view: View, now: datetime) -> Prospects:
+class NodeProvisioner(Protocol):
+    def growth_options(self, view: View, now: datetime) -> GrowthOptions:
         """What could still come. Pure: nothing is ordered by asking."""
         ...

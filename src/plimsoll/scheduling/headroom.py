@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from plimsoll.scheduling.plan_state import Board
-from plimsoll.scheduling.scheduler_model import Arrivals, BindingModel, dealt
+from plimsoll.scheduling.plan_state import PlanState
+from plimsoll.scheduling.scheduler_model import Arrivals, KubeSchedulerModel, dealt
 
 # The share of pods that may stay pending in the model. It agrees with the real one within a third; the bar for that is 0.5 %.
 _PENDING = 0.003
@@ -33,11 +33,11 @@ Offerings = NDArray[np.int64]  # by new node: the offering it would be
 
 
 class Headroom:
-    def __init__(self, board: Board, rows: list[int], at_most: float | None = None) -> None:
-        self.board = board
+    def __init__(self, state: PlanState, rows: list[int], at_most: float | None = None) -> None:
+        self.state = state
         self.rows = np.array(rows)
-        self.prices = np.array(board.offerings.prices)
-        self.exact: Offerings = np.array(board.cheapest_offerings(rows))
+        self.prices = np.array(state.offerings.prices)
+        self.exact: Offerings = np.array(state.cheapest_offerings(rows))
         self.most_price = _DEAREST * self._price(self.exact) if at_most is None else at_most
         self._samples = dealt(rows)
         position = {row: index for index, row in enumerate(rows)}
@@ -45,7 +45,7 @@ class Headroom:
         self._sampled = [position[row] for row in self.sampled_rows]
         self._steps: list[int] = []  # the ways that are a step from one another
         # None where there is but one size. A plan that is made of the largest is still judged: it may be compared with another one.
-        self.ways = self._ways() if any(len(lane.members) > 1 for lane in board.offerings.lanes) else []
+        self.ways = self._ways() if any(len(lane.members) > 1 for lane in state.offerings.lanes) else []
         self.binds = True  # whether the way that was chosen leaves few enough pending, as far as there was a choice
 
     def choose(self, arrivals: Arrivals) -> dict[int, int]:
@@ -58,7 +58,7 @@ class Headroom:
 
     def _cheapest_that_binds(self, arrivals: Arrivals) -> Offerings:
         """Where no way is good enough, the one that leaves the fewest pending, if that is worth it; else the exact fit."""
-        model = BindingModel(self.board, self._samples, arrivals)
+        model = KubeSchedulerModel(self.state, self._samples, arrivals)
         pending = model.pending(np.array([way[self._sampled] for way in self.ways]))
         allowed = max(_PENDING * model.pods, min(_ONE_POD * model.pods, 1.0))
         chosen = first_good(pending, self._steps, allowed)
@@ -105,15 +105,15 @@ class Headroom:
 
         A node is never made smaller in one respect to be larger in another.
         """
-        offerings, sets = self.board.offerings, self.board.sets
+        offerings, sets = self.state.offerings, self.state.sets
         # Nodes that may become the same and need as much are of one kind.
-        kinds = self.board.set_of[self.rows] * len(self.prices) + self.exact
+        sizes = self.state.set_of[self.rows] * len(self.prices) + self.exact
         ladders = []
-        for kind in np.unique(kinds).tolist():
-            index, offering = divmod(kind, len(self.prices))
+        for size in np.unique(sizes).tolist():
+            index, offering = divmod(size, len(self.prices))
             lane = offerings.lanes[sets[index][0]]
-            rungs = lane.members[self.board.ladder(*sets[index]).rungs_from(lane.member(offering))]
-            ladders.append((np.flatnonzero(kinds == kind), rungs, self.prices[rungs]))
+            rungs = lane.members[self.state.ladder(*sets[index]).rungs_from(lane.member(offering))]
+            ladders.append((np.flatnonzero(sizes == size), rungs, self.prices[rungs]))
         every_price: list[float] = np.unique(np.concatenate([prices for _, _, prices in ladders])).tolist()
         for price in every_price[1:]:
             way = self.exact.copy()

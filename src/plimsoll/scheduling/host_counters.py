@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plimsoll.scheduling.class_constraints import View
-from plimsoll.scheduling.inter_pod_rules import EvenlySpread, KeepsOthersSpread, Level, Rule
-from plimsoll.scheduling.topology import Counter
+from plimsoll.scheduling.class_constraints import ClassConstraints
+from plimsoll.scheduling.inter_pod_rules import InterPodRule, OwnSpreadRule, ProtectedSpread, SkewRule
+from plimsoll.scheduling.topology import TopologyCounter
 
 
-class HostTally:
+class HostCounter:
     """What one counter of hosts counts, by row: every row has a host of its own, under its own number."""
 
     __slots__ = ("_counter", "_rows", "at_low", "count", "eligible", "low")
 
-    def __init__(self, counter: Counter, size: int) -> None:
+    def __init__(self, counter: TopologyCounter, size: int) -> None:
         self._counter = counter
         self.count: list[int] = counter.by_domain()[:size].tolist()
         watched = counter.watched
@@ -50,43 +50,43 @@ class HostTally:
 class HostCheck(NamedTuple):
     """One rule about hosts: a row will do if it has no more than `most`, counted from the lowest host if `from_low`."""
 
-    tally: HostTally
+    host_counter: HostCounter
     most: int
     from_low: bool
-    kept: HostTally | None  # the rule only matters where there are some of these
+    kept: HostCounter | None  # the rule only matters where there are some of these
 
 
-class HostTallies:
+class HostCounters:
     """All counters of hosts that some classes look at or change, taken out of their arrays."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._tallies: dict[int, HostTally] = {}
+        self._host_counters: dict[int, HostCounter] = {}
 
-    def checks(self, view: View) -> list[HostCheck]:
-        return [check for rule in view.host_rules if (check := self._check(rule)) is not None]
+    def checks(self, constraints: ClassConstraints) -> list[HostCheck]:
+        return [check for rule in constraints.host_rules if (check := self._check(rule)) is not None]
 
-    def bumped(self, view: View) -> list[HostTally]:
-        return [self._tally(counter) for counter in view.host_bumps]
+    def incremented(self, constraints: ClassConstraints) -> list[HostCounter]:
+        return [self._host_counter(counter) for counter in constraints.host_increments]
 
     def put_back(self) -> None:
-        for tally in self._tallies.values():
-            tally.put_back()
+        for host_counter in self._host_counters.values():
+            host_counter.put_back()
 
-    def _tally(self, counter: Counter) -> HostTally:
-        tally = self._tallies.get(id(counter))
-        if tally is None:
-            tally = self._tallies[id(counter)] = HostTally(counter, self._size)
-        return tally
+    def _host_counter(self, counter: TopologyCounter) -> HostCounter:
+        host_counter = self._host_counters.get(id(counter))
+        if host_counter is None:
+            host_counter = self._host_counters[id(counter)] = HostCounter(counter, self._size)
+        return host_counter
 
-    def _check(self, rule: Rule) -> HostCheck | None:
-        tally = self._tally(rule.counter)
-        if not isinstance(rule, Level):
-            return HostCheck(tally, 0, from_low=False, kept=None)
+    def _check(self, rule: InterPodRule) -> HostCheck | None:
+        host_counter = self._host_counter(rule.counter)
+        if not isinstance(rule, SkewRule):
+            return HostCheck(host_counter, 0, from_low=False, kept=None)
         from_low = rule.watched.there_count >= max(1, rule.min_domains)
-        if isinstance(rule, KeepsOthersSpread):
-            return HostCheck(tally, rule.max_skew - 1, from_low, self._tally(rule.kept))
-        if isinstance(rule, EvenlySpread) and not rule.spread.counts_pods:
+        if isinstance(rule, ProtectedSpread):
+            return HostCheck(host_counter, rule.max_skew - 1, from_low, self._host_counter(rule.kept))
+        if isinstance(rule, OwnSpreadRule) and not rule.spread.counts_pods:
             return None
-        own = isinstance(rule, EvenlySpread) and rule.spread.self_match
-        return HostCheck(tally, rule.max_skew - own, from_low, kept=None)
+        own = isinstance(rule, OwnSpreadRule) and rule.spread.self_match
+        return HostCheck(host_counter, rule.max_skew - own, from_low, kept=None)

@@ -12,22 +12,22 @@ from itertools import zip_longest
 import numpy as np
 from numpy.typing import NDArray
 
-from plimsoll.scheduling.pod_equivalence import Spread
-from plimsoll.scheduling.topology import NOWHERE, Counter, Counts, Mask, Watched
+from plimsoll.scheduling.pod_equivalence import SpreadConstraint
+from plimsoll.scheduling.topology import NOWHERE, Counts, Mask, TopologyCounter, Watched
 
 PLENTY = 2**31
 
 
-class Rule:
+class InterPodRule:
     """A rule over one counter. `crowding`: each pod of the class that is placed leaves less room for the next."""
 
     protects = False  # guards the spread of pods placed earlier; gives way before a pod stays unplaced
     nowhere = True  # whether a node without the label is allowed
 
-    def __init__(self, counter: Counter, *, crowding: bool) -> None:
+    def __init__(self, counter: TopologyCounter, *, self_limiting: bool) -> None:
         self.counter = counter
         self.topology = counter.topology
-        self.crowding = crowding
+        self.self_limiting = self_limiting
 
     def allowed(self) -> Mask:
         """By domain: whether one more pod of the class may come."""
@@ -82,7 +82,7 @@ class Rule:
         return False
 
 
-class NoneThere(Rule):
+class Exclusion(InterPodRule):
     """Anti-affinity, host ports: not where there is one already."""
 
     def allowed(self) -> Mask:
@@ -90,7 +90,7 @@ class NoneThere(Rule):
         return empty
 
     def allowed_few(self) -> bytes:
-        return bytes([count == 0 for count in self.counter.by_tally()])
+        return bytes([count == 0 for count in self.counter.counts_list()])
 
     def allows_row(self, row: int) -> bool:
         return not self.counter.count[row]
@@ -102,15 +102,15 @@ class NoneThere(Rule):
         return 1 if self.topology.of_hosts else PLENTY
 
 
-class Level(Rule):
+class SkewRule(InterPodRule):
     """A rule under which domains fill up like water: none may stand further above the lowest than `max_skew`."""
 
     openable: Mask | None = None  # by domain: a node could be opened there for the class
     _expected = 0
     _expected_for: tuple[int, Mask | None] = (-1, None)
 
-    def __init__(self, counter: Counter, max_skew: int, min_domains: int, *, crowding: bool) -> None:
-        super().__init__(counter, crowding=crowding)
+    def __init__(self, counter: TopologyCounter, max_skew: int, min_domains: int, *, self_limiting: bool) -> None:
+        super().__init__(counter, self_limiting=self_limiting)
         assert counter.watched is not None, "counters of spreads watch nodes"  # noqa: S101 - what the census promises
         self.watched: Watched = counter.watched
         self.max_skew = max_skew
@@ -146,21 +146,21 @@ class Level(Rule):
             there = [a or b for a, b in zip_longest(there, self.openable.tolist(), fillvalue=False)]
         behind = [
             count
-            for count, is_there, rises in zip(self.counter.by_tally(), there, rising, strict=False)
+            for count, is_there, rises in zip(self.counter.counts_list(), there, rising, strict=False)
             if is_there and not rises
         ]
         return self.max_skew + min(behind) if behind else PLENTY
 
 
-class EvenlySpread(Level):
+class OwnSpreadRule(SkewRule):
     """The pod's own topology spread."""
 
     nowhere = False
     expects_empty_hosts = False  # more nodes may follow, and the emptiest host has none
 
-    def __init__(self, counter: Counter, spread: Spread) -> None:
-        crowding = spread.self_match and spread.counts_pods
-        super().__init__(counter, spread.max_skew, spread.min_domains, crowding=crowding)
+    def __init__(self, counter: TopologyCounter, spread: SpreadConstraint) -> None:
+        self_limiting = spread.self_match and spread.counts_pods
+        super().__init__(counter, spread.max_skew, spread.min_domains, self_limiting=self_limiting)
         self.spread = spread
 
     def limit(self) -> int:
@@ -175,7 +175,7 @@ class EvenlySpread(Level):
 
     def allowed_few(self) -> bytes:
         limit = self.limit() - self.spread.self_match
-        return bytes([count <= limit for count in self.counter.by_tally()])
+        return bytes([count <= limit for count in self.counter.counts_list()])
 
     def allows_row(self, row: int) -> bool:
         return bool(self.counter.count[row] <= self.limit() - self.spread.self_match)
@@ -187,15 +187,15 @@ class EvenlySpread(Level):
         return self.limit() if self.topology.of_hosts else PLENTY
 
 
-class KeepsOthersSpread(Level):
+class ProtectedSpread(SkewRule):
     """Not one more where that would break the spread of pods that this plan has placed."""
 
     protects = True
     foresees = False  # pods that rely on the spread may yet come to any zone
     gives_up: int | None = None  # the spread of so many pods in a domain may be broken, if any may
 
-    def __init__(self, counter: Counter, kept: Counter, max_skew: int, min_domains: int) -> None:
-        super().__init__(counter, max_skew, min_domains, crowding=True)
+    def __init__(self, counter: TopologyCounter, kept: TopologyCounter, max_skew: int, min_domains: int) -> None:
+        super().__init__(counter, max_skew, min_domains, self_limiting=True)
         self.kept = kept
 
     def rows(self, size: int) -> Mask:
@@ -214,14 +214,14 @@ class KeepsOthersSpread(Level):
             return self.allowed().tobytes()
         limit = self.limit()
         if self.foresees:
-            return bytes([count < limit for count in self.counter.by_tally()])
-        pairs = zip(self.counter.by_tally(), self.kept.by_tally(), strict=True)
+            return bytes([count < limit for count in self.counter.counts_list()])
+        pairs = zip(self.counter.counts_list(), self.kept.counts_list(), strict=True)
         return bytes([count < limit or not kept for count, kept in pairs])
 
     def give_up(self, pods: int | None) -> None:
         self.gives_up = pods
         # Where it allows any number or none, pods need not be placed one by one for its sake.
-        self.crowding = pods is None or bool((~self._harmless() & (self.counter.by_domain() < self.limit())).any())
+        self.self_limiting = pods is None or bool((~self._harmless() & (self.counter.by_domain() < self.limit())).any())
 
     def _harmless(self) -> Mask:
         """By domain: whether any number of pods may come, for nobody minds, or few enough, or those that do have lost already."""
@@ -238,10 +238,10 @@ class KeepsOthersSpread(Level):
         return room if self.foresees else np.where(self._harmless(), PLENTY, room)
 
 
-class Together:
+class AffinityRule:
     """Pod affinity: where pods that match every term are; the first of a group that wants its own company goes anywhere."""
 
-    def __init__(self, counters: list[Counter], *, wants_itself: bool) -> None:
+    def __init__(self, counters: list[TopologyCounter], *, wants_itself: bool) -> None:
         self.counters = counters
         self.wants_itself = wants_itself
         self.first_only_in: frozenset[int] | None = None  # domains of the first counter to which the others can follow

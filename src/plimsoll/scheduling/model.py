@@ -14,7 +14,8 @@ from enum import StrEnum
 
 from msgspec import Struct, field
 
-from plimsoll.kube.types.core import Labels, Pod, Resources, Taint
+from plimsoll.kube.types.core import Pod, Taint
+from plimsoll.kube.types.meta import Labels, Resources
 
 EXISTING = (
     "existing nodes"  # the key, beside the names of templates, under which `Packing.unplaced` speaks of nodes at hand
@@ -23,7 +24,7 @@ EXISTING = (
 HOSTNAME = "kubernetes.io/hostname"
 
 
-class Rule(StrEnum):
+class Constraint(StrEnum):
     """Which rule says no. The values are codes that people can search for."""
 
     NODE_UNKNOWN = "NodeUnknown"  # there is no node of that name
@@ -43,10 +44,10 @@ class Rule(StrEnum):
     OFFERING = "NoOffering"  # the template has no offering at all, or none is left
 
 
-class Refusal(Struct, frozen=True):
+class Unschedulable(Struct, frozen=True):
     """The first rule that says no, as a code and in words with figures."""
 
-    rule: Rule
+    rule: Constraint
     message: str
 
     def __str__(self) -> str:
@@ -110,7 +111,7 @@ class Packing(Struct, frozen=True):
 
     placements: Mapping[str, str]  # pod UID → name of an existing, coming or new node, in the order of placement
     new_nodes: tuple[NewNode, ...] = ()
-    unplaced: Mapping[str, Mapping[str, Refusal]] = field(
+    unplaced: Mapping[str, Mapping[str, Unschedulable]] = field(
         default_factory=dict
     )  # pod UID → template name or EXISTING → why
     notes: Mapping[str, str] = field(default_factory=dict)  # pod UID → what the plan could not know (an unbound claim)
@@ -125,4 +126,4 @@ class Removal(Struct, frozen=True):
 
     node: str
     plan: Mapping[str, str] | None = None  # pod UID → node name; empty for a node without pods that would have to move
-    reason: Refusal | None = None
+    reason: Unschedulable | None = None

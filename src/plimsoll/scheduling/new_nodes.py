@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from plimsoll.kube.types.core import Resources
+from plimsoll.kube.types.meta import Resources
 from plimsoll.kube.types.quantity import Quantity
 from plimsoll.scheduling.model import NewNode
 from plimsoll.scheduling.offerings import cheapest, listed
-from plimsoll.scheduling.plan_state import Board
+from plimsoll.scheduling.plan_state import PlanState
 from plimsoll.scheduling.pod_groups import Numbers
 from plimsoll.scheduling.pod_requests import CPU, PODS, allocatable
 
@@ -18,8 +18,8 @@ from plimsoll.scheduling.pod_requests import CPU, PODS, allocatable
 class NewNodes:
     """Many nodes have the same candidates or hold as much: that is written down once."""
 
-    def __init__(self, board: Board, sizes: dict[int, int]) -> None:
-        self._board = board
+    def __init__(self, state: PlanState, sizes: dict[int, int]) -> None:
+        self._state = state
         self._sizes = sizes
         self._all_names: dict[int, tuple[str, ...]] = {}  # by lane
         self._daemons: dict[int, list[int]] = {}
@@ -28,10 +28,10 @@ class NewNodes:
         """By row and the UIDs of its pods."""
         if not rows:
             return ()
-        board, offerings = self._board, self._board.offerings
+        state, offerings = self._state, self._state.offerings
         lanes, sold = offerings.lanes, offerings.sold
         templates = [offerings.templates[lane.template].name for lane in lanes]  # by lane
-        sizes = board.sizes_of(rows)
+        sizes = state.sizes_of(rows)
         candidates = {size: self._candidates(*size) for size in dict.fromkeys(sizes)}
         if self._sizes:
             chosen = [self._sizes[row] for row in rows]
@@ -41,7 +41,7 @@ class NewNodes:
         return tuple(
             [
                 NewNode(
-                    board.names[row],
+                    state.names[row],
                     templates[size[0]],
                     sold[index].name,
                     candidates[size],
@@ -54,7 +54,7 @@ class NewNodes:
         )
 
     def _candidates(self, number: int, members: int) -> tuple[str, ...]:
-        offerings = self._board.offerings
+        offerings = self._state.offerings
         lane = offerings.lanes[number]
         everything = self._all_names.get(number)
         if everything is None:
@@ -67,12 +67,12 @@ class NewNodes:
 
     def _requested(self, rows: list[int], chosen: list[int]) -> list[Resources]:
         """By row: what its pods ask for, and the daemons of what it becomes."""
-        board = self._board
-        amounts = board.held(np.array(rows, np.intp))
-        if board.daemons:
+        state = self._state
+        amounts = state.held(np.array(rows, np.intp))
+        if state.daemons:
             amounts = amounts + np.array([self._by_daemons(offering) for offering in chosen]).T
         names, columns = [], []
-        for name, amount in zip(board.classes.resources, amounts, strict=True):
+        for name, amount in zip(state.classes.resources, amounts, strict=True):
             if name != PODS and amount.any():
                 quantities = (amount if name == CPU else amount * 1000).tolist()
                 made = {quantity: Quantity(quantity) for quantity in set(quantities)}
@@ -89,10 +89,10 @@ class NewNodes:
         """What daemons hold: it has been taken off the capacity of the offering."""
         found = self._daemons.get(offering)
         if found is None:
-            board = self._board
-            given = allocatable(board.offerings.sold[offering].allocatable)
-            whole = [given.get(name, 0) for name in board.classes.resources]
-            left = board.offerings.caps[:, offering].tolist()
+            state = self._state
+            given = allocatable(state.offerings.sold[offering].allocatable)
+            whole = [given.get(name, 0) for name in state.classes.resources]
+            left = state.offerings.caps[:, offering].tolist()
             found = self._daemons[offering] = [a - b for a, b in zip(whole, left, strict=True)]
         return found
 

@@ -12,7 +12,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from plimsoll.kube.types.core import Labels, NodeSelector, Taint, Toleration
+from plimsoll.kube.types.core import NodeSelector, Taint, Toleration
+from plimsoll.kube.types.meta import Labels
 from plimsoll.scheduling.model import HOSTNAME
 from plimsoll.scheduling.pod_equivalence import PodClass
 from plimsoll.scheduling.rules import (
@@ -29,7 +30,7 @@ from plimsoll.scheduling.volumes import VolumeRules
 Mask = NDArray[np.bool_]
 
 
-class Place(Struct, frozen=True, gc=False):
+class NodeTraits(Struct, frozen=True, gc=False):
     """What static rules look at: an existing node, a coming one, or what an offering would be."""
 
     name: str  # "" for what is not there yet: no rule can have named it
@@ -45,65 +46,65 @@ def selector_keys(node_selector: Labels, required: NodeSelector | None) -> set[s
     return keys
 
 
-class Kinds:
+class NodeClasses:
     """A list of places, sorted into kinds by the labels that `keys` names."""
 
-    def __init__(self, places: Sequence[Place], keys: Iterable[str]) -> None:
-        self.places = places
+    def __init__(self, node_traits: Sequence[NodeTraits], keys: Iterable[str]) -> None:
+        self.node_traits = node_traits
         self.keys = tuple(sorted(set(keys) - {HOSTNAME}))
-        labels = [[place.labels.get(key) for place in places] for key in self.keys]
-        taints, unschedulable = [place.taints for place in places], [place.unschedulable for place in places]
+        labels = [[place.labels.get(key) for place in node_traits] for key in self.keys]
+        taints, unschedulable = [place.taints for place in node_traits], [place.unschedulable for place in node_traits]
         alike = list(zip(taints, unschedulable, *labels, strict=True))
         number_of = {one: number for number, one in enumerate(dict.fromkeys(alike))}
         of = [number_of[one] for one in alike] if len(number_of) > 1 else [0] * len(alike)
         self.of = np.array(of, np.intp)
-        self.examples = [places[of.index(kind)] for kind in range(len(number_of))]
+        self.examples = [node_traits[of.index(node_class)] for node_class in range(len(number_of))]
         self._having: dict[str, Mask] = {}
         self.prefers_to_be_avoided = any(t.effect == "PreferNoSchedule" for p in self.examples for t in p.taints)
 
     def having(self, key: str) -> Mask:
         """Where there is a label of that name."""
         if key not in self._having:
-            self._having[key] = np.array([key in place.labels for place in self.places], np.bool_)
+            self._having[key] = np.array([key in place.labels for place in self.node_traits], np.bool_)
         return self._having[key]
 
     def selected(self, pod_class: PodClass) -> Mask:
         """Where nodeSelector and required node affinity hold: also what a spread counts as its domain, if it is to."""
 
-        def holds(place: Place) -> bool:
+        def holds(place: NodeTraits) -> bool:
             return node_selector_matches(pod_class.node_selector, place.labels) and required_affinity_matches(
                 pod_class.required, place.labels, place.name
             )
 
         if not pod_class.node_selector and pod_class.required is None:
-            return np.ones(len(self.places), np.bool_)
+            return np.ones(len(self.node_traits), np.bool_)
         by_name = mentions_node_name(pod_class.required) or HOSTNAME in selector_keys(
             pod_class.node_selector, pod_class.required
         )
-        return self._each(holds) if by_name else self._each_kind(holds)
+        return self._each(holds) if by_name else self._each_class(holds)
 
     def tolerated(self, tolerations: tuple[Toleration, ...]) -> Mask:
-        return self._each_kind(lambda place: untolerated(tolerations, place.taints) is None)
+        return self._each_class(lambda place: untolerated(tolerations, place.taints) is None)
 
     def schedulable(self, tolerations: tuple[Toleration, ...]) -> Mask:
         """Where neither a taint nor `spec.unschedulable` keeps the pod away."""
         cordoned = tolerates(tolerations, UNSCHEDULABLE)
-        return self._each_kind(
+        return self._each_class(
             lambda place: untolerated(tolerations, place.taints) is None and (cordoned or not place.unschedulable)
         )
 
     def allowed_by_volumes(self, rules: VolumeRules) -> Mask:
-        def allow(place: Place) -> bool:
+        def allow(place: NodeTraits) -> bool:
             return rules.allow(place.labels, place.name)
 
-        return self._each(allow) if rules.names_node or HOSTNAME in rules.label_keys else self._each_kind(allow)
+        return self._each(allow) if rules.names_node or HOSTNAME in rules.label_keys else self._each_class(allow)
 
     def preferred(self, pod_class: PodClass) -> NDArray[np.int64] | None:
         """How much the pod prefers each place: weights of preferred node terms, and less for taints that ask to be avoided."""
         if not pod_class.preferred_nodes and not self.prefers_to_be_avoided:
             return None
 
-        def score(place: Place) -> int:
+        def score(place: NodeTraits) -> int:
             wanted = sum(
                 p.weight for p in pod_class.preferred_nodes if node_term_matches(p.preference, place.labels, place.name)
             )
@@ -115,14 +116,14 @@ class Kinds:
         terms = [p.preference for p in pod_class.preferred_nodes]
         by_name = any(t.match_fields or any(e.key == HOSTNAME for e in t.match_expressions) for t in terms)
         if by_name:
-            return np.array([score(place) for place in self.places], np.int64)
+            return np.array([score(place) for place in self.node_traits], np.int64)
         return np.array([score(place) for place in self.examples], np.int64)[self.of]
 
     def _each(self, holds: object) -> Mask:
-        return np.array([holds(place) for place in self.places], np.bool_)  # type: ignore[operator]
+        return np.array([holds(place) for place in self.node_traits], np.bool_)  # type: ignore[operator]
 
-    def _each_kind(self, holds: object) -> Mask:
-        if not self.places:
+    def _each_class(self, holds: object) -> Mask:
+        if not self.node_traits:
             return np.zeros(0, np.bool_)
         return np.array([holds(place) for place in self.examples], np.bool_)[self.of]  # type: ignore[operator]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from plimsoll.scheduling.node_equivalence import Kinds, Place
+from plimsoll.scheduling.node_equivalence import NodeClasses, NodeTraits
 from plimsoll.scheduling.snapshot import Snapshot
 
 # Questions about pods that look at the same labels share what was worked out; beyond so many sets of labels it is forgotten.
@@ -17,19 +17,19 @@ class NodeRows:
     def __init__(self, snapshot: Snapshot) -> None:
         found = [(row, facts) for row, facts in enumerate(snapshot.nodes) if facts is not None]
         self.kept = np.array([row for row, _ in found], np.intp)  # by row of the board: the row of the snapshot
-        self.board_rows = np.full(len(snapshot.nodes), -1, np.int64)
-        self.board_rows[self.kept] = np.arange(len(found))
-        self.places = [Place(f.name, f.labels, f.taints, f.unschedulable) for _, f in found]
-        self.names = [place.name for place in self.places]
-        self._kinds: dict[frozenset[str], Kinds] = {}
+        self.state_rows = np.full(len(snapshot.nodes), -1, np.int64)
+        self.state_rows[self.kept] = np.arange(len(found))
+        self.node_traits = [NodeTraits(f.name, f.labels, f.taints, f.unschedulable) for _, f in found]
+        self.names = [place.name for place in self.node_traits]
+        self._node_classes: dict[frozenset[str], NodeClasses] = {}
 
-    def kinds(self, keys: Iterable[str]) -> Kinds:
+    def node_classes(self, keys: Iterable[str]) -> NodeClasses:
         keys = frozenset(keys)
-        if keys not in self._kinds:
-            if len(self._kinds) >= _MOST_SETS_OF_LABELS:
-                self._kinds.clear()
-            self._kinds[keys] = Kinds(self.places, keys)
-        return self._kinds[keys]
+        if keys not in self._node_classes:
+            if len(self._node_classes) >= _MOST_SETS_OF_LABELS:
+                self._node_classes.clear()
+            self._node_classes[keys] = NodeClasses(self.node_traits, keys)
+        return self._node_classes[keys]
 
 
 def node_rows(snapshot: Snapshot) -> NodeRows:

@@ -11,24 +11,26 @@ from collections.abc import Collection
 
 import numpy as np
 
-from plimsoll.scheduling.class_constraints import View
+from plimsoll.scheduling.class_constraints import ClassConstraints
 from plimsoll.scheduling.inter_pod_rules import PLENTY
 from plimsoll.scheduling.offerings import cheapest, listed
-from plimsoll.scheduling.plan_state import Board, Ints, Opening, RowIndex
+from plimsoll.scheduling.plan_state import Ints, NodeOpening, PlanState, RowIndex
 from plimsoll.scheduling.pod_equivalence import Shape
 from plimsoll.scheduling.topology import Mask
 
 
-class Grower:
-    def __init__(self, board: Board, *, first_fit: bool) -> None:
-        self.board = board
+class NodeSizer:
+    def __init__(self, state: PlanState, *, first_fit: bool) -> None:
+        self.state = state
         self.first_fit = first_fit
         self._most: dict[int, Ints] = {}
 
-    def opening(self, view: View, lane_index: int, shape: Shape, pods: int) -> tuple[int, int] | None:
+    def opening(
+        self, constraints: ClassConstraints, lane_index: int, shape: Shape, pods: int
+    ) -> tuple[int, int] | None:
         """What to open in a lane for `pods` pods: a member, and how many of them it holds. None if it holds not even one."""
-        lane = self.board.offerings.lanes[lane_index]
-        members = lane.holding_one(shape, view.lane_sets[lane_index])
+        lane = self.state.offerings.lanes[lane_index]
+        members = lane.holding_one(shape, constraints.lane_sets[lane_index])
         if not members:
             return None
         if pods == 1:
@@ -44,22 +46,24 @@ class Grower:
         member = int(enough[0]) if len(enough) else int(holds.argmax())
         return member, min(pods, int(holds[member]))
 
-    def openings(self, view: View, shape: Shape, pods: int, closed: Collection[int]) -> list[Opening]:
+    def openings(
+        self, constraints: ClassConstraints, shape: Shape, pods: int, closed: Collection[int]
+    ) -> list[NodeOpening]:
         """Nodes to open for up to `pods` pods, in the lanes that need the fewest and then the cheapest. They are set aside."""
-        offerings, size = self.board.offerings, self.board.size
+        offerings, size = self.state.offerings, self.state.size
         lanes = offerings.lanes
-        crowding = [rule for rule in view.asked() if rule.crowding]
-        a_node = min((rule.room_on_new_host() for rule in crowding), default=PLENTY)
+        self_limiting = [rule for rule in constraints.asked() if rule.self_limiting]
+        a_node = min((rule.room_on_new_host() for rule in self_limiting), default=PLENTY)
         best: tuple[float, ...] | None = None
         ties: list[tuple[int, int, int]] = []
         for index, lane in enumerate(lanes):
-            if index in closed or not view.allows_lane(index):
+            if index in closed or not constraints.allows_lane(index):
                 continue
-            choice = self.opening(view, index, shape, min(pods, a_node))
+            choice = self.opening(constraints, index, shape, min(pods, a_node))
             if choice is None:
                 continue
             member, holds = choice
-            liked = 0 if view.offerings_liked is None else int(view.offerings_liked[lane.members[member]])
+            liked = 0 if constraints.offering_scores is None else int(constraints.offering_scores[lane.members[member]])
             priority = offerings.templates[lane.template].priority
             rank = (-priority, -liked, 0 if self.first_fit else -holds, float(lane.prices[member]))
             if best is None or rank < best:
@@ -70,7 +74,7 @@ class Grower:
             return []
         ties.sort(key=lambda tie: (lanes[tie[0]].nodes_opened, tie[0]))
         nodes = -(-pods // ties[0][2])
-        if view.minds_daemons or not all(rule.topology.each_row_its_own(size) for rule in crowding):
+        if constraints.counts_daemons or not all(rule.topology.each_row_its_own(size) for rule in self_limiting):
             nodes = 1  # the next node may be wanted in another zone
         found = []
         for position, (index, member, _) in enumerate(ties):  # as many in each zone, where nothing else decides
@@ -78,39 +82,39 @@ class Grower:
             share = min(-(-nodes // (len(ties) - position)), offerings.can_open(lane))
             if share:
                 offerings.opened(lane, share)
-                found.append(Opening(index, view.lane_sets[index], int(lane.members[member]), share))
+                found.append(NodeOpening(index, constraints.lane_sets[index], int(lane.members[member]), share))
                 nodes -= share
         return found
 
     def sizes_are_fixed(self) -> bool:
         """Whether no new node could become anything but what it is."""
-        return all(members & (members - 1) == 0 for _, members in self.board.sets)
+        return all(members & (members - 1) == 0 for _, members in self.state.sets)
 
-    def could_hold(self, view: View, shape: Shape) -> list[int]:
+    def could_hold(self, constraints: ClassConstraints, shape: Shape) -> list[int]:
         """New nodes, in the order in which they were opened, that may be able to take one more pod if they grow."""
-        board = self.board
-        rows = np.flatnonzero(view.growable()) + board.first_new
+        state = self.state
+        rows = np.flatnonzero(constraints.growable()) + state.first_new
         for resource, amount in shape:
-            most = np.array([self._largest(index)[resource] for index in range(len(board.sets))])
-            rows = rows[board.held(rows)[resource] + amount <= most[board.set_of[rows]]]
+            most = np.array([self._largest(index)[resource] for index in range(len(state.sets))])
+            rows = rows[state.held(rows)[resource] + amount <= most[state.set_of[rows]]]
         found: list[int] = rows.tolist()
         return found
 
     def _largest(self, set_index: int) -> Ints:
         """By resource: the most that any member of a set has."""
         if set_index not in self._most:
-            lane, members = self.board.sets[set_index]
-            caps = self.board.offerings.lanes[lane].caps[:, listed(members)]
+            lane, members = self.state.sets[set_index]
+            caps = self.state.offerings.lanes[lane].caps[:, listed(members)]
             self._most[set_index] = caps.max(axis=1, initial=0)
         return self._most[set_index]
 
-    def resize_for(self, view: View, row: int, shape: Shape, pods: int) -> int:
+    def resize_for(self, constraints: ClassConstraints, row: int, shape: Shape, pods: int) -> int:
         """Take a new node for the cheapest offering that holds as many more pods as any would; how many that is."""
-        board = self.board
-        lane_index, members = board.sets[int(board.set_of[row])]
-        lane = board.offerings.lanes[lane_index]
-        among = members & view.lane_sets[lane_index]
-        held = board.held(row).tolist()
+        state = self.state
+        lane_index, members = state.sets[int(state.set_of[row])]
+        lane = state.offerings.lanes[lane_index]
+        among = members & constraints.lane_sets[lane_index]
+        held = state.held(row).tolist()
         holds = np.full(len(lane.members), pods)
         for resource, amount in shape:
             np.minimum(holds, (lane.caps[resource] - held[resource]) // amount, out=holds)
@@ -119,57 +123,57 @@ class Grower:
         if not candidates or (most := int(holds[candidates].max())) <= 0:
             return 0
         member = next(m for m in candidates if holds[m] == most)
-        board.resize(np.array([row]), int(lane.members[member]))
+        state.resize(np.array([row]), int(lane.members[member]))
         return most
 
-    def grow(self, view: View, shape: Shape, growable: Mask) -> bool:
+    def grow(self, constraints: ClassConstraints, shape: Shape, growable: Mask) -> bool:
         """Take some new nodes for larger offerings, so that at least one of them can take one more pod."""
-        rows = np.flatnonzero(growable) + self.board.first_new
+        rows = np.flatnonzero(growable) + self.state.first_new
         if not len(rows):
             return False
-        return self.climb(view, shape, rows) or self._grow_one(view, shape, rows)
+        return self.climb(constraints, shape, rows) or self._grow_one(constraints, shape, rows)
 
-    def climb(self, view: View, shape: Shape, rows: RowIndex) -> bool:
+    def climb(self, constraints: ClassConstraints, shape: Shape, rows: RowIndex) -> bool:
         """Raise the nodes that would cost least afterwards to the rung that they need."""
-        board = self.board
+        state = self.state
         target = np.full(len(rows), -1)
         price = np.full(len(rows), np.inf)
-        sets = board.set_of[rows]
+        sets = state.set_of[rows]
         for index in sorted(set(sets.tolist())):
-            lane, members = board.sets[index]
-            ladder = board.ladder(lane, members & view.lane_sets[lane])
+            lane, members = state.sets[index]
+            ladder = state.ladder(lane, members & constraints.lane_sets[lane])
             at = np.flatnonzero(sets == index)
-            wanted = board.held(rows[at])
+            wanted = state.held(rows[at])
             for resource, amount in shape:
                 wanted[resource] += amount
             rung = ladder.rung_for(wanted)
             fits = rung < len(ladder.members)
             at, rung = at[fits], rung[fits]
-            target[at] = board.offerings.lanes[lane].members[ladder.members[rung]]
+            target[at] = state.offerings.lanes[lane].members[ladder.members[rung]]
             price[at] = ladder.prices[rung]
         lowest = price.min(initial=np.inf)
         if lowest == np.inf:
             return False
         chosen = price <= lowest
-        board.resize(rows[chosen], target[chosen])
+        state.resize(rows[chosen], target[chosen])
         return True
 
-    def _grow_one(self, view: View, shape: Shape, rows: RowIndex) -> bool:
+    def _grow_one(self, constraints: ClassConstraints, shape: Shape, rows: RowIndex) -> bool:
         """Where sizes are no ladder: the one node whose next offering costs the least more."""
-        board = self.board
+        state = self.state
         best: tuple[float, int, int] | None = None
         for row in rows.tolist():
-            lane = board.lane_at(row)
-            members = board.holding(row, shape) & view.lane_sets[board.sets[board.set_of[row]][0]]
+            lane = state.lane_at(row)
+            members = state.holding(row, shape) & constraints.lane_sets[state.sets[state.set_of[row]][0]]
             if not members:
                 continue
             member = cheapest(members)
-            dearer = float(lane.prices[member]) - board.offerings.prices[int(board.offering[row])]
+            dearer = float(lane.prices[member]) - state.offerings.prices[int(state.offering[row])]
             if best is None or dearer < best[0]:
                 best = (dearer, row, int(lane.members[member]))
             if self.first_fit:
                 break
         if best is None:
             return False
-        board.resize(np.array([best[1]]), best[2])
+        state.resize(np.array([best[1]]), best[2])
         return True

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plimsoll.scheduling.model import Offering, Template
-from plimsoll.scheduling.node_equivalence import Place
+from plimsoll.scheduling.node_equivalence import NodeTraits
 from plimsoll.scheduling.pod_equivalence import Shape
 from plimsoll.scheduling.pod_requests import allocatable_column
 
@@ -112,15 +112,15 @@ class Offerings:
         # By offering: what it is, of which template, and the node that it would be.
         self.sold: list[Offering] = []
         self.template_of: list[int] = []
-        self.places: list[Place] = []
+        self.node_traits: list[NodeTraits] = []
         self.lanes: list[Lane] = []
         self._lane_keys = tuple(lane_keys)
         for index, template in enumerate(templates):
             own, taints = template.labels, template.taints
             self.sold += template.offerings
             self.template_of += [index] * len(template.offerings)
-            self.places += [
-                Place("", {**own, **offering.labels} if own else offering.labels, taints, unschedulable=False)
+            self.node_traits += [
+                NodeTraits("", {**own, **offering.labels} if own else offering.labels, taints, unschedulable=False)
                 for offering in template.offerings
             ]
         self.prices = [offering.price for offering in self.sold]
@@ -150,7 +150,7 @@ class Offerings:
         for_sale = [index for index, offering in enumerate(self.sold) if offering.available != 0]
         # What is limited is bought by the piece: a node in such a lane is that offering and no other.
         piece = [None if self.sold[index].available is None else index for index in for_sale]
-        labels = [[self.places[index].labels.get(key) for index in for_sale] for key in self._lane_keys]
+        labels = [[self.node_traits[index].labels.get(key) for index in for_sale] for key in self._lane_keys]
         template = [self.template_of[index] for index in for_sale]
         number_of: dict[tuple[object, ...], int] = {}
         lane_of = np.array(

@@ -7,21 +7,21 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from plimsoll.kube.types.core import Pod
-from plimsoll.scheduling.gc_pause import collector_paused
+from plimsoll.scheduling.gc_pause import gc_paused
 from plimsoll.scheduling.model import ComingNode, Packing, Template
-from plimsoll.scheduling.plan import Plan
-from plimsoll.scheduling.pod_groups import Waiting, waiting
+from plimsoll.scheduling.plan import PackingPlan
+from plimsoll.scheduling.pod_groups import PodsToPlace, waiting
 from plimsoll.scheduling.snapshot import Snapshot
 
 FEW_GROUPS = 200
 
 
-class Question(NamedTuple):
+class PackingRequest(NamedTuple):
     """A packing to be found, with everything that it takes: what is handed to a worker process."""
 
     snapshot: Snapshot
     uids: list[str]  # of the pods, in the order in which they were given; elsewhere a pod is its number in that order
-    waiting: Waiting
+    waiting: PodsToPlace
     templates: tuple[Template, ...]
     coming: tuple[ComingNode, ...]
     headroom: bool
@@ -41,19 +41,19 @@ def pack(
     hold their pods; with it they are as much larger as kube-scheduler needs to bind the pods its own way, where it is not told
     where to put them. For that, `pods` should be in the order in which they were made.
     """
-    with collector_paused(), asked(snapshot, pods, templates, coming=coming, headroom=headroom) as question:
-        return answer(question)
+    with gc_paused(), packing_request(snapshot, pods, templates, coming=coming, headroom=headroom) as request:
+        return solve(request)
 
 
 @contextmanager
-def asked(
+def packing_request(
     snapshot: Snapshot,
     pods: Iterable[Pod],
     templates: Iterable[Template],
     *,
     coming: Iterable[ComingNode],
     headroom: bool,
-) -> Iterator[Question]:
+) -> Iterator[PackingRequest]:
     """The question as it stands inside the block; afterwards the snapshot is as it was."""
     pods = pods if isinstance(pods, (list, tuple)) else tuple(pods)  # thousands are not copied without need
     with snapshot.trial():
@@ -64,26 +64,26 @@ def asked(
         templates, coming = tuple(templates), tuple(coming)
         daemons = [d for template in templates for d in template.daemons] + [d for node in coming for d in node.daemons]
         who = waiting(snapshot.classes, pods, daemons)
-        yield Question(snapshot, [pod.metadata.uid for pod in pods], who, templates, coming, headroom)
+        yield PackingRequest(snapshot, [pod.metadata.uid for pod in pods], who, templates, coming, headroom)
 
 
-def answer(question: Question) -> Packing:
-    return _cheaper(question).result(question.uids)
+def solve(request: PackingRequest) -> Packing:
+    return _cheaper(request).result(request.uids)
 
 
-def _cheaper(question: Question) -> Plan:
+def _cheaper(request: PackingRequest) -> PackingPlan:
     """The plan by groups, or the one that places one pod after the other where that needs fewer nodes or less money.
 
     Both are sized for the same promise: with headroom, what counts is what each costs once it binds. Where only rules (a node each,
     say) decided how many nodes there are, the second has nothing to gain and is left out, unless there is so little to place that it
     costs nothing to look.
     """
-    plan = _attempt(question)
-    sound = plan.sound
-    if sound and (not question.templates or (len(plan.groups) > FEW_GROUPS and not plan.placer.opened_for_room)):
+    plan = _attempt(request)
+    valid = plan.valid
+    if valid and (not request.templates or (len(plan.groups) > FEW_GROUPS and not plan.placer.opened_for_room)):
         return plan
-    greedy = _attempt(question, first_fit=True)
-    if not sound:
+    greedy = _attempt(request, first_fit=True)
+    if not valid:
         return greedy
     if plan.unplaced != greedy.unplaced:
         return min(plan, greedy, key=lambda p: p.unplaced)
@@ -96,9 +96,9 @@ def _cheaper(question: Question) -> Plan:
     return min(plan, greedy, key=lambda one: one.cost.price)
 
 
-def _attempt(question: Question, *, first_fit: bool = False) -> Plan:
-    plan = Plan(question.snapshot, question.waiting, question.templates, question.coming, first_fit=first_fit)
+def _attempt(request: PackingRequest, *, first_fit: bool = False) -> PackingPlan:
+    plan = PackingPlan(request.snapshot, request.waiting, request.templates, request.coming, first_fit=first_fit)
     plan.run()
-    if question.headroom:
+    if request.headroom:
         plan.add_headroom()
     return plan

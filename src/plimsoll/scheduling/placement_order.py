@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from plimsoll.scheduling.model import HOSTNAME
 from plimsoll.scheduling.pod_equivalence import PodClass, Shape
-from plimsoll.scheduling.pod_groups import Numbers, Waiting
+from plimsoll.scheduling.pod_groups import Numbers, PodsToPlace
 
 
 class Sized(NamedTuple):
@@ -38,7 +38,7 @@ def sizes_of(shapes: Mapping[int, Sized]) -> NDArray[np.float64]:
     return sizes
 
 
-def hardest_first(waiting: Waiting, in_play: Sequence[PodClass], shapes: Mapping[int, Sized]) -> Numbers:
+def hardest_first(waiting: PodsToPlace, in_play: Sequence[PodClass], shapes: Mapping[int, Sized]) -> Numbers:
     """Pods that need nodes of their own open them; those with rules of their own follow; what fits anywhere fills up.
 
     The groups of a class follow one another, the largest pods first. Of classes that are equally hard, the one comes first that is
@@ -60,7 +60,7 @@ def hardest_first(waiting: Waiting, in_play: Sequence[PodClass], shapes: Mapping
     return order
 
 
-def by_size(waiting: Waiting, in_play: Sequence[PodClass], shapes: Mapping[int, Sized]) -> Numbers:
+def by_size(waiting: PodsToPlace, in_play: Sequence[PodClass], shapes: Mapping[int, Sized]) -> Numbers:
     """One pod after the other, the largest first: by CPU, then by memory."""
     class_of, shape_of = waiting
     cpu, memory = np.zeros((2, 1 + max(shapes, default=0)), np.int64)  # by shape

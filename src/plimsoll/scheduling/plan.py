@@ -14,50 +14,52 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plimsoll.scheduling.bulk_placement import Bulk, Crowd
-from plimsoll.scheduling.class_constraints import View
-from plimsoll.scheduling.explain import refused_by_existing, refused_by_template, refused_everywhere
+from plimsoll.scheduling.bulk_placement import Bulk, ClassBatch
+from plimsoll.scheduling.class_constraints import ClassConstraints
+from plimsoll.scheduling.explain import no_existing_node, no_new_node, unschedulable_everywhere
 from plimsoll.scheduling.group_placement import Placer
 from plimsoll.scheduling.headroom import Headroom
-from plimsoll.scheduling.inter_pod_rules import NoneThere
-from plimsoll.scheduling.model import EXISTING, ComingNode, Packing, Refusal, Rule, Template
+from plimsoll.scheduling.inter_pod_rules import Exclusion
+from plimsoll.scheduling.model import EXISTING, ComingNode, Constraint, Packing, Template, Unschedulable
 from plimsoll.scheduling.new_nodes import NewNodes, by_row
 from plimsoll.scheduling.placement_order import Sized, by_size, hardest_first, rank
-from plimsoll.scheduling.plan_state import Board, RowIndex
-from plimsoll.scheduling.pod_equivalence import LOWEST_PRIORITY_WORTH_A_NODE, PodClass
-from plimsoll.scheduling.pod_groups import Group, Groups, Left, Numbers, Waiting, distinct
-from plimsoll.scheduling.repair import AS_IT_WAS, Again, mend
+from plimsoll.scheduling.plan_state import PlanState, RowIndex
+from plimsoll.scheduling.pod_equivalence import LOWEST_SCALE_UP_PRIORITY, PodClass
+from plimsoll.scheduling.pod_groups import Numbers, PodsToPlace, ShapeGroup, ShapeGroups, UnplacedPods, distinct
+from plimsoll.scheduling.repair import UNCHANGED, ReplayOptions, repair
 from plimsoll.scheduling.scheduler_model import Arrivals
-from plimsoll.scheduling.skew_violations import Crowding
+from plimsoll.scheduling.skew_violations import SkewViolations
 from plimsoll.scheduling.snapshot import Snapshot
-from plimsoll.scheduling.topology import Counter, Counts
+from plimsoll.scheduling.topology import Counts, TopologyCounter
 
 
-def is_sound(board: Board, placed: Iterable[tuple[View, RowIndex]]) -> bool:
+def is_valid(state: PlanState, placed: Iterable[tuple[ClassConstraints, RowIndex]]) -> bool:
     """`placed` are the rows of the pods of each view; a view may come up several times."""
-    if board.overdrawn():
+    if state.overdrawn():
         return False
-    parts_of: dict[int, tuple[View, list[RowIndex]]] = {}
-    parts_on: dict[int, tuple[View, list[RowIndex]]] = {}  # by grounds, which many classes share
-    for view, rows in placed:
-        parts_of.setdefault(view.pod_class.index, (view, []))[1].append(rows)
-        parts_on.setdefault(id(view.grounds), (view, []))[1].append(rows)
-    return all(view.static()[np.concatenate(parts)].all() for view, parts in parts_on.values()) and all(
-        _keeps_its_rules(view, np.concatenate(parts)) for view, parts in parts_of.values() if view.minds_neighbours
+    parts_of: dict[int, tuple[ClassConstraints, list[RowIndex]]] = {}
+    parts_on: dict[int, tuple[ClassConstraints, list[RowIndex]]] = {}  # by grounds, which many classes share
+    for constraints, rows in placed:
+        parts_of.setdefault(constraints.pod_class.index, (constraints, []))[1].append(rows)
+        parts_on.setdefault(id(constraints.feasibility), (constraints, []))[1].append(rows)
+    return all(constraints.static()[np.concatenate(parts)].all() for constraints, parts in parts_on.values()) and all(
+        _keeps_its_rules(constraints, np.concatenate(parts))
+        for constraints, parts in parts_of.values()
+        if constraints.has_inter_pod_rules
     )
 
 
-def _keeps_its_rules(view: View, rows: RowIndex) -> bool:
-    counted = {id(counter) for counter in view.bumps}
-    for rule in view.rules:
-        if isinstance(rule, NoneThere) and (_there(rule.counter, rows) > (id(rule.counter) in counted)).any():
+def _keeps_its_rules(constraints: ClassConstraints, rows: RowIndex) -> bool:
+    counted = {id(counter) for counter in constraints.increments}
+    for rule in constraints.rules:
+        if isinstance(rule, Exclusion) and (_there(rule.counter, rows) > (id(rule.counter) in counted)).any():
             return False
-    if view.together is None:
+    if constraints.affinity_rule is None:
         return True
-    return all((_there(counter, rows) > 0).all() for counter in view.together.counters)
+    return all((_there(counter, rows) > 0).all() for counter in constraints.affinity_rule.counters)
 
 
-def _there(counter: Counter, rows: RowIndex) -> Counts:
+def _there(counter: TopologyCounter, rows: RowIndex) -> Counts:
     """How many are in the domain of each row; none where a row has no domain."""
     there: Counts = np.append(counter.by_domain(), 0)[counter.topology.domain[rows]]  # NOWHERE is -1: the last
     return there
@@ -83,11 +85,11 @@ class Cost(NamedTuple):
     price: float
 
 
-class Plan:
+class PackingPlan:
     def __init__(
         self,
         snapshot: Snapshot,
-        waiting: Waiting,
+        waiting: PodsToPlace,
         templates: tuple[Template, ...],
         coming: tuple[ComingNode, ...],
         *,
@@ -100,54 +102,54 @@ class Plan:
         met, _ = distinct(waiting.class_of)
         self._crowds = dict(zip(met, np.bincount(waiting.class_of)[met].tolist(), strict=True))  # by class: its pods
         in_play = [classes.classes[index] for index in met]
-        self.board = Board(snapshot, in_play, templates, coming)
-        self.placer = Placer(self.board, first_fit=first_fit, crowds=self._crowds)
+        self.state = PlanState(snapshot, in_play, templates, coming)
+        self.placer = Placer(self.state, first_fit=first_fit, batches=self._crowds)
         self._ranks = {pod_class.index: rank(pod_class) for pod_class in in_play}
-        weights = self.board.weights.tolist()
+        weights = self.state.weights.tolist()
         self._shapes = {index: Sized.by(weights, classes.shapes[index]) for index in distinct(waiting.shape_of)[0]}
         self._waiting = waiting
         order = by_size if first_fit else hardest_first
-        self.groups = Groups(classes, waiting, order(waiting, in_play, self._shapes))
+        self.groups = ShapeGroups(classes, waiting, order(waiting, in_play, self._shapes))
         self.placed: list[Placed] = []
         self.sizes: dict[int, int] = {}  # row of a new node → offering, where that is to be larger than needed
         self.binds = True  # whether kube-scheduler would find a place for (nearly) every pod, as far as was looked at
-        self.left = Left(self.groups)
+        self.left = UnplacedPods(self.groups)
 
     def run(self) -> None:
         openers = sum(len(groups) for pod_class, groups in self.groups.runs() if self._ranks[pod_class.index] == 0)
         self._place_apart()
-        self._place_each(give_way=False, until=openers)
+        self._place_each(relax=False, until=openers)
         self._place_in_bulk()
         self._place_what_is_left()
         for _ in range(3):
             if not self.relied_on_fewer_rows() and not self.counts_nodes_not_made():
                 break
             self.replay()
-        if self.board.daemons and self.counts_nodes_not_made():
-            self.replay(Again(may_open=False))
-        mend(self)
+        if self.state.daemons and self.counts_nodes_not_made():
+            self.replay(ReplayOptions(may_open=False))
+        repair(self)
 
     def relied_on_fewer_rows(self) -> bool:
-        return self.board.size > self.board.relied_on_rows
+        return self.state.size > self.state.relied_on_rows
 
     def counts_nodes_not_made(self) -> bool:
         """Whether there are new nodes that hold nothing, beside pods that are spread or were left out. Such a node is not made, but it
         was counted as an empty domain, and its daemons as neighbours.
         """
-        board = self.board
-        if board.in_use().all():
+        state = self.state
+        if state.in_use().all():
             return False
-        return bool(self.unplaced) or any(spread.kept.total for spread in board.census.kept_spreads)
+        return bool(self.unplaced) or any(spread.kept.total for spread in state.pod_counters.kept_spreads)
 
     @property
-    def crowding(self) -> Crowding:
-        return Crowding(self.placer, self.placed, self._ranks, self.groups)
+    def skew_violations(self) -> SkewViolations:
+        return SkewViolations(self.placer, self.placed, self._ranks, self.groups)
 
     def _place_what_is_left(self) -> None:
         """Again and again until nothing more is placed: what one group places may be what another waits for."""
-        while self._place_each(give_way=False):
+        while self._place_each(relax=False):
             pass
-        while self._place_each(give_way=True):
+        while self._place_each(relax=True):
             pass
 
     def _place_apart(self) -> None:
@@ -158,20 +160,22 @@ class Plan:
             if pod_class.gates:
                 continue
             waiting = [(self.groups.shape_at(index), len(self.left[index])) for index in run]
-            for index, rows in zip(run, self.placer.place_apart(self.placer.view(pod_class), waiting), strict=False):
+            for index, rows in zip(
+                run, self.placer.place_apart(self.placer.constraints(pod_class), waiting), strict=False
+            ):
                 if rows:
                     self.placed.append(Placed(pod_class, self.left[index][: len(rows)], rows))
                     self.left[index] = self.left[index][len(rows) :]
 
-    def _place_each(self, *, give_way: bool, until: int | None = None) -> bool:
+    def _place_each(self, *, relax: bool, until: int | None = None) -> bool:
         """One round over the groups; False if nothing was placed or nothing is left."""
         progress = False
         for index in self.left.groups(until):
             group, waiting = self.groups[index], self.left[index]
             if group.pod_class.gates:
                 continue
-            may_open = group.pod_class.worth_a_node
-            rows = self.placer.place(group.pod_class, group.shape, len(waiting), may_open=may_open, give_way=give_way)
+            may_open = group.pod_class.triggers_scale_up
+            rows = self.placer.place(group.pod_class, group.shape, len(waiting), may_open=may_open, relax=relax)
             if rows:
                 progress = True
                 self.placed.append(Placed(group.pod_class, waiting[: len(rows)], rows))
@@ -180,35 +184,35 @@ class Plan:
 
     def _place_in_bulk(self) -> None:
         """The quick way for many groups of few pods each; a plan with few, large groups is as quick without."""
-        crowds: dict[PodClass, Crowd] = {}
+        batches: dict[PodClass, ClassBatch] = {}
         for pod_class, run in self.groups.runs():
             pods = self.left.of(run)
             if not pods or pod_class.gates:
                 continue
-            crowd = crowds.get(pod_class)
-            if crowd is None:
-                crowd = crowds[pod_class] = Crowd(self.placer.view(pod_class))
-            crowd.runs.append(run)
-            crowd.pods += pods
-        for crowd in crowds.values():
-            crowd.shapes = self._waiting.shape_of[crowd.pods]
-        waiting = list(crowds.values())
-        priorities = {crowd.view.pod_class.priority for crowd in waiting}
-        if len(priorities) != 1 or priorities.pop() < LOWEST_PRIORITY_WORTH_A_NODE:
+            batch = batches.get(pod_class)
+            if batch is None:
+                batch = batches[pod_class] = ClassBatch(self.placer.constraints(pod_class))
+            batch.runs.append(run)
+            batch.pods += pods
+        for batch in batches.values():
+            batch.shapes = self._waiting.shape_of[batch.pods]
+        waiting = list(batches.values())
+        priorities = {batch.constraints.pod_class.priority for batch in waiting}
+        if len(priorities) != 1 or priorities.pop() < LOWEST_SCALE_UP_PRIORITY:
             return
-        while sum(len(run) for crowd in waiting for run in crowd.runs) >= MANY_GROUPS:
+        while sum(len(run) for batch in waiting for run in batch.runs) >= MANY_GROUPS:
             bulk = Bulk(self.placer, waiting, self._shapes)
             if not bulk.lot:
                 return
             bulk.place()
-            for crowd in bulk.lot:
-                self._note_placed(crowd)
-            done = {id(crowd) for crowd in bulk.lot}
-            waiting = [crowd for crowd in waiting if id(crowd) not in done]
+            for batch in bulk.lot:
+                self._note_placed(batch)
+            done = {id(batch) for batch in bulk.lot}
+            waiting = [batch for batch in waiting if id(batch) not in done]
 
-    def _note_placed(self, crowd: Crowd) -> None:
-        pods, rows = crowd.pods, crowd.rows
-        for run in crowd.runs:
+    def _note_placed(self, batch: ClassBatch) -> None:
+        pods, rows = batch.pods, batch.rows
+        for run in batch.runs:
             self.left.clear(run)
         if -1 in rows:
             for pod, row in zip(pods, rows, strict=True):
@@ -218,41 +222,41 @@ class Plan:
             pods = [pod for pod, row in zip(pods, rows, strict=True) if row >= 0]
             rows = [row for row in rows if row >= 0]
         if pods:
-            self.placed.append(Placed(crowd.view.pod_class, pods, rows))
+            self.placed.append(Placed(batch.constraints.pod_class, pods, rows))
 
-    def replay(self, again: Again = AS_IT_WAS) -> None:
+    def replay(self, options: ReplayOptions = UNCHANGED) -> None:
         """Place everything once more, with all nodes of the plan there from the start, each pod where it was if it may.
 
         A node that was opened late is an empty domain, below which pods spread over hosts may stand too high.
         """
-        old, placed = self.board, self.placed
-        self.board = Board(old.snapshot, old.in_play, old.offerings.templates, self._coming)
-        self.placer = Placer(self.board, first_fit=self._first_fit, crowds=self._crowds)
-        self.placer.may_open = again.may_open
+        old, placed = self.state, self.placed
+        self.state = PlanState(old.snapshot, old.in_play, old.offerings.templates, self._coming)
+        self.placer = Placer(self.state, first_fit=self._first_fit, batches=self._crowds)
+        self.placer.may_open = options.may_open
         self.placed = []
         row_of = {row: row for row in range(old.first_new)}
         for row in old.rows_to_make():
-            row_of[row] = self.board.open_one(*old.sets[int(old.set_of[row])], int(old.offering[row]))
-        to = again.to
+            row_of[row] = self.state.open_one(*old.sets[int(old.set_of[row])], int(old.offering[row]))
+        to = options.to
         goal = to.row
         if to.lane >= 0:
             goal = old.size
-            row_of[goal] = self.board.open_one(to.lane, to.members, to.offering)
+            row_of[goal] = self.state.open_one(to.lane, to.members, to.offering)
         all_placed = [(pod, row) for _, pods, rows in placed for pod, row in zip(pods, rows, strict=True)]
-        moving = [(pod, row) for pod, row in all_placed if pod in again.but]
-        waiting = [(pod, row_of[row]) for pod, row in all_placed if pod not in again.but]
-        if again.company_first:
+        moving = [(pod, row) for pod, row in all_placed if pod in options.but]
+        waiting = [(pod, row_of[row]) for pod, row in all_placed if pod not in options.but]
+        if options.company_first:
             waiting.sort(key=lambda one: not self.groups[self.groups.of[one[0]]].pod_class.affinity)
         waiting = self._put_back(waiting)
-        if again.others_stay:
+        if options.others_stay:
             waiting = self._put_back(waiting, heedless=True)
         if goal in row_of:
             moving = self._put_back([(pod, row_of[goal]) for pod, _ in moving], heedless=True)
         for pod, _ in (*waiting, *moving):
             index = self.groups.of[pod]
             self.left[index] = [*self.left[index], pod]
-        if again.last:
-            withheld = {index: self.left[index] for index in again.last}
+        if options.last:
+            withheld = {index: self.left[index] for index in options.last}
             for index in withheld:
                 self.left[index] = []
             self._place_what_is_left()
@@ -279,24 +283,24 @@ class Plan:
 
     def add_headroom(self, *, at_most: float | None = None) -> None:
         """Make nodes so much larger that kube-scheduler finds a place for every pod, for a price that is given or usual."""
-        board = self.board
-        rows = board.rows_to_make()
+        state = self.state
+        rows = state.rows_to_make()
         if not rows:
             return
-        headroom = Headroom(board, rows, at_most)
+        headroom = Headroom(state, rows, at_most)
         if not headroom.ways:
             return
         pods, on = self._all_placed
-        sampled = np.zeros(board.size, np.bool_)
+        sampled = np.zeros(state.size, np.bool_)
         sampled[headroom.sampled_rows] = True
         here = sampled[on]
         pods, on = pods[here], on[here]
         class_of, shape_of = self._waiting
-        class_indexes, view_of = distinct(class_of[pods])
+        class_indexes, constraints_of = distinct(class_of[pods])
         shape_indexes, shape_of = distinct(shape_of[pods])
-        views = [self.placer.view(board.classes.classes[index]) for index in class_indexes]
-        shapes = [board.classes.shapes[index] for index in shape_indexes]
-        arrivals = Arrivals(pods, on, views, view_of, shapes, shape_of)
+        all_constraints = [self.placer.constraints(state.classes.classes[index]) for index in class_indexes]
+        shapes = [state.classes.shapes[index] for index in shape_indexes]
+        arrivals = Arrivals(pods, on, all_constraints, constraints_of, shapes, shape_of)
         self.sizes = headroom.choose(arrivals)
         self.binds = headroom.binds
 
@@ -313,52 +317,57 @@ class Plan:
         return self.left.pods
 
     @property
-    def sound(self) -> bool:
+    def valid(self) -> bool:
         """Whether the state that the plan ends in keeps the rules; it should, always."""
         ends = np.cumsum([len(rows) for *_, rows in self.placed], dtype=np.intp).tolist()
         parts = map(slice, (0, *ends), ends)
         _, rows = self._all_placed
-        return is_sound(
-            self.board,
-            [(self.placer.view(one.pod_class), rows[part]) for one, part in zip(self.placed, parts, strict=True)],
+        return is_valid(
+            self.state,
+            [
+                (self.placer.constraints(one.pod_class), rows[part])
+                for one, part in zip(self.placed, parts, strict=True)
+            ],
         )
 
     @property
     def cost(self) -> Cost:
-        board = self.board
-        chosen = [*self.sizes.values()] or board.cheapest_offerings(board.rows_to_make())
-        return Cost(len(chosen), sum(board.offerings.prices[offering] for offering in chosen))
+        state = self.state
+        chosen = [*self.sizes.values()] or state.cheapest_offerings(state.rows_to_make())
+        return Cost(len(chosen), sum(state.offerings.prices[offering] for offering in chosen))
 
     def result(self, uids: Sequence[str]) -> Packing:
         """The plan in names; `uids` are those of all pods, by number."""
-        board = self.board
+        state = self.state
         pods, rows = self._all_placed
         placed_uids = [*map(uids.__getitem__, pods.tolist())]
-        placements = dict(zip(placed_uids, map(board.names.__getitem__, rows.tolist()), strict=True))
+        placements = dict(zip(placed_uids, map(state.names.__getitem__, rows.tolist()), strict=True))
         notes: dict[str, str] = {}
         for one in self.placed:
-            unknown = board.volume_rules[one.pod_class.index].unknown
+            unknown = state.volume_rules[one.pod_class.index].unknown
             if unknown:
                 notes.update((uids[pod], unknown) for pod in one.pods)
-        unplaced: dict[str, dict[str, Refusal]] = {}
+        unplaced: dict[str, dict[str, Unschedulable]] = {}
         for index in self.left.groups():
             why = self._why(self.groups[index])
             unplaced.update((uids[pod], why) for pod in self.left[index])
-        to_make, on_each = by_row(placed_uids, rows, board.first_new)
-        return Packing(placements, NewNodes(board, self.sizes).make(to_make, on_each), unplaced, notes)
+        to_make, on_each = by_row(placed_uids, rows, state.first_new)
+        return Packing(placements, NewNodes(state, self.sizes).make(to_make, on_each), unplaced, notes)
 
-    def _why(self, group: Group) -> dict[str, Refusal]:
-        me, templates = group.pod_class, self.board.offerings.templates
+    def _why(self, group: ShapeGroup) -> dict[str, Unschedulable]:
+        me, templates = group.pod_class, self.state.offerings.templates
         keys = [EXISTING, *(template.name for template in templates)]
-        view = self.placer.view(me)
-        hopeless = refused_everywhere(view)
+        constraints = self.placer.constraints(me)
+        hopeless = unschedulable_everywhere(constraints)
         if hopeless is not None:
             return dict.fromkeys(keys, hopeless)
-        why = {EXISTING: refused_by_existing(view, group.shape)}
+        why = {EXISTING: no_existing_node(constraints, group.shape)}
         for index, template in enumerate(templates):
-            if not me.worth_a_node:
-                words = f"priority {me.priority} is below {LOWEST_PRIORITY_WORTH_A_NODE}: the pod only uses what is left over"
-                why[template.name] = Refusal(Rule.PRIORITY, words)
+            if not me.triggers_scale_up:
+                words = (
+                    f"priority {me.priority} is below {LOWEST_SCALE_UP_PRIORITY}: the pod only uses what is left over"
+                )
+                why[template.name] = Unschedulable(Constraint.PRIORITY, words)
             else:
-                why[template.name] = refused_by_template(view, group.shape, index)
+                why[template.name] = no_new_node(constraints, group.shape, index)
         return why

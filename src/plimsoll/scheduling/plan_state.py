@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plimsoll.scheduling.daemon_overhead import Daemons
+from plimsoll.scheduling.daemon_overhead import DaemonOverhead
 from plimsoll.scheduling.model import HOSTNAME, ComingNode, Template
-from plimsoll.scheduling.node_equivalence import Kinds, Place, static_keys
+from plimsoll.scheduling.node_equivalence import NodeClasses, NodeTraits, static_keys
 from plimsoll.scheduling.node_rows import node_rows
 from plimsoll.scheduling.offerings import Ladder, Lane, Offerings, cheapest
-from plimsoll.scheduling.pod_counters import Census
+from plimsoll.scheduling.pod_counters import PodCounters
 from plimsoll.scheduling.pod_equivalence import PodClass, Shape
 from plimsoll.scheduling.pod_requests import allocatable
 from plimsoll.scheduling.snapshot import Snapshot
@@ -31,7 +31,7 @@ Ints = NDArray[np.int64]
 RowIndex = NDArray[np.intp]
 
 
-class Opening(NamedTuple):
+class NodeOpening(NamedTuple):
     """New nodes of one kind."""
 
     lane: int
@@ -40,7 +40,7 @@ class Opening(NamedTuple):
     nodes: int
 
 
-class Board:
+class PlanState:
     def __init__(
         self,
         snapshot: Snapshot,
@@ -52,19 +52,22 @@ class Board:
         self.classes = snapshot.classes
         self.in_play = tuple(in_play)
         self.volume_rules: dict[int, VolumeRules] = {c.index: volume_rules(snapshot, c) for c in self.in_play}
-        self.daemons = Daemons(self.classes, templates, coming)
-        self.census = Census(snapshot, self.in_play, self.daemons.class_indexes)
-        self.daemons.census = self.census
+        self.daemons = DaemonOverhead(self.classes, templates, coming)
+        self.pod_counters = PodCounters(snapshot, self.in_play, self.daemons.class_indexes)
+        self.daemons.pod_counters = self.pod_counters
 
         rows = node_rows(snapshot)
         more = [
-            Place(node.name, {HOSTNAME: node.name, **node.labels}, node.taints, unschedulable=False) for node in coming
+            NodeTraits(node.name, {HOSTNAME: node.name, **node.labels}, node.taints, unschedulable=False)
+            for node in coming
         ]
-        self.places = [*rows.places, *more] if more else rows.places
+        self.node_traits = [*rows.node_traits, *more] if more else rows.node_traits
         self.names = [*rows.names, *(place.name for place in more)]
-        self.size = self.first_new = len(self.places)  # rows in use; those from `first_new` on are nodes to be made
+        self.size = self.first_new = len(
+            self.node_traits
+        )  # rows in use; those from `first_new` on are nodes to be made
 
-        topology_keys = self.census.topology_keys
+        topology_keys = self.pod_counters.topology_keys
         rule_keys: set[str] = set()
         lane_keys = topology_keys - {HOSTNAME, NODES}
         for pod_class in self.in_play:
@@ -72,23 +75,23 @@ class Board:
             rule_keys |= keys
             if any(s.honor_affinity for s in (*pod_class.spread, *pod_class.soft_spread)):
                 lane_keys |= keys - {HOSTNAME}  # whether the spread counts a new node must be known when it is opened
-        self.kinds = Kinds(self.places, rule_keys) if more else rows.kinds(rule_keys)
+        self.node_classes = NodeClasses(self.node_traits, rule_keys) if more else rows.node_classes(rule_keys)
 
         lane_keys |= _with_few_values(rule_keys - lane_keys - {HOSTNAME}, templates)
         self.offerings = Offerings(templates, sorted(lane_keys), self.classes.resource)
         self.daemons.take_off(self.offerings)
         self.offerings.make_lanes()
-        self.offering_kinds = Kinds(self.offerings.places, rule_keys)
+        self.offering_classes = NodeClasses(self.offerings.node_traits, rule_keys)
 
         self._make_rows(rows.kept, coming)
         self.topologies = {key: self._make_topology(key) for key in sorted(topology_keys)}
         first_coming = len(rows.kept)
         on_coming = [(first_coming + position, index) for position, index in self.daemons.on_coming]
-        self.census.take(
+        self.pod_counters.take(
             topologies=self.topologies,
-            kinds=self.kinds,
-            offering_kinds=self.offering_kinds,
-            board_rows=rows.board_rows,
+            node_classes=self.node_classes,
+            offering_classes=self.offering_classes,
+            state_rows=rows.state_rows,
             size=self.size,
             more=on_coming,
         )
@@ -143,7 +146,7 @@ class Board:
 
     def _make_topology(self, key: str) -> Topology:
         topology = Topology(key, self.capacity_rows)
-        for row, place in enumerate(self.places):
+        for row, place in enumerate(self.node_traits):
             topology.put(row, place.name if key == NODES else place.labels.get(key))
         if not topology.of_hosts:
             for lane in self.offerings.lanes:
@@ -163,7 +166,7 @@ class Board:
         self.set_of = np.concatenate((self.set_of, np.full(more, -1, np.int64)))
         self.slack = np.concatenate((self.slack, np.zeros(more)))
         self.capacity_rows += more
-        self.census.reserve(self.capacity_rows)
+        self.pod_counters.reserve(self.capacity_rows)
 
     # ── placing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -173,7 +176,7 @@ class Board:
         taken = vector[:, None] * counts
         self.free[:, rows] -= taken
         self.slack[rows] -= weight * counts
-        for counter in self.census.bumps(pod_class):
+        for counter in self.pod_counters.increments(pod_class):
             counter.add(rows, counts)
 
     def place_one(self, pod_class: PodClass, shape: Shape, row: int, count: int = 1) -> None:
@@ -182,7 +185,7 @@ class Board:
             vector, weight = vector * count, weight * count
         self.free[:, row] -= vector
         self.slack[row] -= weight
-        for counter in self.census.bumps(pod_class):
+        for counter in self.pod_counters.increments(pod_class):
             counter.add_one(row, count)
 
     def place_each(self, pod_class: PodClass, shapes: Sequence[Shape], counts: Sequence[int], rows: RowIndex) -> None:
@@ -191,7 +194,7 @@ class Board:
         taken = np.repeat(np.array(vectors), counts, axis=0).T
         self.free[:, rows] -= taken
         self.slack[rows] -= np.repeat(weights, counts)
-        for counter in self.census.bumps(pod_class):
+        for counter in self.pod_counters.increments(pod_class):
             counter.add(rows, 1)
 
     def take(self, shape: Shape, rows: RowIndex) -> None:
@@ -214,7 +217,7 @@ class Board:
             found = self._vectors[shape] = (vector, float(self.weights @ vector))
         return found
 
-    def open(self, openings: Sequence[Opening]) -> RowIndex:
+    def open(self, openings: Sequence[NodeOpening]) -> RowIndex:
         """Append new nodes that have been set aside, those of one opening after those of another."""
         nodes = [opening.nodes for opening in openings]
         self._reserve(sum(nodes))
@@ -227,9 +230,9 @@ class Board:
         self.slack[new] = self._slack_when_empty[offering]
         self.offering[new] = offering
         self.set_of[new] = np.repeat([self.set_index(o.lane, o.members) for o in openings], nodes)
-        self.census.open(new, names, [self.offerings.lanes[o.lane].domains for o in openings], nodes, offering)
+        self.pod_counters.open(new, names, [self.offerings.lanes[o.lane].domains for o in openings], nodes, offering)
         for _, _, offered, count in openings if self.daemons else ():
-            for counter in self.daemons.bumps(offered):
+            for counter in self.daemons.increments(offered):
                 counter.add(np.arange(first, first + count), 1)
             first += count
         self.structure += 1
@@ -238,15 +241,15 @@ class Board:
     def open_one(self, lane: int, members: int, offering: int) -> int:
         """Append a new node that nobody has set aside."""
         self.offerings.opened(self.offerings.lanes[lane], 1)
-        return int(self.open([Opening(lane, members, offering, 1)])[0])
+        return int(self.open([NodeOpening(lane, members, offering, 1)])[0])
 
     def close(self, first: int) -> None:
         """Take back the opening of the last rows, on which no pod was placed."""
         for row in range(first, self.size):
-            for counter in self.daemons.bumps(int(self.offering[row])):
+            for counter in self.daemons.increments(int(self.offering[row])):
                 counter.add_one(row, -1)
             self.offerings.opened(self.lane_at(row), -1)
-        self.census.close(first, self.names[first:])
+        self.pod_counters.close(first, self.names[first:])
         del self.names[first:]
         self.size = first
         self.structure += 1

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from plimsoll.scheduling.class_index import Label, labels_asked_for
 from plimsoll.scheduling.model import HOSTNAME
-from plimsoll.scheduling.node_equivalence import Kinds
-from plimsoll.scheduling.pod_equivalence import Identity, PodClass, Spread, Term
-from plimsoll.scheduling.rules import ports_conflict, selects
+from plimsoll.scheduling.node_equivalence import NodeClasses
+from plimsoll.scheduling.pod_equivalence import AffinityTerm, PodClass, PodIdentity, SpreadConstraint
+from plimsoll.scheduling.rules import expressions_match, ports_conflict
 from plimsoll.scheduling.snapshot import Snapshot
-from plimsoll.scheduling.topology import NODES, Counter, Mask, Topology, Watched
+from plimsoll.scheduling.topology import NODES, Mask, Topology, TopologyCounter, Watched
 
 _NONE = np.zeros(0, np.intp)
 
@@ -27,8 +27,8 @@ _NONE = np.zeros(0, np.intp)
 class KeptSpread(NamedTuple):
     """A spread that pods of this plan rely on."""
 
-    counter: Counter
-    kept: Counter  # where those pods are
+    counter: TopologyCounter
+    kept: TopologyCounter  # where those pods are
     max_skew: int
     min_domains: int
 
@@ -36,12 +36,12 @@ class KeptSpread(NamedTuple):
 class OwnSpread(NamedTuple):
     """A spread of a class in play."""
 
-    spread: Spread
-    counter: Counter
-    kept: Counter  # pods of this plan whose own spread a later pod could break, by domain
+    spread: SpreadConstraint
+    counter: TopologyCounter
+    kept: TopologyCounter  # pods of this plan whose own spread a later pod could break, by domain
 
 
-class Census:
+class PodCounters:
     def __init__(self, snapshot: Snapshot, in_play: Sequence[PodClass], daemons: Iterable[int]) -> None:
         self._snapshot = snapshot
         self._classes = snapshot.classes.classes
@@ -51,22 +51,22 @@ class Census:
         self.holders = self._holder_terms({*self._playing, *daemons})
         self.topology_keys = self._topology_keys()
         self.kept_spreads: list[KeptSpread] = []
-        self._kept_by_counter: dict[Counter, list[int]] = {}  # which of them look at a counter
-        self._counters: dict[object, Counter] = {}
-        self._in_order: list[Counter] = []
+        self._kept_by_counter: dict[TopologyCounter, list[int]] = {}  # which of them look at a counter
+        self._counters: dict[object, TopologyCounter] = {}
+        self._in_order: list[TopologyCounter] = []
         # By what a class must have to be counted: places of counters in that order.
-        self._counting: dict[Label | Term | None, list[int]] = {}
+        self._counting: dict[Label | AffinityTerm | None, list[int]] = {}
         self._watched: dict[object, Watched] = {}  # by the policies of a spread: the nodes it looks at
         self._own_spreads: dict[int, list[OwnSpread]] = {}  # by class
-        self._bumps: dict[int, list[Counter]] = {}
-        self._seen: dict[object, list[Counter]] = {}
+        self._bumps: dict[int, list[TopologyCounter]] = {}
+        self._seen: dict[object, list[TopologyCounter]] = {}
 
-    def covers(self, term: Term, identity: Identity) -> bool:
+    def covers(self, term: AffinityTerm, identity: PodIdentity) -> bool:
         return term.covers(identity, self._snapshot.namespaces.get(identity.namespace, {}))
 
-    def _holder_terms(self, here: set[int]) -> dict[Term, list[int]]:
+    def _holder_terms(self, here: set[int]) -> dict[AffinityTerm, list[int]]:
         """Anti-affinity terms that speak of a class in play, and who has them: classes that have pods, or are `here` anyway."""
-        meant: dict[Term, list[int]] = {}
+        meant: dict[AffinityTerm, list[int]] = {}
         for one in {one.identity_index: one for one in self._in_play}.values():
             for term, who in self._snapshot.classes.index.holders(one):
                 if term not in meant and self.covers(term, one.identity):
@@ -93,9 +93,9 @@ class Census:
         self,
         *,
         topologies: dict[str, Topology],
-        kinds: Kinds,
-        offering_kinds: Kinds,
-        board_rows: NDArray[np.int64],
+        node_classes: NodeClasses,
+        offering_classes: NodeClasses,
+        state_rows: NDArray[np.int64],
         size: int,
         more: Iterable[tuple[int, int]],
     ) -> None:
@@ -103,9 +103,9 @@ class Census:
         so far; `more` are further pods, each a row of the board and a class.
         """
         self._topologies = topologies
-        self._kinds = kinds
-        self._offering_kinds = offering_kinds
-        self._board_rows = board_rows
+        self._node_classes = node_classes
+        self._offering_classes = offering_classes
+        self._state_rows = state_rows
         self._size = size
         self._more = tuple(more)
         for term in self.holders:
@@ -121,38 +121,38 @@ class Census:
             if me.ports:
                 self.port_counter(me)
 
-    def affinity_counters(self, pod_class: PodClass) -> list[Counter]:
+    def affinity_counters(self, pod_class: PodClass) -> list[TopologyCounter]:
         """One a term; a pod counts only if it matches every term of the class."""
         alike = frozenset((t.namespaces, t.namespace_selector, t.selector) for t in pod_class.affinity)
         return [self._counter(("matches", term.topology_key, alike), term.topology_key) for term in pod_class.affinity]
 
-    def term_counter(self, term: Term) -> Counter:
+    def term_counter(self, term: AffinityTerm) -> TopologyCounter:
         alike = frozenset([(term.namespaces, term.namespace_selector, term.selector)])
         return self._counter(("matches", term.topology_key, alike), term.topology_key)
 
-    def holder_counter(self, term: Term) -> Counter:
+    def holder_counter(self, term: AffinityTerm) -> TopologyCounter:
         """Pods that have this anti-affinity term."""
         return self._counter(("holds", term), term.topology_key)
 
-    def port_counter(self, pod_class: PodClass) -> Counter:
+    def port_counter(self, pod_class: PodClass) -> TopologyCounter:
         """Pods whose host ports are in the way of this class, by node."""
         return self._counter(("ports", pod_class.ports), NODES)
 
-    def spread_counter(self, pod_class: PodClass, spread: Spread) -> Counter:
+    def spread_counter(self, pod_class: PodClass, spread: SpreadConstraint) -> TopologyCounter:
         key = self._spread_key(pod_class, spread)
         counter = self._counters.get(key)
         if counter is None:
             counter = self._counter(key, spread.topology_key, self._watched_by(pod_class, spread, key))
         return counter
 
-    def _watched_by(self, pod_class: PodClass, spread: Spread, key: tuple[object, ...]) -> Watched:
+    def _watched_by(self, pod_class: PodClass, spread: SpreadConstraint, key: tuple[object, ...]) -> Watched:
         policies = (spread.topology_key, *key[4:])
         watched = self._watched.get(policies)
         if watched is None:
             topology = self._topologies[spread.topology_key]
             eligible = np.zeros(len(topology.domain), np.bool_)
-            eligible[: self._size] = self._counted_nodes(pod_class, spread, self._kinds)
-            offerings = self._counted_nodes(pod_class, spread, self._offering_kinds)
+            eligible[: self._size] = self._counted_nodes(pod_class, spread, self._node_classes)
+            offerings = self._counted_nodes(pod_class, spread, self._offering_classes)
             watched = self._watched[policies] = Watched(topology, eligible, offerings)
             watched.all_eligible = bool(eligible[: self._size].all())
         return watched
@@ -164,7 +164,7 @@ class Census:
             found = self._own_spreads[pod_class.index] = [self._own_spread(pod_class, s) for s in pod_class.spread]
         return found
 
-    def _own_spread(self, pod_class: PodClass, spread: Spread) -> OwnSpread:
+    def _own_spread(self, pod_class: PodClass, spread: SpreadConstraint) -> OwnSpread:
         counter = self.spread_counter(pod_class, spread)
         key = ("keeps", spread.max_skew, spread.min_domains, counter.key)
         kept = self._counters.get(key)
@@ -175,11 +175,11 @@ class Census:
         return OwnSpread(spread, counter, kept)
 
     @staticmethod
-    def _beside(pod_class: PodClass, spread: Spread) -> tuple[Spread, ...]:
+    def _beside(pod_class: PodClass, spread: SpreadConstraint) -> tuple[SpreadConstraint, ...]:
         """The constraints of the same kind, hard or soft: a node that lacks a key of any of them is not looked at."""
         return pod_class.spread if spread in pod_class.spread else pod_class.soft_spread
 
-    def _spread_key(self, pod_class: PodClass, spread: Spread) -> tuple[object, ...]:
+    def _spread_key(self, pod_class: PodClass, spread: SpreadConstraint) -> tuple[object, ...]:
         keys = frozenset(other.topology_key for other in self._beside(pod_class, spread))
         chosen = pod_class.node_selector or pod_class.required is not None
         who = (tuple(sorted(pod_class.node_selector.items())), pod_class.required) if chosen else None
@@ -193,29 +193,29 @@ class Census:
             pod_class.tolerations if spread.honor_taints else None,
         )
 
-    def _counted_nodes(self, pod_class: PodClass, spread: Spread, kinds: Kinds) -> Mask:
+    def _counted_nodes(self, pod_class: PodClass, spread: SpreadConstraint, node_classes: NodeClasses) -> Mask:
         """The nodes that a spread looks at: those with all of its pod's topology keys that its two policies admit."""
-        counted = np.ones(len(kinds.places), np.bool_)
+        counted = np.ones(len(node_classes.node_traits), np.bool_)
         for key in {other.topology_key for other in self._beside(pod_class, spread)}:
-            if kinds is self._kinds or key != HOSTNAME:  # a new node always has a host name
-                counted &= kinds.having(key)
+            if node_classes is self._node_classes or key != HOSTNAME:  # a new node always has a host name
+                counted &= node_classes.having(key)
         if spread.honor_affinity:
-            counted &= kinds.selected(pod_class)
+            counted &= node_classes.selected(pod_class)
         if spread.honor_taints:
-            counted &= kinds.tolerated(pod_class.tolerations)
+            counted &= node_classes.tolerated(pod_class.tolerations)
         return counted
 
-    def _counter(self, key: tuple[object, ...], topology_key: str, watched: Watched | None = None) -> Counter:
+    def _counter(self, key: tuple[object, ...], topology_key: str, watched: Watched | None = None) -> TopologyCounter:
         counter = self._counters.get(key)
         if counter is not None:
             return counter
-        counter = self._counters[key] = Counter(self._topologies[topology_key], key, watched)
+        counter = self._counters[key] = TopologyCounter(self._topologies[topology_key], key, watched)
         for wanted in _wanted_by(key):
             self._counting.setdefault(wanted, []).append(len(self._in_order))
         self._in_order.append(counter)
         for index in self._candidates(key):
             if len(slots := self._slots.of(index)) and self._counts(key, self._classes[index]):
-                counter.add(self._board_rows[self._snapshot.pod_rows[slots]], 1)
+                counter.add(self._state_rows[self._snapshot.pod_rows[slots]], 1)
         for row, index in self._more:
             if self._counts(key, self._classes[index]):
                 counter.add_one(row)
@@ -229,7 +229,7 @@ class Census:
         match key:
             case ("matches", _, frozenset() as alike):
                 labels = self._snapshot.namespaces.get(pod_class.namespace, {})
-                return all(Term("", *one).covers(pod_class.identity, labels) for one in alike)
+                return all(AffinityTerm("", *one).covers(pod_class.identity, labels) for one in alike)
             case ("holds", term):
                 return term in pod_class.anti_affinity
             case ("ports", tuple() as ports):
@@ -239,7 +239,7 @@ class Census:
                     bool(selector)
                     and not pod_class.leaving
                     and pod_class.namespace == namespace
-                    and selects(selector, pod_class.identity.labels)
+                    and expressions_match(selector, pod_class.identity.labels)
                 )
         return False  # "keeps" counts pods of the plan only, by their class
 
@@ -250,13 +250,13 @@ class Census:
             match wanted:
                 case None:
                     return self._slots.present()
-                case Term():
+                case AffinityTerm():
                     found += self.holders.get(wanted, ())
                 case _:
                     found += self._snapshot.classes.index.with_label(wanted)
         return found
 
-    def bumps(self, pod_class: PodClass) -> list[Counter]:
+    def increments(self, pod_class: PodClass) -> list[TopologyCounter]:
         """The counters that one more pod of a class changes."""
         found = self._bumps.get(pod_class.index)
         if found is None:
@@ -267,10 +267,10 @@ class Census:
 
     def spreads_changed_by(self, pod_class: PodClass) -> list[KeptSpread]:
         """The spreads of this plan that one more pod of a class could break."""
-        numbers = [n for counter in self.bumps(pod_class) for n in self._kept_by_counter.get(counter, ())]
+        numbers = [n for counter in self.increments(pod_class) for n in self._kept_by_counter.get(counter, ())]
         return [self.kept_spreads[number] for number in sorted(numbers)]
 
-    def _seen_by(self, pod_class: PodClass) -> list[Counter]:
+    def _seen_by(self, pod_class: PodClass) -> list[TopologyCounter]:
         """The counters that count a class by what others see of it: the same for many classes."""
         what = (pod_class.identity_index, pod_class.leaving, pod_class.anti_affinity, pod_class.ports)
         found = self._seen.get(what)
@@ -281,7 +281,7 @@ class Census:
             found = self._seen[what] = [one for one in counters if self._counts(one.key, pod_class)]
         return found
 
-    def __iter__(self) -> Iterator[Counter]:
+    def __iter__(self) -> Iterator[TopologyCounter]:
         return iter(tuple(self._in_order))
 
     def __bool__(self) -> bool:
@@ -332,12 +332,12 @@ class Census:
             counter.by_domain()
 
 
-def _wanted_by(key: tuple[object, ...]) -> Sequence[Label | Term | None]:
+def _wanted_by(key: tuple[object, ...]) -> Sequence[Label | AffinityTerm | None]:
     """What a class must have one of to be counted: a label, or an anti-affinity term. None where it need have nothing of the kind;
     nothing at all where classes are not counted by what others see of them.
     """
     match key:
-        case ("holds", Term() as term):
+        case ("holds", AffinityTerm() as term):
             return (term,)
         case ("matches", _, frozenset() as alike):
             selectors = [selector for *_, selector in alike]

@@ -19,7 +19,6 @@ import msgspec
 from plimsoll.kube.types.core import (
     Affinity,
     Container,
-    Labels,
     NodeSelector,
     Pod,
     PodAffinityTerm,
@@ -27,13 +26,14 @@ from plimsoll.kube.types.core import (
     PreferredNodeTerm,
     Toleration,
 )
+from plimsoll.kube.types.meta import Labels
 from plimsoll.kube.types.quantity import Quantity
 from plimsoll.scheduling.class_index import ClassIndex
 from plimsoll.scheduling.pod_requests import PODS, effective_requests
-from plimsoll.scheduling.rules import Expressions, HostPort, expressions, narrowed, selects
+from plimsoll.scheduling.rules import Expressions, HostPort, expressions_match, narrowed, selector_expressions
 
 # Below this priority a pod triggers no new node: Cluster Autoscaler's convention for pods that only fill what is left over.
-LOWEST_PRIORITY_WORTH_A_NODE = -10
+LOWEST_SCALE_UP_PRIORITY = -10
 
 MIRROR = "kubernetes.io/config.mirror"  # set by the kubelet on the shadows of its static pods
 
@@ -42,14 +42,14 @@ Shape: TypeAlias = tuple[tuple[int, int], ...]  # (index of the resource, amount
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Identity(NamedTuple):
+class PodIdentity(NamedTuple):
     """What selectors see of a pod."""
 
     namespace: str
     labels: Labels
 
 
-class Term(NamedTuple):
+class AffinityTerm(NamedTuple):
     """One required or preferred term of pod affinity or anti-affinity."""
 
     topology_key: str
@@ -57,14 +57,14 @@ class Term(NamedTuple):
     namespace_selector: Expressions | None  # None: only `namespaces`; empty: every namespace
     selector: Expressions | None
 
-    def covers(self, identity: Identity, namespace_labels: Labels) -> bool:
+    def covers(self, identity: PodIdentity, namespace_labels: Labels) -> bool:
         """Whether the term speaks of pods like this one. A namespace whose labels nobody knows has none."""
         return (
-            identity.namespace in self.namespaces or selects(self.namespace_selector, namespace_labels)
-        ) and selects(self.selector, identity.labels)
+            identity.namespace in self.namespaces or expressions_match(self.namespace_selector, namespace_labels)
+        ) and expressions_match(self.selector, identity.labels)
 
 
-class Spread(NamedTuple):
+class SpreadConstraint(NamedTuple):
     """One topology spread constraint; it looks at pods of the pod's own namespace only."""
 
     topology_key: str
@@ -81,7 +81,7 @@ class Spread(NamedTuple):
         return bool(self.selector)
 
 
-class Claim(NamedTuple):
+class PodClaim(NamedTuple):
     name: str
     ephemeral: bool  # made for this pod by a controller, which may not have come to it yet
 
@@ -90,7 +90,7 @@ class Preference(NamedTuple):
     """A preferred term of pod affinity (positive weight) or anti-affinity (negative weight)."""
 
     weight: int
-    term: Term
+    term: AffinityTerm
 
 
 class PodClass(msgspec.Struct, frozen=True, eq=False):
@@ -98,36 +98,36 @@ class PodClass(msgspec.Struct, frozen=True, eq=False):
 
     index: int
     identity_index: int
-    identity: Identity
+    identity: PodIdentity
     node_selector: Labels
     required: NodeSelector | None
     preferred_nodes: tuple[PreferredNodeTerm, ...]
     tolerations: tuple[Toleration, ...]
-    affinity: tuple[Term, ...]
-    anti_affinity: tuple[Term, ...]
+    affinity: tuple[AffinityTerm, ...]
+    anti_affinity: tuple[AffinityTerm, ...]
     preferences: tuple[Preference, ...]
-    spread: tuple[Spread, ...]  # DoNotSchedule
-    soft_spread: tuple[Spread, ...]  # ScheduleAnyway
+    spread: tuple[SpreadConstraint, ...]  # DoNotSchedule
+    soft_spread: tuple[SpreadConstraint, ...]  # ScheduleAnyway
     ports: tuple[HostPort, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[PodClaim, ...]
     gates: tuple[str, ...]
     priority: int
     leaving: bool  # terminating: it holds its place, but a spread no longer counts it
-    stays: bool  # of a DaemonSet, or a mirror of a static pod: it goes with its node and is never moved
+    node_bound: bool  # of a DaemonSet, or a mirror of a static pod: it goes with its node and is never moved
 
     @property
     def namespace(self) -> str:
         return self.identity.namespace
 
     @property
-    def indifferent(self) -> bool:
+    def unconstrained(self) -> bool:
         """No rule of its own beyond amounts, node labels and taints."""
         return not (self.affinity or self.anti_affinity or self.spread or self.ports)
 
     @property
-    def worth_a_node(self) -> bool:
+    def triggers_scale_up(self) -> bool:
         """Whether one is made for its pods where there is no room."""
-        return self.priority >= LOWEST_PRIORITY_WORTH_A_NODE
+        return self.priority >= LOWEST_SCALE_UP_PRIORITY
 
     @property
     def has_preferences(self) -> bool:
@@ -141,7 +141,7 @@ class PodClass(msgspec.Struct, frozen=True, eq=False):
             yield spread.selector
 
 
-class _Wants(NamedTuple):
+class _AffinityTerms(NamedTuple):
     """The part of a class that comes from the spec alone: shared by classes that differ in labels only."""
 
     required: NodeSelector | None
@@ -151,16 +151,16 @@ class _Wants(NamedTuple):
     preferences: tuple[tuple[int, PodAffinityTerm], ...]
 
 
-_NO_WANTS = _Wants(None, (), (), (), ())
+_NO_AFFINITY_TERMS = _AffinityTerms(None, (), (), (), ())
 
 
-def _wants(affinity: Affinity | None) -> _Wants:
+def _affinity_terms(affinity: Affinity | None) -> _AffinityTerms:
     if affinity is None:
-        return _NO_WANTS
+        return _NO_AFFINITY_TERMS
     node, pod, anti = affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity
     preferences = [(p.weight, p.pod_affinity_term) for p in pod.preferred] if pod else []
     preferences += [(-p.weight, p.pod_affinity_term) for p in anti.preferred] if anti else []
-    return _Wants(
+    return _AffinityTerms(
         node.required if node else None,
         node.preferred if node else (),
         pod.required if pod else (),
@@ -173,7 +173,7 @@ _Requests: TypeAlias = tuple[tuple[str, Quantity], ...]
 _Amounts: TypeAlias = tuple[tuple[Container, ...], tuple[Container, ...], Any, Any]  # what shape and ports are made of
 
 
-class _Seen(NamedTuple):
+class _CachedIndexes(NamedTuple):
     """The last pod of a key that had more than one plain container: replicas have equal ones, so comparing finds their group."""
 
     amounts: _Amounts
@@ -181,18 +181,18 @@ class _Seen(NamedTuple):
     shape_index: int
 
 
-class Classes:
+class PodClasses:
     """All classes, identities, shapes and resource names met so far, each known by a small number."""
 
     def __init__(self) -> None:
         self.classes: list[PodClass] = []
         self.index = ClassIndex(self.classes)
-        self.identities: list[Identity] = []
+        self.identities: list[PodIdentity] = []
         self.shapes: list[Shape] = []
         self.resources: list[str] = ["cpu", "memory", PODS]  # the first three are on every node
         self._resource_index = {name: index for index, name in enumerate(self.resources)}
         self._plain_class: dict[bytes, int] = {}  # of pods of one plain container
-        self._seen: dict[bytes, _Seen] = {}  # of other pods
+        self._seen: dict[bytes, _CachedIndexes] = {}  # of other pods
         self._class_index: dict[tuple[bytes, tuple[HostPort, ...]], int] = {}
         self._identity_index: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
         self._shape_index: dict[Shape, int] = {}
@@ -224,10 +224,10 @@ class Classes:
         for pod in pods:
             meta, spec = pod.metadata, pod.spec
             affinity = spec.affinity
-            stays = MIRROR in meta.annotations
+            node_bound = MIRROR in meta.annotations
             for owner in meta.owner_references:
                 if owner.controller and owner.kind == "DaemonSet":
-                    stays = True
+                    node_bound = True
                     if spec.node_name and affinity is not None:
                         # Each pod of a DaemonSet names its own node. Once bound it never moves: what it means to others remains.
                         affinity = Affinity(pod_anti_affinity=affinity.pod_anti_affinity)
@@ -247,7 +247,7 @@ class Classes:
                     spec.priority,
                     spec.scheduling_gates,
                     claims,
-                    stays,
+                    node_bound,
                     meta.deletion_timestamp is not None,
                 )
             )
@@ -263,7 +263,7 @@ class Classes:
                     shape = shapes_of_requests[requests] = self._shape(spec)
                 plain_class = plain_classes.get(key)
                 if plain_class is None:
-                    plain_class = self._class(key, pod, affinity, (), claims or (), stays=stays)
+                    plain_class = self._class(key, pod, affinity, (), claims or (), node_bound=node_bound)
                     plain_classes[key] = plain_class
                 add_class(plain_class)
                 add_shape(shape)
@@ -271,8 +271,8 @@ class Classes:
             amounts = (containers, spec.init_containers, spec.overhead, spec.resources)
             seen = seen_pods.get(key)
             if seen is None or seen.amounts != amounts:
-                class_index = self._class(key, pod, affinity, _host_ports(spec), claims or (), stays=stays)
-                seen = seen_pods[key] = _Seen(amounts, class_index, self._shape(spec))
+                class_index = self._class(key, pod, affinity, _host_ports(spec), claims or (), node_bound=node_bound)
+                seen = seen_pods[key] = _CachedIndexes(amounts, class_index, self._shape(spec))
             add_class(seen.class_index)
             add_shape(seen.shape_index)
         return class_of, shape_of
@@ -283,14 +283,14 @@ class Classes:
         pod: Pod,
         affinity: Affinity | None,
         ports: tuple[HostPort, ...],
-        claims: tuple[Claim, ...],
+        claims: tuple[PodClaim, ...],
         *,
-        stays: bool,
+        node_bound: bool,
     ) -> int:
         index = self._class_index.get((key, ports))
         if index is None:
             index = self._class_index[key, ports] = len(self.classes)
-            self.classes.append(self._make(pod, index, affinity, ports, claims, stays=stays))
+            self.classes.append(self._make(pod, index, affinity, ports, claims, node_bound=node_bound))
         return index
 
     def resource(self, name: str) -> int:
@@ -312,7 +312,7 @@ class Classes:
         key = (namespace, tuple(sorted(labels.items())))
         index = self._identity_index.setdefault(key, len(self.identities))
         if index == len(self.identities):
-            self.identities.append(Identity(namespace, labels))
+            self.identities.append(PodIdentity(namespace, labels))
         return index
 
     def _make(
@@ -321,22 +321,22 @@ class Classes:
         index: int,
         affinity: Affinity | None,
         ports: tuple[HostPort, ...],
-        claims: tuple[Claim, ...],
+        claims: tuple[PodClaim, ...],
         *,
-        stays: bool,
+        node_bound: bool,
     ) -> PodClass:
         meta, spec = pod.metadata, pod.spec
-        wants = _wants(affinity)
+        affinity_terms = _affinity_terms(affinity)
         identity = self._identity(meta.namespace, meta.labels)
 
-        def term(given: PodAffinityTerm) -> Term:
+        def term(given: PodAffinityTerm) -> AffinityTerm:
             own = not given.namespaces and given.namespace_selector is None
-            return Term(
+            return AffinityTerm(
                 given.topology_key,
                 frozenset((meta.namespace,) if own else given.namespaces),
-                expressions(given.namespace_selector),
+                selector_expressions(given.namespace_selector),
                 narrowed(
-                    expressions(given.label_selector),
+                    selector_expressions(given.label_selector),
                     meta.labels,
                     given.match_label_keys,
                     given.mismatch_label_keys,
@@ -345,13 +345,13 @@ class Classes:
 
         hard_spread, soft_spread = [], []
         for given in spec.topology_spread_constraints:
-            selector = narrowed(expressions(given.label_selector), meta.labels, given.match_label_keys)
-            spread = Spread(
+            selector = narrowed(selector_expressions(given.label_selector), meta.labels, given.match_label_keys)
+            spread = SpreadConstraint(
                 given.topology_key,
                 given.max_skew,
                 given.min_domains or 1,
                 selector,
-                selects(selector, meta.labels),
+                expressions_match(selector, meta.labels),
                 given.node_affinity_policy != "Ignore",
                 given.node_taints_policy == "Honor",
             )
@@ -364,12 +364,12 @@ class Classes:
             identity_index=identity,
             identity=self.identities[identity],
             node_selector=spec.node_selector,
-            required=wants.required,
-            preferred_nodes=wants.preferred_nodes,
+            required=affinity_terms.required,
+            preferred_nodes=affinity_terms.preferred_nodes,
             tolerations=spec.tolerations,
-            affinity=tuple([term(t) for t in wants.affinity]),
-            anti_affinity=tuple([term(t) for t in wants.anti_affinity]),
-            preferences=tuple([Preference(weight, term(t)) for weight, t in wants.preferences]),
+            affinity=tuple([term(t) for t in affinity_terms.affinity]),
+            anti_affinity=tuple([term(t) for t in affinity_terms.anti_affinity]),
+            preferences=tuple([Preference(weight, term(t)) for weight, t in affinity_terms.preferences]),
             spread=tuple(hard_spread),
             soft_spread=tuple(soft_spread),
             ports=ports,
@@ -377,18 +377,18 @@ class Classes:
             gates=tuple([gate.name for gate in spec.scheduling_gates]),
             priority=spec.priority,
             leaving=meta.deletion_timestamp is not None,
-            stays=stays,
+            node_bound=node_bound,
         )
 
 
-def _claims(pod: Pod) -> tuple[Claim, ...]:
+def _claims(pod: Pod) -> tuple[PodClaim, ...]:
     """The claims that the pod mounts; the names of ephemeral ones are made from its own."""
     names = []
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
-            names.append(Claim(volume.persistent_volume_claim.claim_name, ephemeral=False))
+            names.append(PodClaim(volume.persistent_volume_claim.claim_name, ephemeral=False))
         elif volume.ephemeral is not None:
-            names.append(Claim(f"{pod.name}-{volume.name}", ephemeral=True))
+            names.append(PodClaim(f"{pod.name}-{volume.name}", ephemeral=True))
     return tuple(names)
 
 

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plimsoll.kube.types.core import Pod
-from plimsoll.scheduling.pod_equivalence import Classes, PodClass, Shape
+from plimsoll.scheduling.pod_equivalence import PodClass, PodClasses, Shape
 
 
-def standing_for(classes: Classes, indexes: Iterable[int]) -> dict[int, PodClass]:
+def merged_classes(classes: PodClasses, indexes: Iterable[int]) -> dict[int, PodClass]:
     """By index of a class: the first of these that no selector of any class known so far tells apart from it."""
     mentioned = classes.index.labels_mentioned()
     first: dict[object, PodClass] = {}
@@ -46,7 +46,7 @@ def _as_seen(one: PodClass, mentioned: set[str]) -> object:
         one.gates,
         one.priority,
         one.leaving,
-        one.stays,
+        one.node_bound,
     )
 
 
@@ -55,7 +55,7 @@ def _as_seen(one: PodClass, mentioned: set[str]) -> object:
 Numbers = NDArray[np.intp]
 
 
-class Waiting(NamedTuple):
+class PodsToPlace(NamedTuple):
     """By pod, its class and its shape, as their indexes. A pod is a number: its place in the order in which all pods were given.
 
     Of classes that no selector tells apart, the first stands for all.
@@ -72,27 +72,27 @@ class Waiting(NamedTuple):
         return found
 
 
-def waiting(classes: Classes, pods: Iterable[Pod], daemons: Iterable[Pod] = ()) -> Waiting:
+def waiting(classes: PodClasses, pods: Iterable[Pod], daemons: Iterable[Pod] = ()) -> PodsToPlace:
     """The pods as numbers. Selectors of `daemons` may tell pods apart, too."""
     class_indexes, shape_indexes = classes.of_all(pods)
     classes.of_all(daemons)
     stands_for = np.arange(len(classes.classes))
-    for index, first in standing_for(classes, dict.fromkeys(class_indexes)).items():
+    for index, first in merged_classes(classes, dict.fromkeys(class_indexes)).items():
         stands_for[index] = first.index
-    return Waiting(stands_for[np.array(class_indexes, np.intp)], np.array(shape_indexes, np.intp))
+    return PodsToPlace(stands_for[np.array(class_indexes, np.intp)], np.array(shape_indexes, np.intp))
 
 
-class Group(NamedTuple):
+class ShapeGroup(NamedTuple):
     """What its pods have in common: they ask for the same and for as much."""
 
     pod_class: PodClass
     shape: Shape
 
 
-class Groups:
+class ShapeGroups:
     """The pods that wait in the order in which they are to be placed, in groups, each known by its place in that order."""
 
-    def __init__(self, classes: Classes, waiting: Waiting, order: Numbers) -> None:
+    def __init__(self, classes: PodClasses, waiting: PodsToPlace, order: Numbers) -> None:
         """`order` has the pods of a group one after the other."""
         class_of, shape_of = waiting.class_of[order], waiting.shape_of[order]
         starts = np.flatnonzero(np.diff(class_of, prepend=-1) | np.diff(shape_of, prepend=-1))
@@ -114,8 +114,8 @@ class Groups:
         found: list[int] = of_pod.tolist()
         return found
 
-    def __getitem__(self, number: int) -> Group:
-        return Group(self.class_at(number), self.shape_at(number))
+    def __getitem__(self, number: int) -> ShapeGroup:
+        return ShapeGroup(self.class_at(number), self.shape_at(number))
 
     def pods(self, first: int, stop: int) -> list[int]:
         """Of all groups from the first on."""
@@ -135,10 +135,10 @@ class Groups:
             yield self.class_at(start), range(start, stop)
 
 
-class Left:
+class UnplacedPods:
     """Who is left to be placed, group by group: at first everybody. Most groups are placed as wholes, and never listed."""
 
-    def __init__(self, groups: Groups) -> None:
+    def __init__(self, groups: ShapeGroups) -> None:
         self._groups = groups
         self._counts = groups.sizes.copy()
         self._changed: set[int] = set()  # groups that are not as they were at first
@@ -155,8 +155,8 @@ class Left:
         self._counts[group] = len(pods)
         self._changed.add(group)
 
-    def copy(self) -> Left:
-        copied = Left(self._groups)
+    def copy(self) -> UnplacedPods:
+        copied = UnplacedPods(self._groups)
         copied._counts, copied._parts, copied._changed = self._counts.copy(), self._parts.copy(), self._changed.copy()
         return copied
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from plimsoll.kube.types.core import Container, PodSpec, Resources
+from plimsoll.kube.types.core import Container, PodSpec
+from plimsoll.kube.types.meta import Resources
 
 CPU = "cpu"  # in thousandths of a core; everything else in whole units
 PODS = "pods"
@@ -90,7 +91,7 @@ def _with_init_containers(total: dict[str, int], init_containers: tuple[Containe
     return {name: max(total.get(name, 0), peak.get(name, 0)) for name in {**total, **peak}}
 
 
-def written(name: str, amount: int) -> str:
+def format_amount(name: str, amount: int) -> str:
     """An amount as people write it: 1500m, 2Gi, 3."""
     if name == CPU:
         return f"{amount}m" if amount % 1000 else str(amount // 1000)

@@ -13,7 +13,7 @@ from plimsoll.scheduling.snapshot import Snapshot
 Indexes = NDArray[np.intp]
 
 
-class Movers(NamedTuple):
+class MoveGroup(NamedTuple):
     """Pods of one class and shape that have to leave a node."""
 
     pod_class: PodClass
@@ -25,12 +25,12 @@ def slots_that_move(snapshot: Snapshot, rows: list[int]) -> Indexes:
     """The pods on these rows that need another place: not those of DaemonSets, mirrors, or terminating ones."""
     wanted = np.zeros(len(snapshot.nodes), np.bool_)
     wanted[rows] = True
-    moves = np.array([not (c.stays or c.leaving) for c in snapshot.classes.classes], np.bool_)
+    moves = np.array([not (c.node_bound or c.leaving) for c in snapshot.classes.classes], np.bool_)
     slots = np.flatnonzero(snapshot.pod_rows >= 0)
     return slots[wanted[snapshot.pod_rows[slots]] & moves[snapshot.pod_classes[slots]]] if len(slots) else slots
 
 
-class Leaving:
+class PodsToMove:
     """By row of the snapshot: the groups of its pods, largest first, and what they ask for together."""
 
     def __init__(self, snapshot: Snapshot, slots: Indexes, taken_for: Indexes) -> None:
@@ -63,11 +63,11 @@ class Leaving:
         first, last = self._first_group[row : row + 2]
         return self._slots[self._starts[first] : self._starts[last]]
 
-    def groups(self, row: int) -> list[Movers]:
+    def groups(self, row: int) -> list[MoveGroup]:
         classes, shapes = self._snapshot.classes.classes, self._snapshot.classes.shapes
         first, last = self._first_group[row : row + 2]
         return [
-            Movers(
+            MoveGroup(
                 classes[self._classes[group]],
                 shapes[self._shapes[group]],
                 self._slots[self._starts[group] : self._starts[group + 1]],

@@ -13,16 +13,16 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from plimsoll.scheduling.best_fit import Receivers
-from plimsoll.scheduling.explain import refused_by_existing
-from plimsoll.scheduling.gc_pause import collector_paused
+from plimsoll.scheduling.best_fit import BestFit
+from plimsoll.scheduling.explain import no_existing_node
+from plimsoll.scheduling.gc_pause import gc_paused
 from plimsoll.scheduling.group_placement import Placer
 from plimsoll.scheduling.inter_pod_rules import PLENTY
-from plimsoll.scheduling.model import Refusal, Removal, Rule
-from plimsoll.scheduling.plan_state import Board, Ints
+from plimsoll.scheduling.model import Constraint, Removal, Unschedulable
+from plimsoll.scheduling.plan_state import Ints, PlanState
 from plimsoll.scheduling.pod_equivalence import PodClass, Shape
-from plimsoll.scheduling.pod_requests import PODS, written
-from plimsoll.scheduling.pods_to_move import Leaving, Movers, slots_that_move
+from plimsoll.scheduling.pod_requests import PODS, format_amount
+from plimsoll.scheduling.pods_to_move import MoveGroup, PodsToMove, slots_that_move
 from plimsoll.scheduling.snapshot import Snapshot
 
 # Pods that find no place are put first and the node is tried again, so often. What is then left of bad luck, a search through
@@ -41,7 +41,7 @@ def removable(snapshot: Snapshot, node_names: Iterable[str]) -> list[Removal]:
     DaemonSets, mirror pods and terminating ones need no place. A node is judged as if it were gone: no spread counts its
     domain. The snapshot stays as it is.
     """
-    with collector_paused():
+    with gc_paused():
         return _Removals(snapshot, list(dict.fromkeys(node_names))).answer()
 
 
@@ -51,23 +51,23 @@ class _Removals:
         self.names = names
         slots = slots_that_move(snapshot, [snapshot.rows[name] for name in names if name in snapshot.rows])
         indexes: list[int] = np.flatnonzero(np.bincount(snapshot.pod_classes[slots])).tolist()
-        self.board = Board(snapshot, [snapshot.classes.classes[index] for index in indexes])
-        self.placer = Placer(self.board)
-        self.row_of = {name: row for row, name in enumerate(self.board.names)}
+        self.state = PlanState(snapshot, [snapshot.classes.classes[index] for index in indexes])
+        self.placer = Placer(self.state)
+        self.row_of = {name: row for row, name in enumerate(self.state.names)}
         self.order = self._filling_order()
         self.free: dict[int, list[int]] = {}  # rows that are being filled, as plain integers
-        self._receivers: dict[int, Receivers | None] = {}  # by class
-        self._receivers_by_mask: dict[bytes, Receivers] = {}
-        self.leaving = Leaving(snapshot, slots, self._taken_for(indexes))
-        rows = [snapshot.rows[name] for name in self.board.names]
+        self._best_fits: dict[int, BestFit | None] = {}  # by class
+        self._best_fits_by_mask: dict[bytes, BestFit] = {}
+        self.leaving = PodsToMove(snapshot, slots, self._taken_for(indexes))
+        rows = [snapshot.rows[name] for name in self.state.names]
         self.wanted: Ints = self.leaving.amounts[:, rows]  # resource × row: what has to find a place if the node goes
         # Free on all nodes that still take pods, added up: what is more than that finds no place, however it is cut.
-        self.free_in_all: Ints = np.maximum(self.board.free[: len(self.wanted), : self.board.size], 0).sum(axis=1)
+        self.free_in_all: Ints = np.maximum(self.state.free[: len(self.wanted), : self.state.size], 0).sum(axis=1)
         self.destination = [-1] * len(snapshot.uids)  # slot → row
         self.passed_on: dict[int, dict[int, int]] = {}  # row → what it had taken in (slot) → row
         self.last_left: dict[int, int] = {}  # slot → the last row that passed it on
-        self.arrived: dict[int, list[Movers]] = {}  # row → what it took in
-        self.refusals = 0
+        self.arrived: dict[int, list[MoveGroup]] = {}  # row → what it took in
+        self.reasons_by_node = 0
         self.refusals_before: dict[int, int] = {}  # row → how many there were when it took in the first
         # How often a shape fits on each row, and in all. Holds until a node goes.
         self._places: dict[Shape, tuple[Ints, int]] = {}
@@ -81,30 +81,30 @@ class _Removals:
         first: dict[int, int] = {}
         for index in class_indexes:
             if self.is_unnoticed(classes[index]):
-                taken_for[index] = first.setdefault(id(self.receivers_for(classes[index])), index)
+                taken_for[index] = first.setdefault(id(self.best_fit_for(classes[index])), index)
         return taken_for
 
     def _filling_order(self) -> NDArray[np.float64]:
         """Nodes that stay come first, the fullest of them first; then candidates, the last of the list first."""
-        board = self.board
-        slack = board.slack[: board.size]
+        state = self.state
+        slack = state.slack[: state.size]
         order = slack / (float(slack.max(initial=0.0)) + 1.0)
         for position, name in enumerate(reversed(self.names)):
             if name in self.row_of:
                 order[self.row_of[name]] = 2.0 + position
-        board.slack[: board.size] = order
-        board.weights[:] = 0.0  # what is placed changes nothing about the order
+        state.slack[: state.size] = order
+        state.weights[:] = 0.0  # what is placed changes nothing about the order
         return order
 
     def answer(self) -> list[Removal]:
-        reasons: dict[str, Refusal | None] = {}
+        reasons: dict[str, Unschedulable | None] = {}
         for name in self.names:
             if name in self.row_of:
-                reasons[name] = refusal = self._remove(name)
-                self.refusals += refusal is not None
+                reasons[name] = unschedulable = self._remove(name)
+                self.reasons_by_node += unschedulable is not None
             else:
-                reasons[name] = Refusal(Rule.NODE_UNKNOWN, f"there is no node {name}")
-        uids, names, destination = self.snapshot.uids, self.board.names, self.destination
+                reasons[name] = Unschedulable(Constraint.NODE_UNKNOWN, f"there is no node {name}")
+        uids, names, destination = self.snapshot.uids, self.state.names, self.destination
         answer = []
         for name, reason in reasons.items():
             plan = None
@@ -116,10 +116,10 @@ class _Removals:
             answer.append(Removal(name, plan, reason))
         return answer
 
-    def _remove(self, name: str) -> Refusal | None:
+    def _remove(self, name: str) -> Unschedulable | None:
         row = self.row_of[name]
         wanted = self.wanted[:, row]
-        elsewhere = self.free_in_all - np.maximum(self.board.free[: len(wanted), row], 0)
+        elsewhere = self.free_in_all - np.maximum(self.state.free[: len(wanted), row], 0)
         lacking = np.flatnonzero(wanted > elsewhere)
         if len(lacking):
             return self._too_little(row, int(lacking[0]), elsewhere)
@@ -133,7 +133,7 @@ class _Removals:
         if stuck is None or (not self.lacks_places(row, stuck, groups) and self._removed_after_all(row, groups, stuck)):
             self._done(row, elsewhere - wanted)
             return None
-        return attempt.refusal
+        return attempt.unschedulable
 
     def send(self, slot: int, row: int, *, passed_on_by: int | None) -> None:
         """Put down where a pod goes: in the plan of the node that passes it on, or in that which has sent it on its way."""
@@ -144,7 +144,7 @@ class _Removals:
         else:
             self.destination[slot] = row
 
-    def _removed_after_all(self, row: int, groups: list[Movers], stuck: Movers) -> bool:
+    def _removed_after_all(self, row: int, groups: list[MoveGroup], stuck: MoveGroup) -> bool:
         """Whether the node can go if those that found no place come first, or in some other order."""
         if self._in_vain < _TRIES_IN_VAIN:
             for _ in range(_TRIES):
@@ -161,21 +161,21 @@ class _Removals:
         few = sum(len(group.slots) for group in groups) <= _PODS_TO_SEARCH_FOR
         return few and _Attempt(self, row, groups).search()
 
-    def lacks_places(self, row: int, group: Movers, groups: list[Movers]) -> bool:
+    def lacks_places(self, row: int, group: MoveGroup, groups: list[MoveGroup]) -> bool:
         """Whether all other nodes together have too few places for the group and those that are larger, whatever the rules."""
-        board, shape = self.board, group.shape
+        state, shape = self.state, group.shape
         if shape not in self._places:
-            places = np.full(board.size, PLENTY)
+            places = np.full(state.size, PLENTY)
             for resource, amount in shape:
-                np.minimum(places, board.free[resource, : board.size] // amount, out=places)
-            alive = board.alive[: board.size].copy()
+                np.minimum(places, state.free[resource, : state.size] // amount, out=places)
+            alive = state.alive[: state.size].copy()
             alive[row] = True  # it is not while it is being emptied; its own places are taken off below
             places = np.where(alive, np.maximum(places, 0), 0)
             self._places[shape] = (places, int(places.sum()))
         places, total = self._places[shape]
         return total - int(places[row]) < self._as_large(group, groups)
 
-    def _as_large(self, group: Movers, groups: list[Movers]) -> int:
+    def _as_large(self, group: MoveGroup, groups: list[MoveGroup]) -> int:
         """How many pods ask for at least as much of everything as those of the group."""
         number = 0
         for other in groups:
@@ -186,83 +186,88 @@ class _Removals:
             number += len(other.slots) if self._larger[pair] else 0
         return number
 
-    def too_few_places(self, row: int, group: Movers, groups: list[Movers]) -> Refusal:
+    def too_few_places(self, row: int, group: MoveGroup, groups: list[MoveGroup]) -> Unschedulable:
         places, total = self._places[group.shape]
         pod, number = self.snapshot.first_named(group.slots), self._as_large(group, groups)
         others = f" and {number - 1} more as large or larger" if number > 1 else ""
-        words = f"pod {pod}{others} of node {self.board.names[row]} would need {number} places of"
+        words = f"pod {pod}{others} of node {self.state.names[row]} would need {number} places of"
         size = ", ".join(
-            f"{written(name, amount)} {name}"
+            f"{format_amount(name, amount)} {name}"
             for resource, amount in group.shape
             if (name := self.snapshot.classes.resources[resource]) != PODS
         )
-        return Refusal(Rule.RESOURCES, f"{words} {size}; all other nodes together have {total - int(places[row])}")
+        return Unschedulable(
+            Constraint.RESOURCES, f"{words} {size}; all other nodes together have {total - int(places[row])}"
+        )
 
     def _done(self, row: int, free_in_all: Ints) -> None:
         self.free_in_all = free_in_all
         self.free.pop(row, None)
         self._places.clear()
 
-    def _too_little(self, row: int, resource: int, elsewhere: Ints) -> Refusal:
-        name = self.board.names[row]
+    def _too_little(self, row: int, resource: int, elsewhere: Ints) -> Unschedulable:
+        name = self.state.names[row]
         what = self.snapshot.classes.resources[resource]
-        asked, free = written(what, int(self.wanted[resource, row])), written(what, int(elsewhere[resource]))
+        asked, free = (
+            format_amount(what, int(self.wanted[resource, row])),
+            format_amount(what, int(elsewhere[resource])),
+        )
         slots = self.leaving.slots(self.snapshot.rows[name])
         others = f" and {len(slots) - 1} more pods" if len(slots) > 1 else ""
         pods = (
             f"pod {self.snapshot.first_named(slots)}{others} of node {name}" if slots else f"what node {name} took in"
         )
         words = f"{pods} would need {asked} of {what}, all other nodes together have {free} free"
-        return Refusal(Rule.RESOURCES, words)
+        return Unschedulable(Constraint.RESOURCES, words)
 
-    def receivers_for(self, pod_class: PodClass) -> Receivers | None:
+    def best_fit_for(self, pod_class: PodClass) -> BestFit | None:
         """A quick way to place pods of the class; None where rules about other pods, or preferences, have a say."""
-        if pod_class.index not in self._receivers:
-            self._receivers[pod_class.index] = self._make_receivers(pod_class)
-        return self._receivers[pod_class.index]
+        if pod_class.index not in self._best_fits:
+            self._best_fits[pod_class.index] = self._make_best_fit(pod_class)
+        return self._best_fits[pod_class.index]
 
     def is_unnoticed(self, pod_class: PodClass) -> bool:
-        return self.receivers_for(pod_class) is not None and not self.board.census.bumps(pod_class)
+        return self.best_fit_for(pod_class) is not None and not self.state.pod_counters.increments(pod_class)
 
-    def _make_receivers(self, pod_class: PodClass) -> Receivers | None:
-        view = self.placer.view(pod_class)
-        if view.rules or view.together is not None or view.has_preferences:
+    def _make_best_fit(self, pod_class: PodClass) -> BestFit | None:
+        constraints = self.placer.constraints(pod_class)
+        if constraints.rules or constraints.affinity_rule is not None or constraints.has_preferences:
             return None
-        mask = view.static()
+        mask = constraints.static()
         key = mask.tobytes()
-        if key not in self._receivers_by_mask:
-            self._receivers_by_mask[key] = Receivers(self.board, mask, self.free, self.order)
-        return self._receivers_by_mask[key]
+        if key not in self._best_fits_by_mask:
+            self._best_fits_by_mask[key] = BestFit(self.state, mask, self.free, self.order)
+        return self._best_fits_by_mask[key]
 
 
 class _Attempt:
     """Emptying one node: carried out as far as it goes, and taken back if it does not go all the way."""
 
-    def __init__(self, removals: _Removals, row: int, groups: list[Movers]) -> None:
+    def __init__(self, removals: _Removals, row: int, groups: list[MoveGroup]) -> None:
         self.removals = removals
-        self.board = removals.board
+        self.state = removals.state
         self.row = row
         self.groups = groups
         self.saved: dict[int, list[int]] = {}  # rows that were filled by plain integers, as they were
-        self.plain: list[tuple[Movers, list[tuple[int, int]]]] = []  # rows and how many pods each
-        self.ruled: list[tuple[Movers, list[tuple[int, int]]]] = []
-        self.refusal: Refusal | None = None
+        self.plain: list[tuple[MoveGroup, list[tuple[int, int]]]] = []  # rows and how many pods each
+        self.ruled: list[tuple[MoveGroup, list[tuple[int, int]]]] = []
+        self.unschedulable: Unschedulable | None = None
         self._steps_left = 0
 
-    def carry_out(self, *, quickly: bool) -> Movers | None:
+    def carry_out(self, *, quickly: bool) -> MoveGroup | None:
         """None if all went well; else the pods that found no place, with the reason in `refusal`.
 
         Quickly: pods without rules of their own come last and go where the last ones went.
         """
         self._leave(-1)
-        ways = {id(group): self.removals.receivers_for(group.pod_class) if quickly else None for group in self.groups}
+        ways = {id(group): self.removals.best_fit_for(group.pod_class) if quickly else None for group in self.groups}
         stuck = self._place_ruled([group for group in self.groups if ways[id(group)] is None])
         if stuck is None:
             for group in self.groups:
-                receivers = ways[id(group)]
-                if receivers is None:
+                best_fit = ways[id(group)]
+                if best_fit is None:
                     continue
-                taken = receivers.take(group.shape, len(group.slots), self.saved)
+                taken = best_fit.take(group.shape, len(group.slots), self.saved)
                 if taken is None:
                     stuck = group
                     break
@@ -272,7 +277,7 @@ class _Attempt:
         else:
             # The arrays know of pods that were placed by rules only: without such, they are as they were before.
             by_counting = not self.ruled and self.removals.lacks_places(self.row, stuck, self.groups)
-            self.refusal = (
+            self.unschedulable = (
                 self.removals.too_few_places(self.row, stuck, self.groups) if by_counting else self._why(stuck)
             )
             self._undo()
@@ -281,7 +286,7 @@ class _Attempt:
     def search(self) -> bool:
         """Try the pods in every order on every node that takes them, within reason."""
         self._leave(-1)
-        pods = [Movers(group.pod_class, group.shape, [slot]) for group in self.groups for slot in group.slots]
+        pods = [MoveGroup(group.pod_class, group.shape, [slot]) for group in self.groups for slot in group.slots]
         self._steps_left = _STEPS_OF_A_SEARCH
         found = self._search(pods)
         if found:
@@ -290,7 +295,7 @@ class _Attempt:
             self._undo()
         return found
 
-    def _search(self, pods: list[Movers]) -> bool:
+    def _search(self, pods: list[MoveGroup]) -> bool:
         if not pods:
             return True
         placer = self.removals.placer
@@ -299,7 +304,7 @@ class _Attempt:
             if (pod.pod_class.index, pod.shape) in tried:
                 continue
             tried.add((pod.pod_class.index, pod.shape))
-            for row in placer.view(pod.pod_class).mask().nonzero()[0].tolist():
+            for row in placer.constraints(pod.pod_class).mask().nonzero()[0].tolist():
                 self._steps_left -= 1
                 if self._steps_left < 0:
                     return False
@@ -309,31 +314,31 @@ class _Attempt:
                     if self._search(pods[:position] + pods[position + 1 :]):
                         return True
                     self.ruled.pop()
-                    self.board.place_one(pod.pod_class, pod.shape, row, -1)
+                    self.state.place_one(pod.pod_class, pod.shape, row, -1)
         return False
 
     def _leave(self, sign: int) -> None:
         """The node and all that is on it disappear (or, with 1, come back)."""
-        board = self.board
-        board.alive[self.row] = sign > 0
-        board.structure += 1
-        if not board.census:
+        state = self.state
+        state.alive[self.row] = sign > 0
+        state.structure += 1
+        if not state.pod_counters:
             return
         if sign > 0:
-            board.census.count_node(self.row, there=True)
+            state.pod_counters.count_node(self.row, there=True)
         for group in self.groups:
-            for counter in board.census.bumps(group.pod_class):
+            for counter in state.pod_counters.increments(group.pod_class):
                 counter.add_one(self.row, sign * len(group.slots))
         snapshot = self.removals.snapshot
-        for slot in snapshot.pods_on[snapshot.rows[board.names[self.row]]]:
+        for slot in snapshot.pods_on[snapshot.rows[state.names[self.row]]]:
             pod_class = snapshot.classes.classes[snapshot.pod_classes[slot]]
-            if pod_class.stays or pod_class.leaving:
-                for counter in board.census.bumps(pod_class):
+            if pod_class.node_bound or pod_class.leaving:
+                for counter in state.pod_counters.increments(pod_class):
                     counter.add_one(self.row, sign)
         if sign < 0:
-            board.census.count_node(self.row, there=False)
+            state.pod_counters.count_node(self.row, there=False)
 
-    def _place_ruled(self, groups: list[Movers]) -> Movers | None:
+    def _place_ruled(self, groups: list[MoveGroup]) -> MoveGroup | None:
         """Round after round, for one group may wait for the company of another; the first that is left over, if any is."""
         waiting = [(group, len(group.slots)) for group in groups]
         while waiting:
@@ -342,7 +347,7 @@ class _Attempt:
                 rows = self.removals.placer.place(group.pod_class, group.shape, count, may_open=False)
                 if rows:
                     done = len(group.slots) - count
-                    part = Movers(group.pod_class, group.shape, group.slots[done : done + len(rows)])
+                    part = MoveGroup(group.pod_class, group.shape, group.slots[done : done + len(rows)])
                     self.ruled.append((part, [(row, 1) for row in rows]))
                     for row in rows:
                         self.removals.free.pop(row, None)
@@ -354,17 +359,17 @@ class _Attempt:
         return None
 
     def _commit(self) -> None:
-        board, removals = self.board, self.removals
+        state, removals = self.state, self.removals
         for row, before in self.saved.items():
             after = removals.free[row]
-            board.free[:, row] = after
+            state.free[:, row] = after
             removals.wanted[:, row] += np.subtract(before, after)[: len(removals.wanted)]
         for group, taken in self.ruled:
             for row, count in taken:
                 for resource, amount in group.shape:
                     removals.wanted[resource, row] += amount * count
         arrivals = {slot for group in removals.arrived.get(self.row, ()) for slot in group.slots}
-        refused_since = removals.refusals > removals.refusals_before.get(self.row, removals.refusals)
+        refused_since = removals.reasons_by_node > removals.refusals_before.get(self.row, removals.reasons_by_node)
         for group, taken in (*self.ruled, *self.plain):
             # A pod that no rule knows of is sent to its last place at once. Others take every step of the way: whether the last
             # place was lawful before this node went is not known.
@@ -375,11 +380,11 @@ class _Attempt:
                 position += count
                 for slot in slots:
                     removals.send(slot, row, passed_on_by=self.row if steps and slot in arrivals else None)
-                removals.refusals_before.setdefault(row, removals.refusals)
-                removals.arrived.setdefault(row, []).append(Movers(group.pod_class, group.shape, slots))
-        if board.census:
+                removals.refusals_before.setdefault(row, removals.reasons_by_node)
+                removals.arrived.setdefault(row, []).append(MoveGroup(group.pod_class, group.shape, slots))
+        if state.pod_counters:
             for group, taken in self.plain:
-                for counter in board.census.bumps(group.pod_class):
+                for counter in state.pod_counters.increments(group.pod_class):
                     for row, count in taken:
                         counter.add_one(row, count)
 
@@ -388,16 +393,16 @@ class _Attempt:
             self.removals.free[row][:] = amounts
         for group, taken in self.ruled:
             for row, count in taken:
-                self.board.place_one(group.pod_class, group.shape, row, -count)
+                self.state.place_one(group.pod_class, group.shape, row, -count)
                 self.removals.free.pop(row, None)
         self._leave(1)
 
-    def _why(self, group: Movers) -> Refusal:
+    def _why(self, group: MoveGroup) -> Unschedulable:
         removals = self.removals
         for row in self.saved:  # let the arrays say how things stand with the pods before this one placed
-            self.board.free[:, row] = removals.free[row]
-        refusal = refused_by_existing(removals.placer.view(group.pod_class), group.shape)
+            self.state.free[:, row] = removals.free[row]
+        unschedulable = no_existing_node(removals.placer.constraints(group.pod_class), group.shape)
         for row, amounts in self.saved.items():
-            self.board.free[:, row] = amounts
+            self.state.free[:, row] = amounts
         pod = removals.snapshot.first_named(group.slots)
-        return Refusal(refusal.rule, f"pod {pod} has no other place: {refusal.message}")
+        return Unschedulable(unschedulable.rule, f"pod {pod} has no other place: {unschedulable.message}")

@@ -9,15 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
-from plimsoll.kube.types.core import (
-    Labels,
-    LabelSelector,
-    NodeSelector,
-    NodeSelectorTerm,
-    Requirement,
-    Taint,
-    Toleration,
-)
+from plimsoll.kube.types.core import NodeSelector, NodeSelectorTerm, Taint, Toleration
+from plimsoll.kube.types.meta import Labels, LabelSelector, Requirement
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
 UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")  # what `kubectl cordon` amounts to
@@ -138,7 +131,7 @@ Expression: TypeAlias = tuple[str, str, tuple[str, ...]]
 Expressions: TypeAlias = tuple[Expression, ...]
 
 
-def expressions(selector: LabelSelector | None) -> Expressions | None:
+def selector_expressions(selector: LabelSelector | None) -> Expressions | None:
     """A selector in a form that can be compared. None selects nothing; an empty tuple selects everything."""
     if selector is None:
         return None
@@ -162,7 +155,7 @@ def narrowed(
     return tuple(sorted({*selector, *more})) if more else selector
 
 
-def selects(selector: Expressions | None, labels: Mapping[str, str]) -> bool:
+def expressions_match(selector: Expressions | None, labels: Mapping[str, str]) -> bool:
     if selector is None:
         return False
     for key, operator, values in selector:

@@ -14,9 +14,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from plimsoll.scheduling.class_constraints import View
-from plimsoll.scheduling.inter_pod_rules import NoneThere
-from plimsoll.scheduling.plan_state import Board
+from plimsoll.scheduling.class_constraints import ClassConstraints
+from plimsoll.scheduling.inter_pod_rules import Exclusion
+from plimsoll.scheduling.plan_state import PlanState
 from plimsoll.scheduling.pod_equivalence import Shape
 from plimsoll.scheduling.pod_groups import Numbers
 
@@ -47,8 +47,8 @@ class Arrivals(NamedTuple):
 
     numbers: Numbers  # by pod: its place in the order in which the pods were made
     rows: Numbers
-    views: list[View]
-    view_of: Numbers  # by pod: which of the views
+    all_constraints: list[ClassConstraints]
+    constraints_of: Numbers  # by pod: which of the views
     shapes: list[Shape]
     shape_of: Numbers  # by pod: which of the shapes
 
@@ -61,7 +61,7 @@ def dealt(rows: list[int]) -> list[list[int]]:
     return [rows[s::number] for s in range(min(number, _SAMPLES))]
 
 
-class BindingModel:
+class KubeSchedulerModel:
     """A column is nodes and an order in which pods arrive for them. Arrays are way × column × node, where a way says which offering
     each node is: what a pod wants and where it may go is the same in every way, so that most steps are over long rows.
 
@@ -69,61 +69,63 @@ class BindingModel:
     that come late, and find little room, choose among the nodes of all samples as they will in the end.
     """
 
-    def __init__(self, board: Board, samples: list[list[int]], arrivals: Arrivals) -> None:
+    def __init__(self, state: PlanState, samples: list[list[int]], arrivals: Arrivals) -> None:
         self.pods = len(arrivals.numbers)
-        self._board = board
+        self._state = state
         self._samples = samples
         self._width = max(len(sample) for sample in samples)
         self._resources = self._scarce(arrivals.shapes)
-        self._lanes = [[board.sets[index][0] for index in board.set_of[sample].tolist()] for sample in samples]
-        self._templates = [lane.template for lane in board.offerings.lanes]
+        self._lanes = [[state.sets[index][0] for index in state.set_of[sample].tolist()] for sample in samples]
+        self._templates = [lane.template for lane in state.offerings.lanes]
         self._read(arrivals)
 
     def _scarce(self, shapes: list[Shape]) -> list[int]:
         """The resources that matter, CPU and memory and then others: what little of is asked for does not run out."""
-        board = self._board
+        state = self._state
         rows = [row for sample in self._samples for row in sample]
-        held, there = board.held(np.array(rows)).sum(axis=1), board.offerings.caps[:, board.offering[rows]].sum(axis=1)
+        held, there = state.held(np.array(rows)).sum(axis=1), state.offerings.caps[:, state.offering[rows]].sum(axis=1)
         asked = {resource for shape in shapes for resource, _ in shape}.difference(_SCORED)
         return [*_SCORED, *sorted(r for r in asked if held[r] > _PLENTY_LEFT * there[r])]
 
     def _read(self, arrivals: Arrivals) -> None:
         """Put what pods want into arrays, pod by pod, and the pods into queues."""
         zonal: list[bool] = []  # by view: whether it has a rule about zones
-        kinds: list[int] = []  # by view: what it must not meet on a host; -1: nothing
+        exclusions: list[int] = []  # by view: what it must not meet on a host; -1: nothing
         circles: list[int] = []  # by view: whose company it wants, where nobody is yet; -1: nobody's
         lonely: dict[int, int] = {}
-        company: dict[int, tuple[int, View]] = {}
-        for view in arrivals.views:
-            counter, wanted = _alone_on_host(view), _company_that_is_to_come(view)
-            zonal.append(_has_rule_about_zones(view))
-            kinds.append(-1 if counter is None else lonely.setdefault(counter, len(lonely)))
-            circles.append(-1 if wanted is None else company.setdefault(wanted, (len(company), view))[0])
-        lane_of = np.zeros(self._board.size, np.intp)  # by row
-        sample_of = np.zeros(self._board.size, np.intp)
+        company: dict[int, tuple[int, ClassConstraints]] = {}
+        for constraints in arrivals.all_constraints:
+            counter, wanted = _alone_on_host(constraints), _company_that_is_to_come(constraints)
+            zonal.append(_has_rule_about_zones(constraints))
+            exclusions.append(-1 if counter is None else lonely.setdefault(counter, len(lonely)))
+            circles.append(-1 if wanted is None else company.setdefault(wanted, (len(company), constraints))[0])
+        lane_of = np.zeros(self._state.size, np.intp)  # by row
+        sample_of = np.zeros(self._state.size, np.intp)
         for number, (sample, lanes) in enumerate(zip(self._samples, self._lanes, strict=True)):
             lane_of[sample], sample_of[sample] = lanes, number
         # Behind the last is one that wants nothing and may go nowhere: it stands in where a queue is shorter than others.
-        amounts = np.array([self._board.vector(shape) for shape in arrivals.shapes], np.float32)[:, self._resources]
-        self._wants: Floats = np.append(
+        amounts = np.array([self._state.vector(shape) for shape in arrivals.shapes], np.float32)[:, self._resources]
+        self._requests: Floats = np.append(
             amounts[arrivals.shape_of], np.zeros((1, len(self._resources)), np.float32), axis=0
         )
         # A lane for pods that have a rule about zones, behind those a template.
         lane = lane_of[arrivals.rows]
         template = len(self._templates) + np.array(self._templates)[lane]
-        self._place = np.append(np.where(np.array(zonal)[arrivals.view_of], lane, template), -1)
-        self._kind = np.append(np.array(kinds)[arrivals.view_of], -1)
-        self._kinds = len(lonely)
+        self._place = np.append(np.where(np.array(zonal)[arrivals.constraints_of], lane, template), -1)
+        self._exclusion = np.append(np.array(exclusions)[arrivals.constraints_of], -1)
+        self._exclusions = len(lonely)
         draw = Random(0)  # noqa: S311 - the same for every plan is what is wanted
         # The more important come first.
-        turns = np.array([-view.pod_class.priority for view in arrivals.views])[arrivals.view_of]
+        turns = np.array([-constraints.pod_class.priority for constraints in arrivals.all_constraints])[
+            arrivals.constraints_of
+        ]
         self._orders = _orders(sample_of[arrivals.rows], turns, arrivals.numbers, draw)
-        self._circle = np.append(np.array(circles)[arrivals.view_of], -1)
+        self._circle = np.append(np.array(circles)[arrivals.constraints_of], -1)
         sizes = np.bincount(self._circle[:-1] + 1, minlength=1 + len(company))[1:].tolist()
-        groups = [(view, sizes[circle]) for circle, view in company.values()]
+        groups = [(constraints, sizes[circle]) for circle, constraints in company.values()]
         self._drawn = [self._lanes_drawn(groups, draw) for _ in range(_ORDERS)] if groups else []
 
-    def _lanes_drawn(self, groups: list[tuple[View, int]], draw: Random) -> list[int]:
+    def _lanes_drawn(self, groups: list[tuple[ClassConstraints, int]], draw: Random) -> list[int]:
         """By group of pods that stay together: the lane to which the first goes, and the others after it; -1 if none will do.
 
         kube-scheduler does not know the plan, so that may be any zone, and may be the same for many. Of some draws one is taken that is
@@ -131,14 +133,14 @@ class BindingModel:
         """
         of_nodes = [lane for lanes in self._lanes for lane in lanes]
         there = Counter(of_nodes)
-        allowed = [[lane for lane in of_nodes if view.lane_sets[lane]] for view, _ in groups]
+        allowed = [[lane for lane in of_nodes if constraints.lane_sets[lane]] for constraints, _ in groups]
         draws = []
         for _ in range(_DRAWS):
             lanes = [draw.choice(lanes) if lanes else -1 for lanes in allowed]
-            crowds: Counter[int] = Counter()
+            batches: Counter[int] = Counter()
             for lane, (_, size) in zip(lanes, groups, strict=True):
-                crowds[lane] += size
-            draws.append((max(crowd / max(1, there[lane]) for lane, crowd in crowds.items()), lanes))
+                batches[lane] += size
+            draws.append((max(batch / max(1, there[lane]) for lane, batch in batches.items()), lanes))
         return sorted(draws)[_UNLUCKY][1]
 
     def pending(self, ways: NDArray[np.int64]) -> list[int]:
@@ -148,10 +150,10 @@ class BindingModel:
         samples = len(self._samples)
         offerings = self._offerings(ways)
         # One resource after the other: indexed all at once, they would lie side by side in memory and each step take twice as long.
-        caps = np.array([self._board.offerings.caps[resource][offerings] for resource in self._resources], np.float32)
+        caps = np.array([self._state.offerings.caps[resource][offerings] for resource in self._resources], np.float32)
         step = _ALIKE if samples == _SAMPLES else 1
         alike = np.arange(len(ways)) // step
-        nodes = Nodes(caps[:, ::step], self._closed(), self._kinds)
+        nodes = Nodes(caps[:, ::step], self._closed(), self._exclusions)
         apart = int(_APART * max(map(len, self._orders[0].queues))) if samples > 1 else 0
         first = [queue[:apart] for order in self._orders for queue in order.queues]
         last = [order.merged([queue[apart:] for queue in order.queues]) for order in self._orders]
@@ -172,7 +174,7 @@ class BindingModel:
             circle = self._circle[queue]
             lanes = drawn[np.arange(len(queues)), circle]
             place = np.where((circle >= 0) & (lanes >= 0), lanes, place)
-        return nodes.choose(self._wants[queue], place, self._kind[queue])
+        return nodes.choose(self._requests[queue], place, self._exclusion[queue])
 
     def _offerings(self, ways: NDArray[np.int64]) -> Numbers:
         """Way × node, of all columns."""
@@ -198,11 +200,13 @@ class BindingModel:
 class Nodes:
     """Nodes as they fill up: arrays end in way × node, where the nodes of one column follow those of another."""
 
-    def __init__(self, caps: Floats, closed: Floats, kinds: int) -> None:
+    def __init__(self, caps: Floats, closed: Floats, exclusions: int) -> None:
         self._caps = caps
         self._share: Floats = np.reciprocal(np.maximum(caps, 1.0, dtype=np.float32))  # what one unit is of the node
         self._free: Floats = (caps > 0).astype(np.float32)  # as a share of the node
-        self._taken: Floats = np.zeros((kinds, *caps.shape[1:]), np.float32)  # minus infinity where one of the kind is
+        self._taken: Floats = np.zeros(
+            (exclusions, *caps.shape[1:]), np.float32
+        )  # minus infinity where one of the kind is
         self._closed = closed  # by place, without ways
 
     def enlarged(self, caps: Floats, ways: Numbers) -> Nodes:
@@ -213,7 +217,7 @@ class Nodes:
         larger._taken = self._taken[:, ways]
         return larger
 
-    def choose(self, wants: Floats, place: Numbers, kinds: Numbers) -> NDArray[np.int64]:
+    def choose(self, requests: Floats, place: Numbers, exclusions: Numbers) -> NDArray[np.int64]:
         """One pod of each column after the other (step × column, and for `wants` resource) takes the node that it likes best."""
         share, free = self._share, self._free
         (ways, nodes), (steps, columns) = free.shape[1:], place.shape
@@ -227,13 +231,15 @@ class Nodes:
         pairs = list(zip(free.reshape(len(free), -1), left.reshape(len(left), -1), strict=True))
         (cpu, memory), others = left[: len(_SCORED)], list(left[len(_SCORED) :])
         scores = [by_column[:, column] for column in range(columns)]
-        taken = [[of_kind.reshape(ways, columns, width)[:, c] for c in range(columns)] for of_kind in flat_taken]
+        taken = [
+            [of_exclusion.reshape(ways, columns, width)[:, c] for c in range(columns)] for of_exclusion in flat_taken
+        ]
         closed = self._closed.reshape(-1, columns, width)[place, np.arange(columns)].reshape(steps, nodes)
-        by_resource = np.repeat(wants.transpose(0, 2, 1), width, axis=2)  # step × resource × node
+        by_resource = np.repeat(requests.transpose(0, 2, 1), width, axis=2)  # step × resource × node
         by_resource[:, 0] -= closed  # on a node that is not for it, a pod would want more than there can be
         first = np.arange(ways)[:, None] * nodes + np.arange(columns) * width  # node of each way and column
         all_found = np.zeros((steps, ways, columns), np.bool_)
-        alone = [[(c, kind) for c, kind in enumerate(step) if kind >= 0] for step in kinds.tolist()]
+        alone = [[(c, exclusion) for c, exclusion in enumerate(step) if exclusion >= 0] for step in exclusions.tolist()]
         for wanted, found, shy in zip(by_resource[:, :, None], all_found, alone, strict=True):
             np.multiply(wanted, share, out=left)
             np.subtract(free, left, out=left)
@@ -241,16 +247,16 @@ class Nodes:
             np.minimum(cpu, memory, out=score)
             for lacking in others:
                 np.copyto(score, -np.inf, where=lacking < -_ROUNDING)
-            for column, kind in shy:
-                np.add(scores[column], taken[kind][column], out=scores[column])
+            for column, exclusion in shy:
+                np.add(scores[column], taken[exclusion][column], out=scores[column])
             best = by_column.argmax(axis=2)
             best += first
             np.greater_equal(flat_score.take(best), -_ROUNDING, out=found)
             at = best[found]
             for before, after in pairs:
                 before[at] = after.take(at)
-            for column, kind in shy:
-                flat_taken[kind][best[:, column][found[:, column]]] = -np.inf
+            for column, exclusion in shy:
+                flat_taken[exclusion][best[:, column][found[:, column]]] = -np.inf
         placed: NDArray[np.int64] = all_found.sum(axis=0)
         return placed
 
@@ -280,25 +286,27 @@ def _orders(sample_of: Numbers, turns: Numbers, numbers: Numbers, draw: Random) 
     return orders
 
 
-def _has_rule_about_zones(view: View) -> bool:
-    return view.together is not None or any(not rule.topology.of_hosts and not rule.protects for rule in view.rules)
+def _has_rule_about_zones(constraints: ClassConstraints) -> bool:
+    return constraints.affinity_rule is not None or any(
+        not rule.topology.of_hosts and not rule.protects for rule in constraints.rules
+    )
 
 
-def _company_that_is_to_come(view: View) -> int | None:
+def _company_that_is_to_come(constraints: ClassConstraints) -> int | None:
     """What tells pods that stay together in a zone, and of which none is there yet, from others."""
-    together = view.together
+    affinity_rule = constraints.affinity_rule
     if (
-        together is None
-        or not together.wants_itself
-        or any(c.at_first or c.topology.of_hosts for c in together.counters)
+        affinity_rule is None
+        or not affinity_rule.wants_itself
+        or any(c.at_first or c.topology.of_hosts for c in affinity_rule.counters)
     ):
         return None
-    return id(together.counters[0])
+    return id(affinity_rule.counters[0])
 
 
-def _alone_on_host(view: View) -> int | None:
+def _alone_on_host(constraints: ClassConstraints) -> int | None:
     """What tells pods that must not share a host from others: the counter that they look at and are counted by."""
-    for rule in view.rules:
-        if isinstance(rule, NoneThere) and rule.crowding and rule.topology.of_hosts:
+    for rule in constraints.rules:
+        if isinstance(rule, Exclusion) and rule.self_limiting and rule.topology.of_hosts:
             return id(rule.counter)
     return None

@@ -12,12 +12,12 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from plimsoll.scheduling.class_constraints import View
+from plimsoll.scheduling.class_constraints import ClassConstraints
 from plimsoll.scheduling.group_placement import Placer
 from plimsoll.scheduling.pod_counters import KeptSpread
 from plimsoll.scheduling.pod_equivalence import PodClass, Shape
-from plimsoll.scheduling.pod_groups import Groups
-from plimsoll.scheduling.topology import Counter, Counts, Watched
+from plimsoll.scheduling.pod_groups import ShapeGroups
+from plimsoll.scheduling.topology import Counts, TopologyCounter, Watched
 
 Pods: TypeAlias = frozenset[int]  # their numbers
 NOBODY: Pods = frozenset()
@@ -25,7 +25,7 @@ NOBODY: Pods = frozenset()
 _MOST_ROWS = 64  # that are looked at for the move of one pod
 
 
-class Goal(NamedTuple):
+class MoveTarget(NamedTuple):
     """Where a pod is to go: a node that is there, or a further one of a lane, or neither: where there is a place."""
 
     row: int = -1
@@ -34,23 +34,23 @@ class Goal(NamedTuple):
     offering: int = -1
 
 
-class Candidate(NamedTuple):
+class MoveCandidate(NamedTuple):
     pod: int
     group: int
     row: int
 
 
-class Crowding:
+class SkewViolations:
     def __init__(
         self,
         placer: Placer,
         placed: Sequence[tuple[PodClass, list[int], list[int]]],
         ranks: Mapping[int, int],
-        groups: Groups,
+        groups: ShapeGroups,
     ) -> None:
         """`placed` are pods and their rows, class by class; `ranks` tell by class how few rules of its own it has."""
         self._placer = placer
-        self._board = placer.board
+        self._state = placer.state
         self._placed = placed
         self._ranks = ranks
         self._groups = groups
@@ -64,7 +64,7 @@ class Crowding:
 
     def _broken_spreads(self) -> Iterator[tuple[KeptSpread, Counts]]:
         """Spreads that pods of the plan rely on and that do not hold in the end, and by domain how many are too many there."""
-        for spread in self._board.census.kept_spreads:
+        for spread in self._state.pod_counters.kept_spreads:
             if spread.kept.total:
                 most = spread.max_skew + spread.counter.minimum(spread.min_domains)
                 over = np.where(spread.kept.by_domain() > 0, spread.counter.by_domain() - most, 0)
@@ -76,7 +76,7 @@ class Crowding:
         bad = {id(spread.kept): over > 0 for spread, over in self._broken_spreads()}
         found: set[int] = set()
         for pod_class, pods, rows in self._placed if bad else ():
-            for kept in self._board.census.bumps(pod_class):
+            for kept in self._state.pod_counters.increments(pod_class):
                 if id(kept) in bad:
                     where = bad[id(kept)][kept.topology.domain[rows]]
                     found.update(pod for pod, so in zip(pods, where, strict=True) if so)
@@ -92,7 +92,7 @@ class Crowding:
                     over[domain] -= 1
         return frozenset(found)
 
-    def crowding(self) -> list[int]:
+    def excess_pods(self) -> list[int]:
         """All pods of which there are too many for a broken spread, those with the fewest rules of their own first."""
         pods = [
             pod
@@ -102,11 +102,11 @@ class Crowding:
         ]
         return list(dict.fromkeys(pods))
 
-    def _counted_by(self, counter: Counter) -> Iterator[tuple[int, int]]:
+    def _counted_by(self, counter: TopologyCounter) -> Iterator[tuple[int, int]]:
         """The pods of the plan that a counter counts and that could be in another domain than theirs, with that domain."""
         by_rank = sorted(self._placed, key=lambda placed: -self._ranks[placed[0].index])
         for pod_class, pods, rows in by_rank:
-            if not any(bumped is counter for bumped in self._board.census.bumps(pod_class)):
+            if not any(incremented is counter for incremented in self._state.pod_counters.increments(pod_class)):
                 continue
             if not counter.topology.of_hosts and not self._could_be_elsewhere(pod_class, counter):
                 continue
@@ -114,79 +114,83 @@ class Crowding:
                 if domain >= 0:
                     yield pod, domain
 
-    def _could_be_elsewhere(self, pod_class: PodClass, counter: Counter) -> bool:
+    def _could_be_elsewhere(self, pod_class: PodClass, counter: TopologyCounter) -> bool:
         """In another domain, or on a node where it would not count."""
         key = (pod_class.index, id(counter))
         if key not in self._elsewhere:
-            view = self._placer.view(pod_class)
-            domains = self._placer.reached(view, counter.topology)
-            self._elsewhere[key] = len(domains) > 1 or self._could_be_overlooked(view, counter.watched)
+            constraints = self._placer.constraints(pod_class)
+            domains = self._placer.reached(constraints, counter.topology)
+            self._elsewhere[key] = len(domains) > 1 or self._could_be_overlooked(constraints, counter.watched)
         return self._elsewhere[key]
 
-    def _could_be_overlooked(self, view: View, watched: Watched | None) -> bool:
+    def _could_be_overlooked(self, constraints: ClassConstraints, watched: Watched | None) -> bool:
         if watched is None:
             return False
-        offerings = self._board.offerings
-        return bool((view.static() & ~watched.eligible[: self._board.size]).any()) or any(
+        offerings = self._state.offerings
+        return bool((constraints.static() & ~watched.eligible[: self._state.size]).any()) or any(
             members and offerings.can_open(lane) and not watched.offerings[lane.members[0]]
-            for lane, members in zip(offerings.lanes, view.lane_sets, strict=True)
+            for lane, members in zip(offerings.lanes, constraints.lane_sets, strict=True)
         )
 
-    def candidates(self) -> list[Candidate]:
+    def candidates(self) -> list[MoveCandidate]:
         """Those whose move alone could mend a broken spread, the likeliest last: who breaks it, who has it, and who could raise its
         lowest domain. Of pods that are alike and on one node, one.
         """
-        first = {pod: n for n, pod in enumerate((*self.crowding(), *sorted(self.disturbed())))}
+        first = {pod: n for n, pod in enumerate((*self.excess_pods(), *sorted(self.disturbed())))}
         broken = {
             id(one): spread.counter for spread, _ in self._broken_spreads() for one in (spread.counter, spread.kept)
         }
-        found: dict[tuple[int, int], Candidate] = {}
+        found: dict[tuple[int, int], MoveCandidate] = {}
         for pod_class, pods, rows in self._placed:
-            changed = {broken[id(one)] for one in self._board.census.bumps(pod_class) if id(one) in broken}
+            changed = {broken[id(one)] for one in self._state.pod_counters.increments(pod_class) if id(one) in broken}
             if any(one.topology.of_hosts or self._could_be_elsewhere(pod_class, one) for one in changed):
                 for pod, row in zip(pods, rows, strict=True):
                     group = self._groups.of[pod]
-                    found[group, row] = Candidate(pod, group, row)
+                    found[group, row] = MoveCandidate(pod, group, row)
         return sorted(found.values(), key=lambda one: -first.get(one.pod, len(first)))
 
-    def better_place(self, view: View, shape: Shape, row: int) -> Goal | None:
+    def better_place(self, constraints: ClassConstraints, shape: Shape, row: int) -> MoveTarget | None:
         """Where a pod that is on `row` would leave the fewest pods disturbed; None if nowhere fewer than now."""
         fewest, best = self._harm(), None
-        self._count(view, row, -1)
-        view.give_up(view.whatever_it_takes())
-        for goal, harm in chain(self._on_others(view, shape, row), self._on_new(view, shape)):
+        self._count(constraints, row, -1)
+        constraints.give_up(constraints.relax_fully())
+        for goal, harm in chain(self._on_others(constraints, shape, row), self._on_new(constraints, shape)):
             if harm < fewest:
                 fewest, best = harm, goal
-        view.give_up(None)
-        self._count(view, row, 1)
+        constraints.give_up(None)
+        self._count(constraints, row, 1)
         return best
 
-    def _on_others(self, view: View, shape: Shape, row: int) -> Iterator[tuple[Goal, int]]:
-        board = self._board
-        allowed = view.open_rows().copy()
+    def _on_others(self, constraints: ClassConstraints, shape: Shape, row: int) -> Iterator[tuple[MoveTarget, int]]:
+        state = self._state
+        allowed = constraints.open_rows().copy()
         allowed[row] = False
         for resource, amount in shape:
-            allowed &= board.free[resource, : board.size] >= amount
+            allowed &= state.free[resource, : state.size] >= amount
         for other in np.flatnonzero(allowed)[:_MOST_ROWS].tolist():
-            yield Goal(row=other), self._harm_with(view, other)
+            yield MoveTarget(row=other), self._harm_with(constraints, other)
 
-    def _on_new(self, view: View, shape: Shape) -> Iterator[tuple[Goal, int]]:
+    def _on_new(self, constraints: ClassConstraints, shape: Shape) -> Iterator[tuple[MoveTarget, int]]:
         """A further node may be in the lowest domain."""
-        board = self._board
-        for index, lane in enumerate(board.offerings.lanes if view.pod_class.worth_a_node else ()):
-            choice = self._placer.grower.opening(view, index, shape, 1) if view.allows_lane(index) else None
+        state = self._state
+        for index, lane in enumerate(state.offerings.lanes if constraints.pod_class.triggers_scale_up else ()):
+            choice = (
+                self._placer.sizer.opening(constraints, index, shape, 1) if constraints.allows_lane(index) else None
+            )
             if choice is not None:
-                goal = Goal(lane=index, members=view.lane_sets[index], offering=int(lane.members[choice[0]]))
-                row = board.open_one(index, goal.members, goal.offering)
-                harm = self._harm_with(view, row) if view.mask()[row] else None
-                board.close(row)
+                goal = MoveTarget(
+                    lane=index, members=constraints.lane_sets[index], offering=int(lane.members[choice[0]])
+                )
+                row = state.open_one(index, goal.members, goal.offering)
+                harm = self._harm_with(constraints, row) if constraints.mask()[row] else None
+                state.close(row)
                 if harm is not None:
                     yield goal, harm
 
-    def _harm_with(self, view: View, row: int) -> int:
-        self._count(view, row, 1)
+    def _harm_with(self, constraints: ClassConstraints, row: int) -> int:
+        self._count(constraints, row, 1)
         harm = self._harm()
-        self._count(view, row, -1)
+        self._count(constraints, row, -1)
         return harm
 
     def _harm(self) -> int:
@@ -194,6 +198,6 @@ class Crowding:
         return sum(int(spread.kept.by_domain()[over > 0].sum()) for spread, over in self._broken_spreads())
 
     @staticmethod
-    def _count(view: View, row: int, amount: int) -> None:
-        for counter in view.bumps:
+    def _count(constraints: ClassConstraints, row: int, amount: int) -> None:
+        for counter in constraints.increments:
             counter.add_one(row, amount)

@@ -11,9 +11,10 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from plimsoll.kube.types.core import KubeObject, Labels, Namespace, Node, NodeSelector, Pod, Taint
+from plimsoll.kube.types.core import Namespace, Node, NodeSelector, Pod, Taint
+from plimsoll.kube.types.meta import KubeObject, Labels
 from plimsoll.kube.types.storage import PersistentVolume, PersistentVolumeClaim
-from plimsoll.scheduling.pod_equivalence import Classes
+from plimsoll.scheduling.pod_equivalence import PodClasses
 from plimsoll.scheduling.pod_requests import allocatable
 
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -77,7 +78,7 @@ _HANDED_OVER = (
 _MADE_LATER = ("uids", "pod_names", "slots", "pods_on", "_free_slots")
 
 
-class Change(Struct, frozen=True):
+class CacheChange(Struct, frozen=True):
     """One object before and after, as a store's listener is told: None before means new, None after means gone."""
 
     before: KubeObject | None
@@ -94,7 +95,7 @@ class _Place(NamedTuple):
 
 class Snapshot:
     def __init__(self) -> None:
-        self.classes = Classes()
+        self.classes = PodClasses()
         self.nodes: list[NodeFacts | None] = []  # by row; None where a node has gone
         self.rows: dict[str, int] = {}
         self.pods_on: list[dict[int, None]] = []  # by row: the slots of its pods, in the order in which they came
@@ -113,8 +114,8 @@ class Snapshot:
         self.version = 0  # changes with every change that stays: what was worked out before holds no longer
         self._free_rows: list[int] = []
         self._free_slots: list[int] = []
-        self._strays: dict[str, dict[str, _Place]] = {}  # node name → pod UID → what it is
-        self._stray_node: dict[str, str] = {}
+        self._orphans: dict[str, dict[str, _Place]] = {}  # node name → pod UID → what it is
+        self._orphan_node: dict[str, str] = {}
         self._undo: list[Callable[[], None]] | None = None
 
     @classmethod
@@ -158,7 +159,7 @@ class Snapshot:
             meta, name = pod.metadata, pod.spec.node_name
             row = rows.get(name)
             if row is None:
-                self._add_stray(meta.uid, name, _Place(meta.name, class_index, shape_index))
+                self._add_orphan(meta.uid, name, _Place(meta.name, class_index, shape_index))
                 continue
             pods_on[row][len(uids)] = None
             uids.append(meta.uid)
@@ -211,7 +212,7 @@ class Snapshot:
 
     # ── following the store ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def apply(self, changes: Iterable[Change]) -> None:
+    def apply(self, changes: Iterable[CacheChange]) -> None:
         """Follow the store: nodes, pods, namespaces, claims and volumes that came, changed or went."""
         for change in changes:
             before, after = change.before, change.after
@@ -269,11 +270,11 @@ class Snapshot:
     def remove(self, uid: str) -> None:
         """Take a pod off its node; one that is not here is passed over."""
         self.version += 1
-        stray = self._stray_node.pop(uid, None)
-        if stray is not None:
-            place = self._strays[stray].pop(uid)
+        orphan_node = self._orphan_node.pop(uid, None)
+        if orphan_node is not None:
+            place = self._orphans[orphan_node].pop(uid)
             if self._undo is not None:
-                self._undo.append(lambda: self._add(uid, stray, place))
+                self._undo.append(lambda: self._add(uid, orphan_node, place))
             return
         slot = self.slots.pop(uid, None)
         if slot is None:
@@ -307,7 +308,7 @@ class Snapshot:
         self._write_capacity(row, facts)
         if self._undo is not None:
             self._undo.append(lambda: self.remove_node(facts.name))
-        for uid, place in list(self._strays.get(facts.name, {}).items()):
+        for uid, place in list(self._orphans.get(facts.name, {}).items()):
             self.remove(uid)
             self._add(uid, facts.name, place)
 
@@ -330,7 +331,7 @@ class Snapshot:
         if self._undo is not None:
             self._undo.append(lambda: self.add_node(facts))
         for (uid, _), place in zip(left, places, strict=True):
-            self._add_stray(uid, name, place)
+            self._add_orphan(uid, name, place)
             if self._undo is not None:
                 self._undo.append(lambda uid=uid: self.remove(uid))  # type: ignore[misc]
 
@@ -358,7 +359,7 @@ class Snapshot:
             self._undo.append(lambda: self.remove(uid))
         row = self.rows.get(node_name)
         if row is None:
-            self._add_stray(uid, node_name, place)
+            self._add_orphan(uid, node_name, place)
             return
         slot = self._free_slots.pop() if self._free_slots else self._new_slot()
         self.uids[slot] = uid
@@ -372,9 +373,9 @@ class Snapshot:
         for resource, amount in self.classes.shapes[place.shape_index]:
             self.used[resource, row] += amount
 
-    def _add_stray(self, uid: str, node_name: str, place: _Place) -> None:
-        self._strays.setdefault(node_name, {})[uid] = place
-        self._stray_node[uid] = node_name
+    def _add_orphan(self, uid: str, node_name: str, place: _Place) -> None:
+        self._orphans.setdefault(node_name, {})[uid] = place
+        self._orphan_node[uid] = node_name
 
     def _new_slot(self) -> int:
         slot = len(self.uids)

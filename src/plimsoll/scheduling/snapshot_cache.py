@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from plimsoll.kube.cache.store import Name, Store, View
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import CLAIMS, NAMESPACES, NODES, PODS, VOLUMES, Resource
-from plimsoll.scheduling.snapshot import Change, Snapshot
+from plimsoll.scheduling.snapshot import CacheChange, Snapshot
 
 SEEN_FOR_PACKING: tuple[Resource[Any], ...] = (NODES, PODS, NAMESPACES, CLAIMS, VOLUMES)
 # Beyond so many changed names, as pile up where nobody asks, a comparison of the whole store is as quick.
 MOST_CHANGED = 50_000
 
 
-class Picture:
+class SnapshotCache:
     def __init__(self) -> None:
         self.snapshot = Snapshot.build((), (), claims=(), volumes=())
         self._held: dict[Resource[Any], dict[Name, KubeObject]] = {resource: {} for resource in SEEN_FOR_PACKING}
@@ -30,11 +30,11 @@ class Picture:
         self.follow(view)
         return self.snapshot
 
-    def follow(self, view: View) -> Sequence[Change]:
+    def follow(self, view: View) -> Sequence[CacheChange]:
         """Catch up with the view; what has changed since the last time."""
         if not self._followed:
             return self._begin(view)
-        changes: list[Change] = []
+        changes: list[CacheChange] = []
         for resource, held in self._held.items():
             store = view[resource]
             followed = self._followed.get(resource)
@@ -50,11 +50,11 @@ class Picture:
                     del held[name]
                 else:
                     held[name] = after
-                changes.append(Change(before, after))
+                changes.append(CacheChange(before, after))
         self.snapshot.apply(changes)
         return changes
 
-    def _begin(self, view: View) -> Sequence[Change]:
+    def _begin(self, view: View) -> Sequence[CacheChange]:
         """All of it in one pass: much quicker than change by change."""
         for resource, held in self._held.items():
             store = view[resource]
@@ -65,7 +65,7 @@ class Picture:
             view[NODES], view[PODS], namespaces=view[NAMESPACES], claims=view[CLAIMS], volumes=view[VOLUMES]
         )
         vars(self.snapshot).update(vars(built))  # it stays the same one for whoever holds it
-        return [Change(None, obj) for held in self._held.values() for obj in held.values()]
+        return [CacheChange(None, obj) for held in self._held.values() for obj in held.values()]
 
 
 class _Followed:

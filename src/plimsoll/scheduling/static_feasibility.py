@@ -4,55 +4,55 @@ from __future__ import annotations
 
 import numpy as np
 
-from plimsoll.scheduling.node_equivalence import Kinds
+from plimsoll.scheduling.node_equivalence import NodeClasses
 from plimsoll.scheduling.offerings import as_set
-from plimsoll.scheduling.plan_state import Board
+from plimsoll.scheduling.plan_state import PlanState
 from plimsoll.scheduling.pod_equivalence import PodClass, Shape
 from plimsoll.scheduling.topology import Mask, Watched
 
 
-class Grounds:
+class StaticFeasibility:
     """What is true of all classes that ask the same of nodes, as masks over rows and over offerings."""
 
-    def __init__(self, board: Board, pod_class: PodClass) -> None:
-        self._board = board
-        self._rows: Mask = np.zeros(board.capacity_rows, np.bool_)
-        self._rows[: board.first_new] = self._admitted(board.kinds, pod_class)
-        self._known_rows = board.first_new
+    def __init__(self, state: PlanState, pod_class: PodClass) -> None:
+        self._state = state
+        self._rows: Mask = np.zeros(state.capacity_rows, np.bool_)
+        self._rows[: state.first_new] = self._admitted(state.node_classes, pod_class)
+        self._known_rows = state.first_new
         self._known_structure = -1
         self._seen_by: dict[int, bool] = {}
         self._openable: dict[tuple[object, ...], Mask] = {}
-        self.sold_to = self._admitted(board.offering_kinds, pod_class)  # by offering
-        if board.daemons:
-            self.sold_to &= board.daemons.allow(pod_class)
+        self.sold_to = self._admitted(state.offering_classes, pod_class)  # by offering
+        if state.daemons:
+            self.sold_to &= state.daemons.allow(pod_class)
         self.lane_sets: list[int] = []  # by lane: the members that admit the class
-        for lane in board.offerings.lanes:
+        for lane in state.offerings.lanes:
             admitted = self.sold_to[lane.members]
             self.lane_sets.append(lane.everything if admitted.all() else as_set(admitted))
-        lanes = zip(self.lane_sets, board.offerings.lanes, strict=True)
+        lanes = zip(self.lane_sets, state.offerings.lanes, strict=True)
         self.uniform = all(members in (0, lane.everything) for members, lane in lanes)  # sizes make no difference
 
-    def _admitted(self, kinds: Kinds, pod_class: PodClass) -> Mask:
-        allowed = kinds.schedulable(pod_class.tolerations) & kinds.selected(pod_class)
+    def _admitted(self, node_classes: NodeClasses, pod_class: PodClass) -> Mask:
+        allowed = node_classes.schedulable(pod_class.tolerations) & node_classes.selected(pod_class)
         if pod_class.claims:
-            allowed &= kinds.allowed_by_volumes(self._board.volume_rules[pod_class.index])
+            allowed &= node_classes.allowed_by_volumes(self._state.volume_rules[pod_class.index])
         return allowed
 
     def rows(self) -> Mask:
         """By row: whether pods may ever go there, as long as a new node stays the offering it is taken for."""
-        board = self._board
-        if self._known_rows != board.size or (self._known_structure != board.structure and not self.uniform):
-            if len(self._rows) < board.capacity_rows:
-                more = np.zeros(board.capacity_rows - len(self._rows), np.bool_)
+        state = self._state
+        if self._known_rows != state.size or (self._known_structure != state.structure and not self.uniform):
+            if len(self._rows) < state.capacity_rows:
+                more = np.zeros(state.capacity_rows - len(self._rows), np.bool_)
                 self._rows = np.concatenate((self._rows, more))
-            start = min(self._known_rows, board.size) if self.uniform else board.first_new
-            self._rows[start : board.size] = self.sold_to[board.offering[start : board.size]]
-            self._known_rows, self._known_structure = board.size, board.structure
-        return self._rows[: board.size]
+            start = min(self._known_rows, state.size) if self.uniform else state.first_new
+            self._rows[start : state.size] = self.sold_to[state.offering[start : state.size]]
+            self._known_rows, self._known_structure = state.size, state.structure
+        return self._rows[: state.size]
 
     def openable(self, shape: Shape, watched: Watched) -> Mask:
         """By domain of what a spread looks at: whether a node could be opened there for a pod of that shape. Not to be changed."""
-        offerings, topology = self._board.offerings, watched.topology
+        offerings, topology = self._state.offerings, watched.topology
         key = (shape, id(watched), offerings.exhausted, len(topology.values))
         found = self._openable.get(key)
         if found is None:
@@ -72,14 +72,14 @@ class Grounds:
         """Whether spreads that look at these nodes could ever count a pod here."""
         seen = self._seen_by.get(id(watched))
         if seen is None:
-            first_new = self._board.first_new
+            first_new = self._state.first_new
             at_hand = bool((watched.eligible[:first_new] & self._rows[:first_new]).any())
             seen = self._seen_by[id(watched)] = at_hand or bool((watched.offerings & self.sold_to).any())
         return seen
 
 
-def what_it_asks_of_nodes(board: Board, pod_class: PodClass) -> object:
+def what_it_asks_of_nodes(state: PlanState, pod_class: PodClass) -> object:
     """Equal for classes that have the same grounds."""
-    if board.daemons or pod_class.claims:
+    if state.daemons or pod_class.claims:
         return pod_class.index
     return (tuple(sorted(pod_class.node_selector.items())), pod_class.required, pod_class.tolerations)

@@ -152,7 +152,7 @@ class Watched:
         self.eligible = np.concatenate((self.eligible, np.zeros(rows - len(self.eligible), np.bool_)))
 
 
-class Counter:
+class TopologyCounter:
     """How many pods of a kind are in each domain of a key; with `watched`, as topology spread sees the cluster."""
 
     def __init__(self, topology: Topology, key: tuple[object, ...] = (), watched: Watched | None = None) -> None:
@@ -164,7 +164,7 @@ class Counter:
         self.at_first = 0  # how many there were before the plan
         self.version = 0
         # The same counts as plain integers, where domains are few: small sums are faster without arrays.
-        self.tally: list[int] = []
+        self.plain_counts: list[int] = []
         self._low = -1  # the fewest in any domain that is there, and how many domains have so few; -1: not known
         self._at_low = 0
         self._low_version = -1  # of the nodes watched at the time
@@ -175,8 +175,8 @@ class Counter:
         if known > len(self.count):
             more = max(known, 2 * len(self.count)) - len(self.count)
             self.count = np.concatenate((self.count, np.zeros(more, np.int64)))
-        if not self.topology.of_hosts and known > len(self.tally):
-            self.tally = self.count[:known].tolist()
+        if not self.topology.of_hosts and known > len(self.plain_counts):
+            self.plain_counts = self.count[:known].tolist()
 
     def add(self, rows: NDArray[np.intp], amounts: Counts | int) -> None:
         """Pods of the counted kind arrive on (or, negative, leave) rows; a row may occur twice."""
@@ -195,7 +195,7 @@ class Counter:
         self._fit()
         np.add.at(self.count, domains, amounts)
         if not self.topology.of_hosts:
-            self.tally = self.count[: len(self.topology.values)].tolist()
+            self.plain_counts = self.count[: len(self.topology.values)].tolist()
         self.total += amounts * len(domains) if isinstance(amounts, int) else int(amounts.sum())
         self._low = -1
         self.version += 1
@@ -209,7 +209,7 @@ class Counter:
         before = int(self.count[domain])
         self.count[domain] = before + amount
         if not self.topology.of_hosts:
-            self.by_tally()[domain] = before + amount
+            self.counts_list()[domain] = before + amount
         self.total += amount
         self.version += 1
         if before == self._low:
@@ -224,8 +224,8 @@ class Counter:
         self._fit()
         for domain, amount in pods:
             if amount:
-                self.tally[domain] += amount
-                self.count[domain] = self.tally[domain]
+                self.plain_counts[domain] += amount
+                self.count[domain] = self.plain_counts[domain]
                 self.total += amount
         self._low = -1
         self.version += 1
@@ -244,11 +244,11 @@ class Counter:
             self._fit()
         return self.count[:known]
 
-    def by_tally(self) -> list[int]:
+    def counts_list(self) -> list[int]:
         """By domain, as plain integers; for keys other than hosts."""
-        if len(self.tally) < len(self.topology.values):
+        if len(self.plain_counts) < len(self.topology.values):
             self._fit()
-        return self.tally
+        return self.plain_counts
 
     def minimum(self, min_domains: int, expected: int = 0) -> int:
         """The fewest in any domain: zero while there are too few of them, or while `expected` more are to come, empty."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from plimsoll.kube.types.core import Labels, NodeSelector
+from plimsoll.kube.types.core import NodeSelector
+from plimsoll.kube.types.meta import Labels
 from plimsoll.scheduling.pod_equivalence import PodClass
 from plimsoll.scheduling.rules import required_affinity_matches
 from plimsoll.scheduling.snapshot import Snapshot

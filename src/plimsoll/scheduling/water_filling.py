@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def levelled(counts: Sequence[int], pods: int, limit: int, room: Sequence[int] | None = None) -> list[int]:
+def water_fill(counts: Sequence[int], pods: int, limit: int, room: Sequence[int] | None = None) -> list[int]:
     """Shares of up to `pods` that raise the lowest counts first, like water, with no domain above `limit` or, where it is given,
     beyond its room.
 

@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 
 from plimsoll.kube.types.core import Pod
 from plimsoll.scheduling.model import ComingNode, Packing, Removal, Template
-from plimsoll.scheduling.pack import Question, answer, asked
+from plimsoll.scheduling.pack import PackingRequest, packing_request, solve
 from plimsoll.scheduling.removal import removable
 from plimsoll.scheduling.snapshot import Snapshot
 
@@ -55,19 +55,19 @@ class Worker:
         headroom: bool = True,
     ) -> Packing:
         """As `pack.pack`. The snapshot may change as soon as this has been awaited for the first time."""
-        with asked(snapshot, pods, templates, coming=coming, headroom=headroom) as question:
-            message = handed_over(question)
+        with packing_request(snapshot, pods, templates, coming=coming, headroom=headroom) as request:
+            message = serialize(request)
         found: Packing = await self._ask(message)
         return found
 
     async def removable(self, snapshot: Snapshot, node_names: Iterable[str]) -> list[Removal]:
         """As `removable.removable`."""
-        found: list[Removal] = await self._ask(handed_over((snapshot, list(node_names))))
+        found: list[Removal] = await self._ask(serialize((snapshot, list(node_names))))
         return found
 
     async def run(self, task: Callable[[], T]) -> T:
         """Whatever can be handed over and called there; it must need nothing but what it carries."""
-        found: T = await self._ask(handed_over(task))
+        found: T = await self._ask(serialize(task))
         return found
 
     async def close(self) -> None:
@@ -115,7 +115,7 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         self._process = context.Process(
-            target=serve, args=(theirs, self.memory_bytes), name="plimsoll-scheduling", daemon=True
+            target=serve_requests, args=(theirs, self.memory_bytes), name="plimsoll-scheduling", daemon=True
         )
         self._process.start()
         theirs.close()
@@ -133,8 +133,8 @@ class Worker:
             connection.close()
 
 
-def handed_over(question: Question | tuple[Snapshot, list[str]] | Callable[[], Any]) -> bytes:
-    return pickle.dumps(question, protocol=5)
+def serialize(request: PackingRequest | tuple[Snapshot, list[str]] | Callable[[], Any]) -> bytes:
+    return pickle.dumps(request, protocol=5)
 
 
 def _exchange(connection: Connection, message: bytes) -> bytes:
@@ -142,7 +142,7 @@ def _exchange(connection: Connection, message: bytes) -> bytes:
     return connection.recv_bytes()
 
 
-def serve(connection: Connection, memory_bytes: int) -> None:
+def serve_requests(connection: Connection, memory_bytes: int) -> None:
     """What the process does until the connection closes."""
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
     gc.freeze()  # what is imported stays for good: nothing to look through at every collection
@@ -161,7 +161,7 @@ def serve(connection: Connection, memory_bytes: int) -> None:
         gc.collect()
 
 
-def _work(question: Question | tuple[Snapshot, list[str]] | Callable[[], Any]) -> Any:
-    if callable(question):
-        return question()
-    return answer(question) if isinstance(question, Question) else removable(*question)
+def _work(request: PackingRequest | tuple[Snapshot, list[str]] | Callable[[], Any]) -> Any:
+    if callable(request):
+        return request()
+    return solve(request) if isinstance(request, PackingRequest) else removable(*request)
