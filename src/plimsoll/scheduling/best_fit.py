@@ -1,7 +1,8 @@
-"""Finding places for pods that have no rule about other pods, many times over, on nodes that are filled one after the other.
+"""Places pods without inter-pod rules while nodes are emptied. Called by `removal`.
 
-When nodes are emptied, almost every pod goes to one of the few nodes that are being filled at the time. So those are tried first,
-with plain integers: for a dozen nodes that is several times faster than arrays. Only when none of them has room, all are searched.
+When many nodes are emptied, almost every pod goes to one of the few nodes that are being filled at the moment. Those
+nodes are tried first, with plain integers, which is several times faster than arrays for a dozen nodes. All other nodes
+are searched only if none of them has room.
 """
 
 from __future__ import annotations
@@ -17,17 +18,20 @@ _AT_A_TIME = 12
 
 
 class BestFit:
-    """The nodes that may take pods of classes with one and the same static mask."""
+    """Best-fit placement for all pod classes that share one static mask."""
 
     def __init__(self, state: PlanState, mask: Mask, free: dict[int, list[int]], order: NDArray[np.float64]) -> None:
         self._state = state
         self._mask = mask  # by row
-        self._free = free  # row → amounts, shared by all receivers; holds rows in use only
-        self._order = order  # by row: which to fill first
+        self._free = free  # row → free amounts, shared by all instances; holds only rows in use
+        self._order = order  # by row: rows with a lower value are filled first
         self._filling: list[int] = []
 
     def take(self, shape: Shape, count: int, saved: dict[int, list[int]]) -> list[tuple[int, int]] | None:
-        """Rows and how many pods each takes; None if not all find a place. `saved` keeps what rows had before."""
+        """Return rows with the number of pods each takes, or None if not all pods find a place.
+
+        `saved` receives the amounts that each changed row had before.
+        """
         taken: list[tuple[int, int]] = []
         alive = self._state.alive
         for row in self._filling:
@@ -35,8 +39,8 @@ class BestFit:
                 count -= self._give(row, shape, count, taken, saved)
                 if not count:
                     return taken
-        # The arrays do not know yet what the pods of the node at hand have taken: rows in `saved` have been tried above or are
-        # tried here with what they really have.
+        # The arrays do not include what pods of the current node have taken. Rows in `saved` were tried above, or are
+        # tried here with their real free amounts.
         for row in self._search(shape):
             if row in self._filling:
                 continue
@@ -50,7 +54,7 @@ class BestFit:
         return None
 
     def _search(self, shape: Shape) -> list[int]:
-        """Rows where the arrays say that one fits, in the order in which to fill them."""
+        """Return the rows on which one pod fits according to the arrays, in filling order."""
         state = self._state
         fits = self._mask & state.alive[: state.size]
         for resource, amount in shape:

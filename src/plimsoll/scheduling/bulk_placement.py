@@ -1,9 +1,10 @@
-"""Placing thousands of diverse pods: first zones by counting, then nodes shape by shape.
+"""Places thousands of diverse pods at once: first zones by counting, then nodes shape by shape. Called by `plan`.
 
-Pods of a hundred classes and thirty shapes are three thousand groups of one or two pods each: to ask every rule for every group
-would cost more than all the rest. But where no rule but those about zones and hosts has a say, zones can be decided class by class by
-counting alone, without looking at a single node; and after that pods of all classes that ask for as much in the same zone are alike,
-except for what a host may not hold twice, which is checked pod by pod. What finds no place this way is left to the general way.
+A hundred classes and thirty shapes make three thousand groups of one or two pods each; evaluating every rule per group
+would dominate the run time. Where only rules about zones and hosts apply, zones can be assigned class by class by
+counting alone, without looking at a node. After that, pods of all classes with the same shape and zone are
+interchangeable except for what a host may not hold twice, which is checked pod by pod. Pods that find no place this way
+are left to `group_placement`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from plimsoll.scheduling.water_filling import water_fill
 
 ANYWHERE = -1
 
-# Of the nodes with room, only the tightest are put in order, for rules about hosts seldom refuse half of them.
+# Only the tightest nodes with room are sorted, because rules about hosts seldom exclude half of them.
 _ROWS_A_POD = 2
 _SPARE_ROWS = 32
 
@@ -35,21 +36,21 @@ _NOBODY: Numbers = np.zeros(0, np.intp)
 
 
 class ClassBatch:
-    """The pods of one class that wait: first each of them gets a zone, then a row."""
+    """The unplaced pods of one class. Each pod gets a zone first, then a row."""
 
     __slots__ = ("constraints", "pods", "rows", "runs", "shapes", "zones")
 
     def __init__(self, constraints: ClassConstraints) -> None:
         self.constraints = constraints
-        self.runs: list[range] = []  # of groups
+        self.runs: list[range] = []  # runs of groups
         self.pods: list[int] = []
         self.shapes: Numbers = _NOBODY  # by pod: the index of its shape
-        self.zones: list[int] = []  # by pod, from the first on; those for which there is none are missing at the end
+        self.zones: list[int] = []  # by pod, from the first on; pods without a zone are missing at the end
         self.rows: list[int] = []  # by pod; -1: none
 
 
 class _Ways:
-    """What placing one pod of a class asks and changes."""
+    """The checks and counters involved in placing one pod of a class."""
 
     __slots__ = ("checks", "constraints", "increments", "zonal_increments")
 
@@ -69,7 +70,8 @@ class Bulk:
         self.zone = self._zone_topology(batches)
         self._counted: dict[tuple[int, int], bool | None] = {}
         suited = [batch for batch in batches if self._suits(batch.constraints)]
-        # All must agree on which nodes will do; those that agree with the first are one lot, the rest goes the general way.
+        # All batches must agree on the feasible nodes. Those that agree with the first are placed together; the rest
+        # goes to `group_placement`.
         first = suited[0].constraints if suited else None
         self.lot = [batch for batch in suited if self._same_nodes(first, batch.constraints)]
         if first is not None:
@@ -77,16 +79,16 @@ class Bulk:
             self.everywhere: RowIndex = static.nonzero()[0]
             self.rows = self._rows_by_zone(static)
             self._has_rows = [bool(len(rows)) for rows in self.rows]
-            self.load = [0.0] * len(self.rows)  # what has been given to each zone, by the node
+            self.load = [0.0] * len(self.rows)  # planned load per zone, in nodes
             self._a_node = [1.0 / max(1, len(rows)) for rows in self.rows]
         self._ways: list[_Ways] = []  # by pod of the lot that has a zone
-        self._row_of: list[int] = []  # the same way
+        self._row_of: list[int] = []  # by pod of the lot that has a zone
 
     # ── who can be placed this way ───────────────────────────────────────────────────────────────────────────────────
 
     @staticmethod
     def _zone_topology(batches: Sequence[ClassBatch]) -> Topology | None:
-        """The one key, other than hosts, over which most of these pods are spread or held together."""
+        """Return the one topology key, other than hosts, that constrains most of these pods."""
         votes: dict[str, int] = {}
         topologies: dict[str, Topology] = {}
         for batch in batches:
@@ -114,7 +116,7 @@ class Bulk:
         return self_limiting <= 1 and all(self._counts(c, constraints) is not None for c in zonal)
 
     def _counts(self, counter: TopologyCounter, constraints: ClassConstraints) -> bool | None:
-        """Whether a counter counts pods on the nodes that the class may go to; None if it counts those on some of them."""
+        """Return whether a counter counts pods on the nodes feasible for the class; None if only on some of them."""
         watched = counter.watched
         if watched is None or watched.all_eligible:
             return True
@@ -139,7 +141,7 @@ class Bulk:
     # ── zones, by counting ───────────────────────────────────────────────────────────────────────────────────────────
 
     def place(self) -> None:
-        """Give each pod of the lot a zone and then a row; in an order, crowd after crowd, that every rule agrees with."""
+        """Give each pod of the lot a zone and then a row, batch by batch, in an order that no rule contradicts."""
         self.state.pod_counters.make_room()
         for batch in self.lot:
             self._choose_zones(batch)
@@ -149,12 +151,13 @@ class Bulk:
         for batch in self.lot:
             for zone, row in zip(batch.zones, batch.rows, strict=False) if -1 in batch.rows else ():
                 if row < 0 and zone != ANYWHERE:
-                    # Others were given zones with this one counted in. Where it ends up is open: all must be looked at again.
+                    # Other pods got their zones with this pod counted. Its final zone is open, so the whole plan is
+                    # replayed.
                     self._count(batch.constraints, [(zone, -1)])
                     self.state.relied_on_rows = -1
 
     def _choose_zones(self, batch: ClassBatch) -> None:
-        """One for each pod, as far as rules allow."""
+        """Assign a zone to each pod, as far as the rules allow."""
         constraints = batch.constraints
         constraints.foresee(foreseen=True)
         zonal = [rule for rule in constraints.asked() if rule.topology is self.zone]
@@ -178,7 +181,7 @@ class Bulk:
     def _with_company(self, constraints: ClassConstraints, allowed: list[bool]) -> list[bool]:
         if constraints.affinity_rule is None:
             return allowed
-        if constraints.affinity_rule.first:  # the first decides for all: where least is planned so far
+        if constraints.affinity_rule.first:  # the first pod decides for all: take the zone with the least planned load
             common = self.placer.common_domains(constraints) or ()
             open_zones = [zone for zone, ok in enumerate(allowed) if ok and zone in common]
             chosen = min(open_zones, key=lambda zone: (self.load[zone], zone), default=-1)
@@ -190,7 +193,7 @@ class Bulk:
     def _shares(
         self, level: InterPodRule | None, allowed: list[bool], pods: int, constraints: ClassConstraints
     ) -> list[int]:
-        """The zone of each pod, in an order in which no zone gets ahead; counts are brought up to date."""
+        """Return the zone of each pod, in an order that keeps the skew within its limit, and update the counts."""
         order = sorted((zone for zone, ok in enumerate(allowed) if ok), key=lambda zone: (self.load[zone], zone))
         if not order:
             return []
@@ -215,7 +218,7 @@ class Bulk:
     # ── rows, shape by shape ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _choose_rows(self) -> None:
-        """Put pods of all crowds that ask for as much in the same zone together, the largest first, and find rows for them."""
+        """Find rows for all pods of the lot, grouped by shape and zone, the largest shape first."""
         host_counters = HostCounters(self.state.size)
         for batch in self.lot:
             self._ways += [_Ways(batch.constraints, host_counters)] * len(batch.zones)
@@ -225,7 +228,7 @@ class Bulk:
         rank[ordered] = np.arange(len(ordered))
         zones = np.array(list(chain.from_iterable([batch.zones for batch in self.lot])), np.int64)
         ranks = rank[np.concatenate([batch.shapes[: len(batch.zones)] for batch in self.lot])]
-        # Within a shape, those that may go anywhere come last.
+        # Within a shape, pods without a zone come last.
         lots = ranks * (len(self.rows) + 1) + (len(self.rows) - 1 - zones)
         order = lots.argsort(kind="stable")
         starts = np.flatnonzero(np.diff(lots[order], prepend=-1)).tolist()
@@ -242,7 +245,7 @@ class Bulk:
             start = stop
 
     def _fill(self, shape: Shape, pods: list[int], rows: RowIndex, *, anywhere: bool) -> None:
-        """Put one pod on each of the tightest rows that hold it, again and again, with larger nodes once none does."""
+        """Put one pod on each of the tightest rows that hold it, repeatedly, and enlarge nodes when no row is left."""
         first_new = int(rows.searchsorted(self.state.first_new))
         existing, new = rows[:first_new], rows[first_new:]
         for part in (existing, new):
@@ -258,14 +261,16 @@ class Bulk:
 
     def _fits(self, shape: Shape, rows: RowIndex) -> Mask:
         free = self.state.free
-        (resource, amount), *others = shape  # a place among the node's pods, at least
+        (resource, amount), *others = shape  # at least the pod count is part of every shape
         fits: Mask = free[resource].take(rows) >= amount
         for resource, amount in others:
             fits &= free[resource].take(rows) >= amount
         return fits
 
     def _tightest(self, rows: RowIndex, pods: int | None = None) -> list[int]:
-        """The rows by how little is left on them; with `pods`, as many as these could need, which is much sooner put in order."""
+        """Return rows by free amount, the tightest first. With `pods`, return only as many rows as these can need,
+        which is much faster to sort.
+        """
         slack = self.state.slack.take(rows)
         enough = len(rows) if pods is None else _ROWS_A_POD * pods + _SPARE_ROWS
         if len(rows) > 2 * enough:
@@ -278,7 +283,7 @@ class Bulk:
         return bool(len(rows)) and self.placer.sizer.climb(constraints, shape, rows)
 
     def _fill_once(self, shape: Shape, pods: list[int], waiting: list[int], *, anywhere: bool) -> list[int]:
-        """Put pods on rows, which wait in this order for one each; returns those that none of them would have."""
+        """Put one pod on each row of `waiting`, in order; return the pods that no row accepts."""
         left: list[int] = []
         taken: list[int] = []
         ways, row_of = self._ways, self._row_of
@@ -287,7 +292,7 @@ class Bulk:
                 left += pods[index:]
                 break
             way = ways[pod]
-            for row in waiting:  # thousands of times: in place, without a call
+            for row in waiting:  # hot loop: inlined
                 for host_counter, most, from_low, kept in way.checks:
                     if host_counter.count[row] > (most + host_counter.low if from_low else most) and (
                         kept is None or kept.count[row]

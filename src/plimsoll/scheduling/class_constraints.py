@@ -1,7 +1,7 @@
-"""Where pods of one class may go at this moment, and how many of them.
+"""Which nodes accept pods of one class at this moment, and how many. Built by `group_placement` and `fits`.
 
-A view puts together everything that decides about a class on a board: what never changes during a plan (selectors, taints,
-volumes) as one mask over rows, and what does (other pods) as rules over counters.
+`ClassConstraints` combines everything that decides about a class within a `PlanState`: what never changes during a plan
+(selectors, taints, volumes) as one mask over rows, and what does change (other pods) as inter-pod rules over counters.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from plimsoll.scheduling.rules import ports_conflict
 from plimsoll.scheduling.static_feasibility import StaticFeasibility
 from plimsoll.scheduling.topology import Mask, TopologyCounter
 
-_MOST_WAYS = 32  # of giving way that are tried one after the other
+_MOST_WAYS = 32  # number of relaxations that are tried one after the other
 
 
 class ClassConstraints:
@@ -53,7 +53,7 @@ class ClassConstraints:
         self.increments = state.pod_counters.increments(pod_class)
         self.host_increments = [counter for counter in self.increments if counter.topology.of_hosts]
 
-        # Weight and counter of preferred terms; weight 0 marks a spread that is only preferred.
+        # Weight and counter of preferred terms; weight 0 marks a ScheduleAnyway spread.
         self._soft = [(weight, state.pod_counters.term_counter(term)) for weight, term in pod_class.preferences]
         self._soft += [
             (0, state.pod_counters.spread_counter(pod_class, s)) for s in pod_class.soft_spread if s.counts_pods
@@ -62,22 +62,22 @@ class ClassConstraints:
         self.offering_scores = state.offering_classes.preferred(pod_class)
         self.has_preferences = bool(self._row_scores is not None or self.offering_scores is not None or self._soft)
 
-        self.gives_up: tuple[int, ...] | None = None  # by protecting rule: of how many pods it may break the spread
+        self.gives_up: tuple[int, ...] | None = None  # by protecting rule: the number of pods whose spread it may break
         self.foresees = False
         self.expects_empty_hosts = False
         self._openable_for: tuple[object, ...] = ()
         self._mask: Mask = np.zeros(0, np.bool_)
         self._mask_at: tuple[object, ...] = ()
-        # Whether daemons that come with new nodes count in a rule of the class.
+        # Whether DaemonSet pods of new nodes count in a rule of the class.
         self.counts_daemons = bool(state.daemons) and not {*self.counters}.isdisjoint(state.daemons.all_increments())
 
     @property
     def has_inter_pod_rules(self) -> bool:
-        """Whether it matters to the class, now and once all are placed, who else is there."""
+        """Whether affinity, anti-affinity or host ports of the class depend on other pods."""
         return self.affinity_rule is not None or any(isinstance(rule, Exclusion) for rule in self.rules)
 
     def static(self) -> Mask:
-        """By row: whether the class may ever go there, as long as a new node stays the offering it is taken for."""
+        """By row: whether the class may ever run there, as long as a new node keeps its current offering."""
         return self.feasibility.rows()
 
     # ── the rules ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -125,7 +125,7 @@ class ClassConstraints:
         return bool(self._protecting_rules)
 
     def asked(self) -> list[InterPodRule]:
-        """The rules that have a say at present."""
+        """Return the rules that apply at present."""
         if not self._protecting_rules:
             return self.rules
         silent = [r for r in self._protecting_rules if not (r.kept.total or r.foresees)]
@@ -134,7 +134,7 @@ class ClassConstraints:
     # ── moods: how strictly the rules are read ───────────────────────────────────────────────────────────────────────
 
     def foresee(self, *, foreseen: bool) -> bool:
-        """Whether to keep zones even for the sake of pods that are still to come. False if that makes no difference."""
+        """Set whether zones are kept free for pods that are still to come. Return False if that makes no difference."""
         if not self._zonal_protection:
             return False
         for rule in self._zonal_protection:
@@ -143,7 +143,9 @@ class ClassConstraints:
         return True
 
     def relaxations(self) -> list[tuple[int, ...]]:
-        """By protecting rule, how many pods in a domain it may give up: what disturbs the fewest first, whatever it takes last."""
+        """By protecting rule: how many pods per domain may lose their spread. The relaxation that affects the fewest
+        comes first.
+        """
         by_rule = [sorted({0, *rule.kept.by_domain().tolist()}) for rule in self._protecting_rules]
         if prod(map(len, by_rule)) <= _MOST_WAYS:
             ways = sorted(product(*by_rule), key=sum)
@@ -165,7 +167,9 @@ class ClassConstraints:
             rule.expects_empty_hosts = expected
 
     def look_for_openable(self, shape: Shape) -> None:
-        """Find which domains could come into being for such a pod: a spread goes there before any domain gets ahead."""
+        """Find the domains in which a node could be opened for such a pod: a spread must fill those before any other
+        rises.
+        """
         key = (shape, self.state.offerings.exhausted)
         if not self._zonal_spreads or key == self._openable_for:
             return
@@ -177,7 +181,7 @@ class ClassConstraints:
                 self._mask_at = ()
 
     def forget_openable(self) -> bool:
-        """No node can be opened after all: domains without one hold nobody back. True if one was waited for."""
+        """Ignore domains without a node, because none can be opened there. Return True if one was expected."""
         waited_for = [rule for rule in self._zonal_spreads if rule.domains_to_come()]
         for rule in waited_for:
             rule.openable = None
@@ -188,7 +192,9 @@ class ClassConstraints:
     # ── now ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def mask(self) -> Mask:
-        """The rows that every rule but amounts allows, as long as new nodes stay the offerings they are taken for."""
+        """By row: whether every rule except amounts accepts the class, as long as new nodes keep their current
+        offerings.
+        """
         state = self.state
         seen = sum([counter.version for counter in self.counters])
         only_in = self.affinity_rule.first_only_in if self.affinity_rule is not None else None
@@ -203,7 +209,7 @@ class ClassConstraints:
         return self._mask
 
     def open_rows(self) -> Mask:
-        """`mask`, without empty new nodes where the pod is worth none: it uses what is left over on nodes that others need."""
+        """Return `mask`, without empty new nodes for pods that trigger no scale-up: those use only what is left over."""
         mask = self.mask()
         if self.pod_class.triggers_scale_up:
             return mask
@@ -211,7 +217,7 @@ class ClassConstraints:
         return np.concatenate((mask[:first_new], mask[first_new:] & self.state.in_use()))
 
     def stay_apart(self) -> bool:
-        """Whether each pod of the class needs a host of its own and nothing else about one matters to the next."""
+        """Whether each pod of the class needs a host of its own and no other rule makes pods depend on each other."""
         self_limiting = [rule for rule in self.asked() if rule.self_limiting]
         size = self.state.size
         return (
@@ -224,7 +230,7 @@ class ClassConstraints:
         )
 
     def growable(self) -> Mask:
-        """By new node: whether every rule but amounts and offerings allows one more pod."""
+        """By new node: whether every rule except amounts and offerings accepts one more pod."""
         state = self.state
         new = slice(state.first_new, state.size)
         sets = np.array([bool(members & self.lane_sets[lane]) for lane, members in state.sets], np.bool_)
@@ -253,7 +259,9 @@ class ClassConstraints:
         )
 
     def relies_on_rows(self) -> bool:
-        """Whether what is right now may no longer be once further nodes are there, empty or with their daemons."""
+        """Whether a placement that is valid now may become invalid when further nodes appear, empty or with their
+        DaemonSet pods.
+        """
         return self.counts_daemons or any(
             rule.limit() > rule.max_skew and (rule.topology.of_hosts or self._may_gain_domains(rule))
             for rule in self.spreads
@@ -270,7 +278,7 @@ class ClassConstraints:
         )
 
     def preference_scores(self) -> NDArray[np.float64]:
-        """By row: how much the class would like to be there, each kind of preference up to 100 as in kube-scheduler."""
+        """By row: the preference score, each kind of preference up to 100 as in kube-scheduler."""
         state = self.state
         preference_scores = np.zeros(state.size)
         if self._row_scores is not None:

@@ -1,7 +1,7 @@
-"""Which classes a selector could mean, and which could mean a class, found without walking over all that were ever met.
+"""Finds the classes that a selector could match, and the terms that could match a class, without scanning all classes.
 
-A cluster has thousands of classes, and most questions are about one pod. What is asked here is kept from one question to the
-next; classes that were met since are entered when somebody asks.
+A cluster has thousands of classes, and most requests concern one pod. The index is kept between requests; classes met
+since then are added on the next lookup.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ class ClassIndex:
         self._holders: dict[AffinityTerm, list[int]] = {}  # by anti-affinity term: the classes that have it
         self._asking_for: dict[
             Label | None, dict[AffinityTerm, None]
-        ] = {}  # those terms, by labels of which they ask for one
+        ] = {}  # those terms, by the labels of which they require one
 
     def labels_mentioned(self) -> set[str]:
-        """The keys that a selector over pods looks at, of any class."""
+        """Return the label keys that any pod selector of any class uses."""
         self._catch_up()
         return self._mentioned
 
     def with_label(self, label: Label) -> Iterable[int]:
-        """The classes whose pods carry it."""
+        """Return the classes whose pods carry the label."""
         self._catch_up()
         return self._with_label.get(label, ())
 
     def holders(self, one: PodClass) -> Iterator[tuple[AffinityTerm, list[int]]]:
-        """Anti-affinity terms that may speak of a class, each with the classes that have it, in ascending order."""
+        """Yield anti-affinity terms that may match a class, each with the classes that have it, in ascending order."""
         self._catch_up()
         for label in (None, *one.identity.labels.items()):
             for term in self._asking_for.get(label, ()):
@@ -59,7 +59,7 @@ class ClassIndex:
 
 
 def labels_asked_for(selector: Expressions | None) -> Iterator[list[Label]]:
-    """For each expression that a pod can only meet by having one of some labels: those labels."""
+    """Yield, for each expression that requires one of some labels, those labels."""
     for key, operator, values in selector or ():
         if operator == "In":
             yield [(key, value) for value in values]

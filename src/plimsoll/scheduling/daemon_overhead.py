@@ -1,4 +1,4 @@
-"""Pods of DaemonSets that will run on nodes which are not there yet, and the share of the node that they take."""
+"""DaemonSet pods of nodes that do not exist yet, and the resources they take. Used by `plan_state`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from plimsoll.scheduling.volumes import VolumeRules
 
 Ints = NDArray[np.int64]
 
-# What the DaemonSet controller adds to its pods, so that they run on nodes that others must avoid for now.
+# The tolerations that the DaemonSet controller adds to its pods.
 _DAEMON_TOLERATIONS = tuple(
     Toleration(key=f"node.kubernetes.io/{name}", operator="Exists", effect=effect)
     for name, effect in (
@@ -35,7 +35,7 @@ _DAEMON_TOLERATIONS = tuple(
 
 
 class DaemonOverhead:
-    """Pods of DaemonSets that will run on nodes which are not there yet."""
+    """The DaemonSet pods of templates and coming nodes."""
 
     def __init__(self, classes: PodClasses, templates: Sequence[Template], coming: Sequence[ComingNode]) -> None:
         of = classes.of
@@ -50,7 +50,7 @@ class DaemonOverhead:
         self.offerings: Offerings
 
     def take_off(self, offerings: Offerings) -> None:
-        """Take from each offering what the daemons that it admits will hold."""
+        """Subtract from each offering what the DaemonSet pods that it admits request."""
         self.offerings = offerings
         lacking = len(self._classes.resources) - offerings.caps.shape[0]
         if lacking > 0:
@@ -100,17 +100,17 @@ class DaemonOverhead:
         return [self._classes.classes[index] for index in self._on_offering[offering]]
 
     def increments(self, offering: int) -> list[TopologyCounter]:
-        """The counters that the daemons of one new node change, once for each daemon that does."""
+        """Return the counters that the DaemonSet pods of one new node increment, once per pod."""
         if not self:
             return []
         return [counter for daemon in self.on_offering(offering) for counter in self.pod_counters.increments(daemon)]
 
     def all_increments(self) -> list[TopologyCounter]:
-        """The counters that daemons of some offering change."""
+        """Return the counters that DaemonSet pods of any offering increment."""
         return [counter for daemon in self.on_templates for counter in self.pod_counters.increments(daemon)]
 
     def allow(self, pod_class: PodClass) -> Mask:
-        """By offering: whether the pod could run beside the daemons of such a node."""
+        """By offering: whether the pod could run beside the DaemonSet pods of such a node."""
         against = self.with_ports_of(pod_class)
         for index, place in enumerate(self.offerings.node_traits):
             for other in self.on_offering(index):
@@ -123,7 +123,7 @@ class DaemonOverhead:
         return ~against
 
     def with_ports_of(self, pod_class: PodClass) -> Mask:
-        """By offering: whether a daemon of such a node takes a host port that the pod asks for."""
+        """By offering: whether a DaemonSet pod of such a node takes a host port that the pod requests."""
         taken = np.zeros(len(self.offerings.sold), np.bool_)
         if pod_class.ports:
             for index in range(len(taken)):
@@ -131,7 +131,7 @@ class DaemonOverhead:
         return taken
 
     def keep_company(self, pod_class: PodClass, lane: Lane) -> bool:
-        """Whether a new node of the lane would bring the company along that the pod's affinity asks for."""
+        """Whether a new node of the lane brings DaemonSet pods that satisfy the pod's affinity."""
         if not self or any(t.topology_key != HOSTNAME and not lane.domains[t.topology_key] for t in pod_class.affinity):
             return False  # without the label there is no domain to share
         return any(

@@ -1,7 +1,7 @@
-"""Why not: the first rule that says no, in words with figures.
+"""Explains why a pod cannot run: the first constraint that fails, with figures. Called by `fits`, `plan` and `removal`.
 
-The order is that of kube-scheduler's filters. The same masks and counters that decide are read here, so that an explanation cannot
-disagree with the decision that it explains.
+Checks run in the order of kube-scheduler's filters. They read the same masks and counters that decide, so an
+explanation cannot contradict the decision.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from plimsoll.scheduling.topology import Mask
 
 
 class Check(NamedTuple):
-    """One rule over all rows: where it is content, and what to say of a row where it is not."""
+    """One constraint over all rows: where it holds, and the message for a row where it does not."""
 
     rule: Constraint
     allowed: Mask
-    about: Callable[[int], str]  # a row where it says no → the reason
-    brief: str  # "lack cpu": what is wrong with several nodes at once
+    about: Callable[[int], str]  # row that fails → message
+    brief: str  # summary for several nodes, such as "lack cpu"
 
 
 def unschedulable_everywhere(constraints: ClassConstraints) -> Unschedulable | None:
-    """What no node could mend: then nothing else is worth saying."""
+    """Return a reason that no node could remove, if there is one."""
     if constraints.pod_class.gates:
         return Unschedulable(
             Constraint.GATED, f"the pod waits for its scheduling gates: {', '.join(constraints.pod_class.gates)}"
@@ -49,7 +49,7 @@ def first_reason(constraints: ClassConstraints, shape: Shape, row: int) -> Unsch
 
 
 def no_existing_node(constraints: ClassConstraints, shape: Shape) -> Unschedulable:
-    """Why no existing or coming node takes the pod: how many each rule turns away."""
+    """Return why no existing or coming node accepts the pod: how many nodes each constraint excludes."""
     state = constraints.state
     count = state.first_new
     if not count:
@@ -81,7 +81,7 @@ def _nodes(number: int) -> str:
 
 
 def _checks(constraints: ClassConstraints, shape: Shape) -> Iterator[Check]:
-    """Every rule in turn, worked out only as far as someone asks."""
+    """Yield every constraint in turn, evaluated only as far as needed."""
     state, me = constraints.state, constraints.pod_class
     node_classes = state.node_classes
     size = state.first_new
@@ -226,7 +226,7 @@ def wanted_labels(me: PodClass) -> str:
 
 
 def no_new_node(constraints: ClassConstraints, shape: Shape, index: int) -> Unschedulable:
-    """Why no further node of a template would take the pod, and why the planned ones do not."""
+    """Return why no further node of a template would accept the pod, and why the planned ones do not."""
     state, me = constraints.state, constraints.pod_class
     offerings, node_classes = state.offerings, state.offering_classes
     template = offerings.templates[index]
@@ -298,7 +298,7 @@ def _ruled_out_by_daemons(constraints: ClassConstraints, template: str, here: Ma
 
 
 def _ruled_out_in_lane(constraints: ClassConstraints, lane: Lane) -> Unschedulable | None:
-    """The rule about other pods that keeps a new node of the lane from helping, if there is one."""
+    """Return the inter-pod rule that prevents a new node of the lane from helping, if there is one."""
     me = constraints.pod_class
     for rule in constraints.rules:
         key = rule.topology.key

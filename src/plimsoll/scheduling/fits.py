@@ -1,4 +1,4 @@
-"""Would this pod run on that node?"""
+"""Would this pod run on that node? Called by explain and by the embedded cluster's preemption."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from plimsoll.scheduling.static_feasibility import StaticFeasibility
 
 
 def fits(snapshot: Snapshot, pod: Pod, node_name: str) -> Unschedulable | None:
-    """None if kube-scheduler could place the pod there now; else the first rule that says no. Were it there already, it would move."""
+    """Return None if kube-scheduler could place the pod there now, else the first constraint that fails.
+
+    A pod that already runs is treated as one that has to move.
+    """
     return reasons_by_node(snapshot, pod, (node_name,))[node_name]
 
 
 def reasons_by_node(snapshot: Snapshot, pod: Pod, node_names: Iterable[str]) -> dict[str, Unschedulable | None]:
-    """`fits` for many nodes at once: what is asked of each is little beside what is made ready for the first."""
+    """Return `fits` for many nodes at once: preparing the first check costs most."""
     with snapshot.trial():
         snapshot.remove(pod.uid)
         class_index, shape_index = snapshot.classes.of(pod)

@@ -1,8 +1,8 @@
-"""Placing a group of equal pods: on nodes at hand, on new nodes as they are, on new nodes made larger, on further new nodes.
+"""Places a group of equivalent pods: on existing nodes, on new nodes, on enlarged new nodes, on further new nodes.
 
-The loop in `Placer._place_all` is the whole algorithm. Each turn works out what every rule allows at that moment and then places
-as many pods at once as is certain to be right: all of them where the pods do not get in each other's way, one a node for
-anti-affinity, level by level over zones for a spread, a single one where rules interlock or preferences must be weighed.
+`Placer._place_all` is the whole algorithm. Each iteration evaluates every rule and then places as many pods as are
+certain to be valid: all of them where pods do not limit each other, one per node for anti-affinity, level by level over
+zones for a spread, a single one where rules interact or preferences decide.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from plimsoll.scheduling.static_feasibility import StaticFeasibility, what_it_as
 from plimsoll.scheduling.topology import NOWHERE, Domains, Mask, Topology
 from plimsoll.scheduling.water_filling import water_fill
 
-# So few pods are placed one by one sooner than the arrays for placing them together are set up.
+# For so few pods, placing one by one is faster than setting up the arrays.
 _A_FEW = 3
 
 
 class Placer:
     def __init__(self, state: PlanState, *, first_fit: bool = False, batches: Mapping[int, int] | None = None) -> None:
         self.state = state
-        self._crowds = batches or {}  # by class: how many pods there are to place
-        self.first_fit = first_fit  # take the first node that will do, not the one that fits best
+        self._crowds = batches or {}  # by class: the number of pods to place
+        self.first_fit = first_fit  # take the first feasible node, not the best fit
         self.expects_empty_hosts = False
-        self.may_open = True  # further nodes, for pods that are worth one
-        self.opened_for_room = False  # whether a node was opened though rules would have allowed others
+        self.may_open = True  # whether further nodes may be opened, for pods that trigger scale-up
+        self.opened_for_room = False  # whether a node was opened although rules would have accepted an existing one
         self.sizer = NodeSizer(state, first_fit=first_fit)
         self._constraints: dict[int, ClassConstraints] = {}
         self._grounds: dict[object, StaticFeasibility] = {}
@@ -50,10 +50,10 @@ class Placer:
     def place(
         self, pod_class: PodClass, shape: Shape, count: int, *, may_open: bool = True, relax: bool = True
     ) -> list[int]:
-        """Place up to `count` pods; the row of each, in an order that every rule agrees with.
+        """Place up to `count` pods and return the row of each, in an order that no rule contradicts.
 
-        With `give_way`, the spread of pods placed earlier, as few as possible, is broken before a pod stays unplaced, and one that
-        cannot go where most others of its company can may decide for all.
+        With `relax`, the spread of as few earlier pods as possible is broken before a pod stays unplaced, and a pod
+        that cannot go where most of its affinity group can may decide for the whole group.
         """
         constraints = self.constraints(pod_class)
         may_open = may_open and self.may_open
@@ -79,10 +79,10 @@ class Placer:
         return placed
 
     def place_apart(self, constraints: ClassConstraints, groups: Sequence[tuple[Shape, int]]) -> list[list[int]]:
-        """Give each pod of a class whose pods may not share a host a new node, if there is no other that will do. By group, a shape
-        and its number of pods: the row of each, as many as there are nodes to be had.
+        """Open one new node per pod for a class whose pods may not share a host, if no other node is feasible. By group
+        (a shape and its pod count): the row of each pod, as many as nodes are available.
 
-        What `place` would do group by group, where every group but the first finds the nodes of the others taken.
+        The result equals calling `place` group by group, where each group finds the nodes of the others taken.
         """
         state = self.state
         if (
@@ -104,14 +104,14 @@ class Placer:
         return [list(islice(every, count)) for count in nodes]
 
     def _could_be_placed(self, constraints: ClassConstraints, shape: Shape, *, may_open: bool) -> bool:
-        """False where it is no use to try one way after the other."""
+        """Return False where no relaxation can help."""
         state = self.state
         if len(self._fitting(shape, constraints.open_rows(), 0, state.size)) or constraints.growable().any():
             return True
         return may_open and any(constraints.allows_lane(index) for index in range(len(state.offerings.lanes)))
 
     def put(self, pod_class: PodClass, shape: Shape, row: int, *, heedless: bool = False) -> bool:
-        """Place one pod on that very row, if it may go there; `heedless` of the spread of others."""
+        """Place one pod on exactly that row if the rules allow it. `heedless` ignores the spread of other pods."""
         constraints = self.constraints(pod_class)
         if heedless:
             constraints.give_up(constraints.relax_fully())
@@ -125,7 +125,7 @@ class Placer:
         return True
 
     def note_reliance(self, constraints: ClassConstraints) -> None:
-        """Remember from how many rows on a further one may make wrong what was right."""
+        """Record the row count from which further nodes may invalidate a placement."""
         if self.state.relied_on_rows > self.state.size and constraints.relies_on_rows():
             self.state.relied_on_rows = self.state.size
 
@@ -133,8 +133,8 @@ class Placer:
         self, constraints: ClassConstraints, shape: Shape, count: int, placed: list[int], *, may_open: bool
     ) -> None:
         state = self.state
-        closed: set[int] = set()  # lanes that were tried in vain
-        opened_in: list[int] = []  # lanes of the nodes from row `opened` on, which are there for this group
+        closed: set[int] = set()  # lanes that were tried without success
+        opened_in: list[int] = []  # lanes of the nodes from row `opened` on, opened for this group
         opened = state.size
         if may_open:
             constraints.look_for_openable(shape)
@@ -146,7 +146,7 @@ class Placer:
                 opened_in = []
                 self.note_reliance(constraints)
                 continue
-            if opened_in:  # not even a fresh node will do: a daemon on it is in the way
+            if opened_in:  # not even a fresh node is feasible: a DaemonSet pod on it is in the way
                 closed.update(opened_in)
                 state.close(opened)
                 opened_in = []
@@ -162,7 +162,7 @@ class Placer:
                     self.opened_for_room = self.opened_for_room or bool(growable.any())
                     continue
             if not constraints.forget_openable():
-                return  # no domain was waited for in vain: this is how it is
+                return  # no expected domain held pods back, so the result is final
 
     # ── on open nodes ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -177,7 +177,9 @@ class Placer:
         return self._fill(constraints, shape, left, placed, first)
 
     def _fill(self, constraints: ClassConstraints, shape: Shape, left: int, placed: list[int], first: int) -> bool:
-        """Place what fits now on rows from `first` on, existing and coming before new ones; False if nothing does."""
+        """Place what fits now on rows from `first` on, existing and coming nodes before new ones. Return False if
+        nothing fits.
+        """
         state = self.state
         self_limiting: list[InterPodRule] = []
         single = (
@@ -222,7 +224,7 @@ class Placer:
     def _fill_first(
         self, constraints: ClassConstraints, shape: Shape, left: int, placed: list[int], first: int
     ) -> bool:
-        """The first new node that could become an offering which holds one more, filled to what it could hold at most."""
+        """Take the first new node that could become an offering holding one more pod, and fill it to its maximum."""
         self_limiting = [rule for rule in constraints.asked() if rule.self_limiting]
         for row in self.sizer.could_hold(constraints, shape):
             if row < first:
@@ -254,8 +256,10 @@ class Placer:
         return int(rows[0] if self.first_fit else rows[self.state.slack[rows].argmin()])
 
     def common_domains(self, constraints: ClassConstraints) -> frozenset[int] | None:
-        """Where most pods in play with the same affinity could go: the first of them decides for the others, too. The more important
-        ones have their say first. None if nothing is left to decide, or if it is about hosts.
+        """Return the domains in which most pods in play with the same affinity could run.
+
+        The first pod decides for the others; higher priorities decide first. None if nothing is left to decide, or if
+        the affinity is about hosts.
         """
         if (
             constraints.affinity_rule is None
@@ -275,7 +279,7 @@ class Placer:
         return frozenset(domain for domain, by_priority in votes.items() if by_priority == most)
 
     def reached(self, constraints: ClassConstraints, topology: Topology) -> set[int]:
-        """The domains with a node that will have the class, or where one could be opened for it."""
+        """Return the domains with a node that accepts the class, or where one could be opened for it."""
         reached = set(topology.domain[: self.state.size][constraints.static()].tolist()) - {NOWHERE}
         for lane, members in zip(self.state.offerings.lanes, constraints.lane_sets, strict=True):
             value = lane.domains.get(topology.key)
@@ -284,13 +288,13 @@ class Placer:
         return reached
 
     def _roomiest_domain(self, domains: Domains, rows: RowIndex) -> RowIndex:
-        """The first of a group that stays together decides for all: let it be where most room is."""
+        """Return the rows of the domain with the most room: the first pod of an affinity group decides for all."""
         room = np.bincount(domains, np.maximum(self.state.slack[rows], 0) + 1e-12)
         inside: RowIndex = rows[domains == room.argmax()]
         return inside
 
     def _capacity(self, shape: Shape, rows: RowIndex, self_limiting: list[InterPodRule]) -> Ints:
-        """How many pods each row takes: by amounts, and by rules of the pods' own that say how many may be on a host."""
+        """Return how many pods each row takes, by amounts and by the class's own rules about hosts."""
         free = self.state.free
         capacity = np.full(len(rows), PLENTY)
         for resource, amount in shape:
@@ -300,7 +304,7 @@ class Placer:
         return capacity
 
     def _choose(self, rows: RowIndex, capacity: Ints, left: int) -> tuple[RowIndex, Ints]:
-        """Fill the tightest row first, each to the brim, until `left` pods have a place."""
+        """Fill the tightest row first, each completely, until `left` pods are placed."""
         if not self.first_fit and len(rows) > 1:
             order = self.state.slack[rows].argsort(kind="stable")
             if len(order) > left:
@@ -333,7 +337,7 @@ class Placer:
     def _fill_levels(
         self, constraints: ClassConstraints, shape: Shape, left: int, rule: SkewRule, *, first: int
     ) -> list[int]:
-        """Spread over zones by counting: all domains with room rise together, none further above the lowest than allowed."""
+        """Spread pods over zones by counting: all domains with room rise together within the skew limit."""
         state = self.state
         rows = self._fitting(shape, constraints.open_rows(), first, state.size)
         domains = rule.topology.domain[rows]

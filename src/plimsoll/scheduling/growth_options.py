@@ -1,4 +1,4 @@
-"""Nodes that are not there yet: what whoever makes nodes tells whoever needs a place for a pod."""
+"""The nodes that could still be added. Node groups provide them, placement uses them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from plimsoll.scheduling.model import ComingNode, Template
 
 
 class GrowthOptions(Struct, frozen=True):
-    templates: tuple[Template, ...] = ()  # kinds of node of which more would be made if pods needed them
-    coming: tuple[ComingNode, ...] = ()  # ordered, and not ready yet
-    unable: tuple[str, ...] = ()  # who else makes nodes, and why none can be had there now
+    templates: tuple[Template, ...] = ()  # node templates that could be scaled up for pending pods
+    coming: tuple[ComingNode, ...] = ()  # nodes that were ordered and are not ready yet
+    unable: tuple[str, ...] = ()  # node groups that cannot provide nodes now, with the reason
 
 
 class NodeProvisioner(Protocol):
     def growth_options(self, view: View, now: datetime) -> GrowthOptions:
-        """What could still come. Pure: nothing is ordered by asking."""
+        """Return what could be added. Deterministic, no I/O: nothing is ordered."""
         ...

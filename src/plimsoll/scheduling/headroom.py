@@ -1,9 +1,9 @@
-"""How much larger than needed new nodes should be, so that kube-scheduler gets all pods onto them.
+"""Chooses how much larger than necessary new nodes are, so that kube-scheduler can bind all pods. Called by `plan`.
 
-A plan that fits exactly does not bind: kube-scheduler takes pods in order of arrival and spreads them, large ones that come late
-find only small gaps, and some stay pending. How much room prevents that depends on the pods and on the sizes that can be
-bought. So it is found out: several ways of rounding sizes up are tried, each by letting a model of kube-scheduler place the very
-pods of the plan, and the cheapest way that leaves (almost) none is taken.
+A plan that fits exactly does not bind: kube-scheduler takes pods in order of arrival and spreads them, so large pods
+that come late find only small gaps and stay pending. How much room prevents that depends on the pods and on the
+available sizes. Several ways of rounding sizes up are tried; a model of kube-scheduler places the pods of the plan for
+each, and the cheapest way that leaves (almost) none pending is taken.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from numpy.typing import NDArray
 from plimsoll.scheduling.plan_state import PlanState
 from plimsoll.scheduling.scheduler_model import Arrivals, KubeSchedulerModel, dealt
 
-# The share of pods that may stay pending in the model. It agrees with the real one within a third; the bar for that is 0.5 %.
+# The share of pods that may stay pending in the model. The model agrees with the real scheduler within a third; the
+# limit there is 0.5 %.
 _PENDING = 0.003
-_ONE_POD = 0.005  # a single pod is always allowed to, where it is no larger share
-_WORTH_IT = 0.5  # of what the exact fit leaves pending: what a way that does not bind must come to
-# No way is tried that costs more than so many times the exact fit. Karpenter, which fills nodes evenly, pays 1.44 to 1.53 times for
-# the nodes that it plans for the pods of its own benchmark.
+_ONE_POD = 0.005  # a single pod may stay pending if it is no larger share than this
+_WORTH_IT = 0.5  # a way that does not bind must at least halve what the exact fit leaves pending
+# No way is tried that costs more than this multiple of the exact fit. Karpenter, which fills nodes evenly, pays 1.44 to
+# 1.53 times for the nodes it plans for the pods of its own benchmark.
 _DEAREST = 1.45
 _PARTS = 32
-_STRIDE = 5  # neighbours, which were opened for the same pods in the same zone, are not raised together
-_STEP = 1.03  # each way costs at least so many times the one before
-_CLOSER_STEP = 1.005  # where the nodes are so few that they are all played, and quickly
+_STRIDE = 5  # neighbours were opened for the same pods in the same zone and are not raised together
+_STEP = 1.03  # each way costs at least this multiple of the previous one
+_CLOSER_STEP = 1.005  # the step where all nodes are simulated because they are few
 _SAME_PRICE = 1e-9  # sums of the same prices in another order differ by less
 
-Offerings = NDArray[np.int64]  # by new node: the offering it would be
+Offerings = NDArray[np.int64]  # by new node: the offering it would become
 
 
 class Headroom:
@@ -43,13 +44,14 @@ class Headroom:
         position = {row: index for index, row in enumerate(rows)}
         self.sampled_rows = [row for sample in self._samples for row in sample]
         self._sampled = [position[row] for row in self.sampled_rows]
-        self._steps: list[int] = []  # the ways that are a step from one another
-        # None where there is but one size. A plan that is made of the largest is still judged: it may be compared with another one.
+        self._steps: list[int] = []  # the ways that are one step apart
+        # Empty where only one size exists. A plan that uses only the largest size is still evaluated, because it may be
+        # compared with another plan.
         self.ways = self._ways() if any(len(lane.members) > 1 for lane in state.offerings.lanes) else []
-        self.binds = True  # whether the way that was chosen leaves few enough pending, as far as there was a choice
+        self.binds = True  # whether the chosen way leaves few enough pods pending
 
     def choose(self, arrivals: Arrivals) -> dict[int, int]:
-        """By row of a new node: the offering to make it. `arrivals` are the pods planned for the sampled rows."""
+        """By row of a new node: the offering to use. `arrivals` are the pods planned for the sampled rows."""
         chosen = self._cheapest_that_binds(arrivals)
         return dict(zip(self.rows.tolist(), chosen.tolist(), strict=True))
 
@@ -57,7 +59,9 @@ class Headroom:
         return float(self.prices[way].sum())
 
     def _cheapest_that_binds(self, arrivals: Arrivals) -> Offerings:
-        """Where no way is good enough, the one that leaves the fewest pending, if that is worth it; else the exact fit."""
+        """Return the cheapest way that binds, else the one that leaves the fewest pending if that is worth its price,
+        else the exact fit.
+        """
         model = KubeSchedulerModel(self.state, self._samples, arrivals)
         pending = model.pending(np.array([way[self._sampled] for way in self.ways]))
         allowed = max(_PENDING * model.pods, min(_ONE_POD * model.pods, 1.0))
@@ -69,9 +73,10 @@ class Headroom:
         return self.ways[chosen]
 
     def _ways(self) -> list[Offerings]:
-        """From the exact fit to one even size after the other; between two of them with a few, half and so on of the nodes raised.
+        """Return ways from the exact fit to each even size, and between two even sizes with some of the nodes raised.
 
-        No two cost nearly the same, but for the even sizes: where sizes are few, all nodes alike may bind where most of them do not.
+        No two ways cost nearly the same, except even sizes: where sizes are few, raising all nodes may bind where
+        raising most does not.
         """
         ways, self._steps = [self.exact], [0]
         dearest = at_step = self._price(self.exact)
@@ -90,7 +95,9 @@ class Headroom:
         return ways
 
     def _raised(self, part: NDArray[np.int64]) -> Iterator[tuple[float, int, Offerings, Offerings]]:
-        """What it costs to raise the nodes of one part, of two and so on from an even size to the next, as long as that is allowed."""
+        """Yield the cost of raising one part of the nodes, two parts and so on from one even size to the next, within
+        the price limit.
+        """
         below = self.exact
         for above in self._even_sizes():
             dearer = np.bincount(part, self.prices[above] - self.prices[below], minlength=_PARTS)
@@ -101,12 +108,12 @@ class Headroom:
             below = above
 
     def _even_sizes(self) -> Iterator[Offerings]:
-        """Every node as large as it can be had for a certain price, or as it must be, from the lowest such price to the highest.
+        """Yield every node at the largest size available below a price, or at its necessary size, for rising prices.
 
-        A node is never made smaller in one respect to be larger in another.
+        A node is never made smaller in one resource to be larger in another.
         """
         offerings, sets = self.state.offerings, self.state.sets
-        # Nodes that may become the same and need as much are of one kind.
+        # Nodes with the same options and the same minimum are treated alike.
         sizes = self.state.set_of[self.rows] * len(self.prices) + self.exact
         ladders = []
         for size in np.unique(sizes).tolist():
@@ -123,7 +130,9 @@ class Headroom:
 
 
 def first_good(pending: list[int], steps: list[int], allowed: float) -> int | None:
-    """The first step that leaves few enough pending, or a cheaper way between it and the step below that does so, too."""
+    """Return the first step that leaves few enough pods pending, or a cheaper way between it and the step below that
+    also does.
+    """
     left = [pending[step] for step in steps]
     for number, step in enumerate(steps):
         below, above = left[max(number - 1, 0)], left[min(number + 1, len(left) - 1)]
@@ -137,7 +146,5 @@ def first_good(pending: list[int], steps: list[int], allowed: float) -> int | No
 
 
 def _few_enough(below: int, pending: int, above: int, allowed: float) -> bool:
-    """A single pod more or less is chance; what the next cheaper and the next dearer step leave tells of a way, too. That none is
-    left twice in a row is no chance.
-    """
+    """Smooth over neighbouring steps, because a single pod more or less is chance. Zero pending twice in a row is not."""
     return pending + above == 0 or below + 2 * pending + above <= 4 * allowed

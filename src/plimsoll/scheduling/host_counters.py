@@ -1,7 +1,7 @@
-"""Counts and rules about hosts as plain integers, for placing thousands of pods one by one on nodes that stay as they are.
+"""Counts and rules about hosts as plain integers, for placing thousands of pods one by one on a fixed set of nodes.
 
-While no node comes or goes, a rule about hosts is a comparison of two small numbers. Asked of an array, each costs more than the
-comparison; so counts are taken out of the arrays first and put back at the end.
+While no node is added or removed, a rule about hosts compares two small integers. Reading each from an array costs more
+than the comparison, so counts are copied out of the arrays first and written back at the end. Used by `bulk_placement`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from plimsoll.scheduling.topology import TopologyCounter
 
 
 class HostCounter:
-    """What one counter of hosts counts, by row: every row has a host of its own, under its own number."""
+    """The counts of one host counter by row; every row is its own host with the row's number."""
 
     __slots__ = ("_counter", "_rows", "at_low", "count", "eligible", "low")
 
@@ -24,21 +24,22 @@ class HostCounter:
         self._counter = counter
         self.count: list[int] = counter.by_domain()[:size].tolist()
         watched = counter.watched
-        self._rows: list[int] = []  # of hosts that are looked at
-        self.low = -1  # the fewest on any of them, and how many have so few; -1 where none is looked at
+        self._rows: list[int] = []  # rows of eligible hosts
+        # the lowest count of any eligible host, and the number of hosts with it; -1 without eligible hosts
+        self.low = -1
         self.at_low = 0
         if watched is not None and watched.there_count:
             there = watched.there.nonzero()[0]
             counts = counter.by_domain()[there]
             self._rows, self.low = there.tolist(), int(counts.min())
             self.at_low = int(np.count_nonzero(counts == self.low))
-        # Where not every host counts: by row, whether it does.
+        # By row, whether the host is eligible; None if all are.
         self.eligible: list[bool] | None = None
         if watched is not None and not watched.all_eligible:
             self.eligible = watched.eligible.tolist()
 
     def find_low(self) -> None:
-        """Once no host has so few any more."""
+        """Recompute the lowest count after the last host with it changed."""
         counts = [self.count[row] for row in self._rows]
         self.low = min(counts)
         self.at_low = counts.count(self.low)
@@ -48,16 +49,16 @@ class HostCounter:
 
 
 class HostCheck(NamedTuple):
-    """One rule about hosts: a row will do if it has no more than `most`, counted from the lowest host if `from_low`."""
+    """One rule about hosts: a row passes if its count is at most `most`, relative to the lowest host if `from_low`."""
 
     host_counter: HostCounter
     most: int
     from_low: bool
-    kept: HostCounter | None  # the rule only matters where there are some of these
+    kept: HostCounter | None  # the rule applies only where this counter is above zero
 
 
 class HostCounters:
-    """All counters of hosts that some classes look at or change, taken out of their arrays."""
+    """All host counters that some classes read or change, copied out of their arrays."""
 
     def __init__(self, size: int) -> None:
         self._size = size

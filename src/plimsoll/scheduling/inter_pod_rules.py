@@ -1,7 +1,7 @@
-"""The rules about other pods: affinity, anti-affinity, host ports and topology spread, as questions to counters.
+"""Rules about other pods: affinity, anti-affinity, host ports and topology spread, evaluated on counters.
 
-A rule tells two things: which domains allow one more pod of the class now, and, where pods of the class get in each other's way,
-how many more each domain can take.
+A rule answers two questions: which domains accept one more pod of the class now, and, where pods of the class limit
+each other, how many more each domain accepts.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ PLENTY = 2**31
 
 
 class InterPodRule:
-    """A rule over one counter. `crowding`: each pod of the class that is placed leaves less room for the next."""
+    """A rule over one counter. `self_limiting`: each placed pod of the class reduces the room for the next."""
 
-    protects = False  # guards the spread of pods placed earlier; gives way before a pod stays unplaced
-    nowhere = True  # whether a node without the label is allowed
+    protects = False  # protects the spread of earlier pods; is relaxed before a pod stays unplaced
+    nowhere = True  # whether a node without the label is accepted
 
     def __init__(self, counter: TopologyCounter, *, self_limiting: bool) -> None:
         self.counter = counter
@@ -30,19 +30,19 @@ class InterPodRule:
         self.self_limiting = self_limiting
 
     def allowed(self) -> Mask:
-        """By domain: whether one more pod of the class may come."""
+        """By domain: whether one more pod of the class is accepted."""
         raise NotImplementedError
 
     def allowed_few(self) -> bytes:
-        """The same, a byte a domain, worked out with plain integers: for keys other than hosts."""
+        """The same as one byte per domain, computed with plain integers; for keys other than hosts."""
         raise NotImplementedError
 
     def room(self) -> Counts:
-        """By domain: how many more pods of the class may come if nothing else changes. For crowding rules."""
+        """By domain: how many more pods of the class are accepted if nothing else changes. For self-limiting rules."""
         raise NotImplementedError
 
     def rows(self, size: int) -> Mask:
-        """By row: whether one more pod of the class may come."""
+        """By row: whether one more pod of the class is accepted."""
         if not self.topology.of_hosts:
             return self.topology.rows_in(self.allowed_few(), size, nowhere=self.nowhere)
         allowed = self.allowed()
@@ -52,11 +52,11 @@ class InterPodRule:
         return self.topology.rows_in(allowed.tobytes(), size, nowhere=self.nowhere)
 
     def allows_row(self, row: int) -> bool:
-        """The same for one row, where hosts are domains of their own: the domain has the row's number."""
+        """The same for one row, where each host is a domain with the row's number."""
         raise NotImplementedError
 
     def room_at(self, rows: NDArray[np.intp]) -> Counts:
-        """By given row: how many more pods of the class may come."""
+        """By given row: how many more pods of the class are accepted."""
         room = self.room()
         if self.topology.of_hosts and self.topology.private_rows > rows.max(initial=-1):
             here: Counts = room[rows]
@@ -66,11 +66,11 @@ class InterPodRule:
         return at
 
     def room_on_new_host(self) -> int:
-        """How many pods of the class may share a new node, if the rule is about hosts."""
+        """Return how many pods of the class may share a new node, if the rule is about hosts."""
         return PLENTY
 
     def allows_new(self, value: str | None) -> bool:
-        """Whether a new node in that domain would do. A new host is a domain of its own, and empty."""
+        """Whether a new node in that domain is accepted. A new host is an empty domain of its own."""
         if self.topology.of_hosts:
             return True
         if value is None:
@@ -78,12 +78,12 @@ class InterPodRule:
         return bool(self.allowed_few()[self.topology.enter(value)])
 
     def overlooks(self, offering: int) -> bool:  # noqa: ARG002 - rules that look at every node have no use for it
-        """Whether a pod on a new node of that offering would not count for it."""
+        """Whether a pod on a new node of that offering does not count for the rule."""
         return False
 
 
 class Exclusion(InterPodRule):
-    """Anti-affinity, host ports: not where there is one already."""
+    """Anti-affinity and host ports: a domain with a conflicting pod is excluded."""
 
     def allowed(self) -> Mask:
         empty: Mask = self.counter.by_domain() == 0
@@ -103,25 +103,25 @@ class Exclusion(InterPodRule):
 
 
 class SkewRule(InterPodRule):
-    """A rule under which domains fill up like water: none may stand further above the lowest than `max_skew`."""
+    """Topology spread: no domain may exceed the lowest by more than `max_skew`."""
 
-    openable: Mask | None = None  # by domain: a node could be opened there for the class
+    openable: Mask | None = None  # by domain: whether a node could be opened there for the class
     _expected = 0
     _expected_for: tuple[int, Mask | None] = (-1, None)
 
     def __init__(self, counter: TopologyCounter, max_skew: int, min_domains: int, *, self_limiting: bool) -> None:
         super().__init__(counter, self_limiting=self_limiting)
-        assert counter.watched is not None, "counters of spreads watch nodes"  # noqa: S101 - what the census promises
+        assert counter.watched is not None, "counters of spreads watch nodes"  # noqa: S101 - guaranteed by PodCounters
         self.watched: Watched = counter.watched
         self.max_skew = max_skew
         self.min_domains = min_domains
 
     def limit(self) -> int:
-        """The most that a domain may hold once the pod is there."""
+        """Return the highest count that a domain may have including the pod."""
         return self.max_skew + self.counter.minimum(self.min_domains, self.domains_to_come())
 
     def domains_to_come(self) -> int:
-        """How many domains have no node yet but could: a spread goes there before any domain gets ahead."""
+        """Return how many domains have no node yet but could: a spread fills those before any other domain rises."""
         watched = self.watched
         if self.openable is None:
             return 0
@@ -134,8 +134,9 @@ class SkewRule(InterPodRule):
         return self._expected
 
     def level_limit(self, rising: Sequence[bool]) -> int:
-        """How high the domains in `rising` may go together: held down by the lowest of those that stay behind. For keys other than
-        hosts, of which there are a few: plain integers are sooner compared than arrays are set up.
+        """Return how high the domains in `rising` may go together, limited by the lowest of the others.
+
+        For keys other than hosts, which have few domains: plain integers are faster than setting up arrays.
         """
         expected, watched = self.domains_to_come(), self.watched
         if watched.there_count + expected < self.min_domains:
@@ -153,10 +154,10 @@ class SkewRule(InterPodRule):
 
 
 class OwnSpreadRule(SkewRule):
-    """The pod's own topology spread."""
+    """The pod's own topology spread constraint."""
 
     nowhere = False
-    expects_empty_hosts = False  # more nodes may follow, and the emptiest host has none
+    expects_empty_hosts = False  # further nodes may follow, so the lowest host counts zero
 
     def __init__(self, counter: TopologyCounter, spread: SpreadConstraint) -> None:
         self_limiting = spread.self_match and spread.counts_pods
@@ -188,11 +189,11 @@ class OwnSpreadRule(SkewRule):
 
 
 class ProtectedSpread(SkewRule):
-    """Not one more where that would break the spread of pods that this plan has placed."""
+    """Protects the spread of pods that this plan has placed."""
 
     protects = True
-    foresees = False  # pods that rely on the spread may yet come to any zone
-    gives_up: int | None = None  # the spread of so many pods in a domain may be broken, if any may
+    foresees = False  # pods that rely on the spread may still be placed in any zone
+    gives_up: int | None = None  # the spread of up to so many pods per domain may be broken
 
     def __init__(self, counter: TopologyCounter, kept: TopologyCounter, max_skew: int, min_domains: int) -> None:
         super().__init__(counter, max_skew, min_domains, self_limiting=True)
@@ -220,11 +221,13 @@ class ProtectedSpread(SkewRule):
 
     def give_up(self, pods: int | None) -> None:
         self.gives_up = pods
-        # Where it allows any number or none, pods need not be placed one by one for its sake.
+        # Where it accepts any number or none, pods need not be placed one by one because of it.
         self.self_limiting = pods is None or bool((~self._harmless() & (self.counter.by_domain() < self.limit())).any())
 
     def _harmless(self) -> Mask:
-        """By domain: whether any number of pods may come, for nobody minds, or few enough, or those that do have lost already."""
+        """By domain: whether any number of pods is accepted, because no pod relies on the spread, few enough do, or it
+        is broken already.
+        """
         harmless: Mask = self.kept.by_domain() <= (self.gives_up or 0)
         if self.gives_up is not None:
             harmless |= self.counter.by_domain() > self.limit()
@@ -239,12 +242,15 @@ class ProtectedSpread(SkewRule):
 
 
 class AffinityRule:
-    """Pod affinity: where pods that match every term are; the first of a group that wants its own company goes anywhere."""
+    """Pod affinity: domains with pods that match every term. The first pod of a group that matches its own terms may go
+    anywhere.
+    """
 
     def __init__(self, counters: list[TopologyCounter], *, wants_itself: bool) -> None:
         self.counters = counters
         self.wants_itself = wants_itself
-        self.first_only_in: frozenset[int] | None = None  # domains of the first counter to which the others can follow
+        # domains of the first counter to which the rest of the group can follow
+        self.first_only_in: frozenset[int] | None = None
 
     @property
     def first(self) -> bool:

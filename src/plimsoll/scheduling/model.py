@@ -1,10 +1,10 @@
-"""What the packing engine is asked about and what it answers.
+"""Inputs and results of the packing engine.
 
-**What an answer promises.** `Packing.placements` is in an order that kube-scheduler could have followed: each pod obeys every
-hard rule at the moment it is placed, with everything before it already there. Beyond that, a later pod breaks the topology
-spread of one that was placed earlier only where it would otherwise stay unplaced (kube-scheduler looks at a spread only when it
-places the pod that has it). An unplaced pod fits on no node of the finished plan and on no further new node: what
-`Packing.unplaced` says of it is true of the state that the plan ends in.
+**What a result guarantees.** `Packing.placements` is in an order that kube-scheduler could have followed: each pod
+obeys every hard constraint when it is placed, with everything before it in place. A later pod breaks the topology
+spread of an earlier one only where it would otherwise stay unplaced (kube-scheduler evaluates a spread only when it
+places the pod that has it). An unplaced pod fits on no node of the finished plan and on no further new node; its
+reasons in `Packing.unplaced` describe the final state of the plan.
 """
 
 from __future__ import annotations
@@ -17,35 +17,33 @@ from msgspec import Struct, field
 from plimsoll.kube.types.core import Pod, Taint
 from plimsoll.kube.types.meta import Labels, Resources
 
-EXISTING = (
-    "existing nodes"  # the key, beside the names of templates, under which `Packing.unplaced` speaks of nodes at hand
-)
+EXISTING = "existing nodes"  # key in `Packing.unplaced`, beside template names, for existing and coming nodes
 
 HOSTNAME = "kubernetes.io/hostname"
 
 
 class Constraint(StrEnum):
-    """Which rule says no. The values are codes that people can search for."""
+    """The constraint that fails. The values are stable codes that people can search for."""
 
-    NODE_UNKNOWN = "NodeUnknown"  # there is no node of that name
+    NODE_UNKNOWN = "NodeUnknown"  # no node has that name
     NODE_UNSCHEDULABLE = "NodeUnschedulable"
     NODE_SELECTOR = "NodeSelector"  # nodeSelector or required node affinity
     TAINT = "Taint"
     HOST_PORT = "HostPort"
-    RESOURCES = "Resources"  # of any kind, also the number of pods
-    VOLUME = "Volume"  # a bound volume lives elsewhere, or a claim does not exist
+    RESOURCES = "Resources"  # any resource, including the number of pods
+    VOLUME = "Volume"  # a bound volume is elsewhere, or a claim does not exist
     TOPOLOGY_SPREAD = "TopologySpread"
     POD_AFFINITY = "PodAffinity"
     POD_ANTI_AFFINITY = "PodAntiAffinity"
-    EXISTING_ANTI_AFFINITY = "ExistingAntiAffinity"  # a pod that is there wants this one away
+    EXISTING_ANTI_AFFINITY = "ExistingAntiAffinity"  # the anti-affinity of a running pod excludes this one
     GATED = "SchedulingGated"
-    PRIORITY = "LowPriority"  # below the priority for which new nodes are made
-    LIMIT = "NodeLimit"  # the template may not make another node
-    OFFERING = "NoOffering"  # the template has no offering at all, or none is left
+    PRIORITY = "LowPriority"  # below the priority that triggers scale-up
+    LIMIT = "NodeLimit"  # the template may not add another node
+    OFFERING = "NoOffering"  # the template has no offering, or none is available
 
 
 class Unschedulable(Struct, frozen=True):
-    """The first rule that says no, as a code and in words with figures."""
+    """The first constraint that fails, as a code and a message with figures."""
 
     rule: Constraint
     message: str
@@ -55,34 +53,35 @@ class Unschedulable(Struct, frozen=True):
 
 
 class Offering(Struct, frozen=True):
-    """Something that can be bought: an instance type in a zone with a capacity type. Its labels become the node's."""
+    """An instance type in a zone with a capacity type. The node carries its labels."""
 
     name: str
     labels: Labels
-    allocatable: Resources  # what pods can ask for on such a node, with "pods" for their number
+    allocatable: Resources  # what pods can request on such a node, including "pods" for their number
     price: float
-    available: int | None = None  # how many can still be had; None: no limit is known
+    available: int | None = None  # how many are available; None: no known limit
 
 
 class Template(Struct, frozen=True):
-    """A kind of node that can be made: one of its offerings, plus labels, taints and the DaemonSets that will run there.
+    """A kind of node that can be added: one of its offerings, plus labels, taints and DaemonSet pods.
 
-    A new node carries the template's labels, those of its offering (which win), and `kubernetes.io/hostname` with its own name.
+    A new node carries the template's labels, those of its offering (which take precedence), and
+    `kubernetes.io/hostname` with its own name.
     """
 
     name: str
     offerings: tuple[Offering, ...]
     labels: Labels = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
-    max_nodes: int | None = None  # how many more nodes may be made; None: no limit
+    max_nodes: int | None = None  # how many more nodes may be added; None: no limit
     daemons: tuple[
         Pod, ...
-    ] = ()  # one pod a DaemonSet; those that a node of this template admits take their share of it
+    ] = ()  # one pod per DaemonSet; those that a node of this template admits reduce its allocatable
     priority: int = 0  # templates of a higher priority are tried first; equal ones compete by price
 
 
 class ComingNode(Struct, frozen=True):
-    """A node that has been ordered and is not there yet: pods are planned onto it as if it were.
+    """A node that was ordered and does not exist yet. Pods are planned onto it as if it did.
 
     Its host name is its name, unless its labels say otherwise.
     """
@@ -90,20 +89,22 @@ class ComingNode(Struct, frozen=True):
     name: str
     labels: Labels
     allocatable: Resources
-    taints: tuple[Taint, ...] = ()  # those that stay; start-up taints that will be taken away do not belong here
+    taints: tuple[Taint, ...] = ()  # permanent taints only, without start-up taints that will be removed
     daemons: tuple[Pod, ...] = ()
 
 
 class NewNode(Struct, frozen=True):
-    """A node to make. `candidates` are all offerings that hold its pods, cheapest first; `offering` is the one to prefer."""
+    """A node to add. `candidates` are all offerings that hold its pods, cheapest first; `offering` is the preferred
+    one.
+    """
 
     name: str
     template: str
     offering: str
     candidates: tuple[str, ...]
     pods: tuple[str, ...]  # UIDs
-    requested: Resources  # by its pods and daemons together
-    price: float  # of `offering`
+    requested: Resources  # total of its pods and DaemonSet pods
+    price: float  # price of `offering`
 
 
 class Packing(Struct, frozen=True):
@@ -113,7 +114,7 @@ class Packing(Struct, frozen=True):
     new_nodes: tuple[NewNode, ...] = ()
     unplaced: Mapping[str, Mapping[str, Unschedulable]] = field(
         default_factory=dict
-    )  # pod UID → template name or EXISTING → why
+    )  # pod UID → template name or EXISTING → reason
     notes: Mapping[str, str] = field(default_factory=dict)  # pod UID → what the plan could not know (an unbound claim)
 
     @property
@@ -122,8 +123,8 @@ class Packing(Struct, frozen=True):
 
 
 class Removal(Struct, frozen=True):
-    """Whether a node can go, and where each of its pods would run then. Exactly one of `plan` and `reason` is given."""
+    """Whether a node can be removed, and where its pods would run then. Exactly one of `plan` and `reason` is set."""
 
     node: str
-    plan: Mapping[str, str] | None = None  # pod UID → node name; empty for a node without pods that would have to move
+    plan: Mapping[str, str] | None = None  # pod UID → node name; empty if no pod would have to move
     reason: Unschedulable | None = None

@@ -1,4 +1,4 @@
-"""Rows of the board as nodes to make."""
+"""Converts rows of a finished plan to `NewNode` results. Called by `plan`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plimsoll.scheduling.pod_requests import CPU, PODS, allocatable
 
 
 class NewNodes:
-    """Many nodes have the same candidates or hold as much: that is written down once."""
+    """Builds results; values that many nodes share are computed once."""
 
     def __init__(self, state: PlanState, sizes: dict[int, int]) -> None:
         self._state = state
@@ -25,7 +25,7 @@ class NewNodes:
         self._daemons: dict[int, list[int]] = {}
 
     def make(self, rows: list[int], pods: list[tuple[str, ...]]) -> tuple[NewNode, ...]:
-        """By row and the UIDs of its pods."""
+        """By row and the UIDs of its pods: the node to add."""
         if not rows:
             return ()
         state, offerings = self._state, self._state.offerings
@@ -61,12 +61,12 @@ class NewNodes:
             everything = tuple([offerings.sold[index].name for index in lane.members.tolist()])
             self._all_names[number] = everything
         lowest = members & -members
-        if members + lowest == lane.everything + 1:  # all from the lowest on, as it mostly is
+        if members + lowest == lane.everything + 1:  # the common case: all members from the lowest on
             return everything[lowest.bit_length() - 1 :]
         return tuple([everything[member] for member in listed(members)])
 
     def _requested(self, rows: list[int], chosen: list[int]) -> list[Resources]:
-        """By row: what its pods ask for, and the daemons of what it becomes."""
+        """By row: the total requests of its pods and of the DaemonSet pods of its offering."""
         state = self._state
         amounts = state.held(np.array(rows, np.intp))
         if state.daemons:
@@ -78,7 +78,7 @@ class NewNodes:
                 made = {quantity: Quantity(quantity) for quantity in set(quantities)}
                 names.append(name)
                 columns.append([made[quantity] for quantity in quantities])
-        if not columns:  # pods that ask for nothing
+        if not columns:  # pods without requests
             return [{} for _ in rows]
         requested: list[Resources] = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
         if all(map(all, columns)):
@@ -86,7 +86,7 @@ class NewNodes:
         return [{name: quantity for name, quantity in row.items() if quantity} for row in requested]
 
     def _by_daemons(self, offering: int) -> list[int]:
-        """What daemons hold: it has been taken off the capacity of the offering."""
+        """Return what DaemonSet pods request, which was subtracted from the offering's capacity."""
         found = self._daemons.get(offering)
         if found is None:
             state = self._state
@@ -98,7 +98,7 @@ class NewNodes:
 
 
 def by_row(uids: list[str], rows: Numbers, first: int) -> tuple[list[int], list[tuple[str, ...]]]:
-    """The rows from `first` on that have pods, and the UIDs on each, in the order given."""
+    """Return the rows from `first` on that have pods, and the UIDs on each, in the given order."""
     order = rows.argsort(kind="stable")
     order = order[rows[order].searchsorted(first) :]
     starts = np.flatnonzero(np.diff(rows[order], prepend=-1))

@@ -1,7 +1,7 @@
-"""Nodes that no rule can tell apart are one kind, so that a selector is evaluated once a kind and not once a node.
+"""Groups nodes into equivalence classes, so that a selector is evaluated once per class instead of once per node.
 
-Only the labels that some selector mentions matter: of twenty labels on a node, most are unique to it and none of them is asked
-for. The host name is left out; the few pods that select a node by name are compared with every node.
+Only labels that some selector uses matter: most labels of a node are unique to it and never selected. The host name is
+left out; the few pods that select a node by name are compared with every node.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Mask = NDArray[np.bool_]
 
 
 class NodeTraits(Struct, frozen=True, gc=False):
-    """What static rules look at: an existing node, a coming one, or what an offering would be."""
+    """What static rules read of an existing node, a coming node or an offering."""
 
-    name: str  # "" for what is not there yet: no rule can have named it
+    name: str  # "" for offerings, which no rule can name
     labels: Labels
     taints: tuple[Taint, ...]
     unschedulable: bool
@@ -47,7 +47,7 @@ def selector_keys(node_selector: Labels, required: NodeSelector | None) -> set[s
 
 
 class NodeClasses:
-    """A list of places, sorted into kinds by the labels that `keys` names."""
+    """A list of nodes, grouped into classes by the labels in `keys`."""
 
     def __init__(self, node_traits: Sequence[NodeTraits], keys: Iterable[str]) -> None:
         self.node_traits = node_traits
@@ -63,13 +63,15 @@ class NodeClasses:
         self.prefers_to_be_avoided = any(t.effect == "PreferNoSchedule" for p in self.examples for t in p.taints)
 
     def having(self, key: str) -> Mask:
-        """Where there is a label of that name."""
+        """Where the label exists."""
         if key not in self._having:
             self._having[key] = np.array([key in place.labels for place in self.node_traits], np.bool_)
         return self._having[key]
 
     def selected(self, pod_class: PodClass) -> Mask:
-        """Where nodeSelector and required node affinity hold: also what a spread counts as its domain, if it is to."""
+        """Where nodeSelector and required node affinity match; a spread with `nodeAffinityPolicy: Honor` counts only
+        these.
+        """
 
         def holds(place: NodeTraits) -> bool:
             return node_selector_matches(pod_class.node_selector, place.labels) and required_affinity_matches(
@@ -87,7 +89,7 @@ class NodeClasses:
         return self._each_class(lambda place: untolerated(tolerations, place.taints) is None)
 
     def schedulable(self, tolerations: tuple[Toleration, ...]) -> Mask:
-        """Where neither a taint nor `spec.unschedulable` keeps the pod away."""
+        """Where neither a taint nor `spec.unschedulable` excludes the pod."""
         cordoned = tolerates(tolerations, UNSCHEDULABLE)
         return self._each_class(
             lambda place: untolerated(tolerations, place.taints) is None and (cordoned or not place.unschedulable)
@@ -100,7 +102,7 @@ class NodeClasses:
         return self._each(allow) if rules.names_node or HOSTNAME in rules.label_keys else self._each_class(allow)
 
     def preferred(self, pod_class: PodClass) -> NDArray[np.int64] | None:
-        """How much the pod prefers each place: weights of preferred node terms, and less for taints that ask to be avoided."""
+        """By node: weights of preferred node terms, minus a penalty for PreferNoSchedule taints that are not tolerated."""
         if not pod_class.preferred_nodes and not self.prefers_to_be_avoided:
             return None
 
@@ -129,7 +131,7 @@ class NodeClasses:
 
 
 def static_keys(pod_class: PodClass, volumes: VolumeRules) -> set[str]:
-    """The labels of a node that decide whether a class may run there, or how much it likes to."""
+    """Return the node labels that decide whether a class may run on a node or how much it prefers it."""
     keys = selector_keys(pod_class.node_selector, pod_class.required) | volumes.label_keys
     keys.update(e.key for p in pod_class.preferred_nodes for e in p.preference.match_expressions)
     return keys

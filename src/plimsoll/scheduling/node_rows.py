@@ -1,4 +1,4 @@
-"""The nodes of a snapshot as rows of a board: the same for every question that is asked while no node changes."""
+"""The nodes of a snapshot as rows of a plan state, cached until a node changes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 from plimsoll.scheduling.node_equivalence import NodeClasses, NodeTraits
 from plimsoll.scheduling.snapshot import Snapshot
 
-# Questions about pods that look at the same labels share what was worked out; beyond so many sets of labels it is forgotten.
+# Requests that use the same labels share the result; beyond so many label sets the cache is cleared.
 _MOST_SETS_OF_LABELS = 64
 
 
 class NodeRows:
     def __init__(self, snapshot: Snapshot) -> None:
         found = [(row, facts) for row, facts in enumerate(snapshot.nodes) if facts is not None]
-        self.kept = np.array([row for row, _ in found], np.intp)  # by row of the board: the row of the snapshot
+        self.kept = np.array([row for row, _ in found], np.intp)  # by row of the plan state: the row of the snapshot
         self.state_rows = np.full(len(snapshot.nodes), -1, np.int64)
         self.state_rows[self.kept] = np.arange(len(found))
         self.node_traits = [NodeTraits(f.name, f.labels, f.taints, f.unschedulable) for _, f in found]

@@ -1,8 +1,8 @@
-"""How large new nodes are: what to open them as, and when to take them for something larger.
+"""Chooses the sizes of new nodes while pods are placed. Used by `group_placement` and `bulk_placement`.
 
-A new node starts as the cheapest offering that holds its first pods. When nothing fits any more, the nodes that would cost least
-after it are taken for the next larger offering, all of them at once; what turns out not to be needed is given back at the end, when
-each node becomes the cheapest offering that holds its pods. So nodes grow evenly, and nobody has to guess sizes beforehand.
+A new node starts as the cheapest offering that holds its first pods. When nothing fits any more, the nodes that cost
+least afterwards are raised to the next larger offering, all at once. At the end each node becomes the cheapest offering
+that holds its pods. Nodes grow evenly, and no size has to be guessed beforehand.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class NodeSizer:
     def opening(
         self, constraints: ClassConstraints, lane_index: int, shape: Shape, pods: int
     ) -> tuple[int, int] | None:
-        """What to open in a lane for `pods` pods: a member, and how many of them it holds. None if it holds not even one."""
+        """Return which member of a lane to open for `pods` pods, and how many it holds. None if it holds not even one."""
         lane = self.state.offerings.lanes[lane_index]
         members = lane.holding_one(shape, constraints.lane_sets[lane_index])
         if not members:
@@ -49,7 +49,9 @@ class NodeSizer:
     def openings(
         self, constraints: ClassConstraints, shape: Shape, pods: int, closed: Collection[int]
     ) -> list[NodeOpening]:
-        """Nodes to open for up to `pods` pods, in the lanes that need the fewest and then the cheapest. They are set aside."""
+        """Return nodes to open for up to `pods` pods, in the lanes that need the fewest and then the cheapest nodes.
+        They are reserved.
+        """
         offerings, size = self.state.offerings, self.state.size
         lanes = offerings.lanes
         self_limiting = [rule for rule in constraints.asked() if rule.self_limiting]
@@ -75,9 +77,9 @@ class NodeSizer:
         ties.sort(key=lambda tie: (lanes[tie[0]].nodes_opened, tie[0]))
         nodes = -(-pods // ties[0][2])
         if constraints.counts_daemons or not all(rule.topology.each_row_its_own(size) for rule in self_limiting):
-            nodes = 1  # the next node may be wanted in another zone
+            nodes = 1  # the next node may be needed in another zone
         found = []
-        for position, (index, member, _) in enumerate(ties):  # as many in each zone, where nothing else decides
+        for position, (index, member, _) in enumerate(ties):  # an equal number per zone, where nothing else decides
             lane = lanes[index]
             share = min(-(-nodes // (len(ties) - position)), offerings.can_open(lane))
             if share:
@@ -87,11 +89,11 @@ class NodeSizer:
         return found
 
     def sizes_are_fixed(self) -> bool:
-        """Whether no new node could become anything but what it is."""
+        """Whether no new node can change its offering."""
         return all(members & (members - 1) == 0 for _, members in self.state.sets)
 
     def could_hold(self, constraints: ClassConstraints, shape: Shape) -> list[int]:
-        """New nodes, in the order in which they were opened, that may be able to take one more pod if they grow."""
+        """Return new nodes, in opening order, that may hold one more pod if they grow."""
         state = self.state
         rows = np.flatnonzero(constraints.growable()) + state.first_new
         for resource, amount in shape:
@@ -101,7 +103,7 @@ class NodeSizer:
         return found
 
     def _largest(self, set_index: int) -> Ints:
-        """By resource: the most that any member of a set has."""
+        """By resource: the maximum of any member of a set."""
         if set_index not in self._most:
             lane, members = self.state.sets[set_index]
             caps = self.state.offerings.lanes[lane].caps[:, listed(members)]
@@ -109,7 +111,7 @@ class NodeSizer:
         return self._most[set_index]
 
     def resize_for(self, constraints: ClassConstraints, row: int, shape: Shape, pods: int) -> int:
-        """Take a new node for the cheapest offering that holds as many more pods as any would; how many that is."""
+        """Switch a new node to the cheapest offering that holds the most further pods; return how many."""
         state = self.state
         lane_index, members = state.sets[int(state.set_of[row])]
         lane = state.offerings.lanes[lane_index]
@@ -127,14 +129,14 @@ class NodeSizer:
         return most
 
     def grow(self, constraints: ClassConstraints, shape: Shape, growable: Mask) -> bool:
-        """Take some new nodes for larger offerings, so that at least one of them can take one more pod."""
+        """Switch some new nodes to larger offerings, so that at least one of them holds one more pod."""
         rows = np.flatnonzero(growable) + self.state.first_new
         if not len(rows):
             return False
         return self.climb(constraints, shape, rows) or self._grow_one(constraints, shape, rows)
 
     def climb(self, constraints: ClassConstraints, shape: Shape, rows: RowIndex) -> bool:
-        """Raise the nodes that would cost least afterwards to the rung that they need."""
+        """Raise the nodes that cost least afterwards to the rung they need."""
         state = self.state
         target = np.full(len(rows), -1)
         price = np.full(len(rows), np.inf)
@@ -159,7 +161,7 @@ class NodeSizer:
         return True
 
     def _grow_one(self, constraints: ClassConstraints, shape: Shape, rows: RowIndex) -> bool:
-        """Where sizes are no ladder: the one node whose next offering costs the least more."""
+        """Where sizes form no ladder: raise the one node whose next offering adds the least cost."""
         state = self.state
         best: tuple[float, int, int] | None = None
         for row in rows.tolist():

@@ -1,8 +1,9 @@
-"""What can be bought: the offerings of all templates, in lanes and in price order.
+"""The offerings of all templates, in lanes and in price order. Used by `plan_state` and `node_sizing`.
 
-A *lane* is the offerings of one template whose nodes would be in the same domain of every topology key that matters: a new node is
-opened in a lane, so rules about zones can be answered before its instance type is known. Within its lane a new node keeps the set
-of offerings that still admit all of its pods (a bit set); the cheapest that is large enough is chosen at the end.
+A *lane* is the set of offerings of one template whose nodes would be in the same domain of every topology key that
+matters. A new node is opened in a lane, so rules about zones can be evaluated before its instance type is known. Within
+its lane a new node keeps the set of offerings that still admit all of its pods (a bit set); the cheapest that is large
+enough is chosen at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Ints = NDArray[np.int64]
 
 
 class Lane:
-    """Offerings of one template that look alike to every topology rule, cheapest first."""
+    """Offerings of one template that are equal to every topology rule, cheapest first."""
 
     def __init__(
         self, template: int, domains: dict[str, str | None], members: Ints, caps: Ints, prices: NDArray[np.float64]
@@ -32,21 +33,21 @@ class Lane:
         self.template = template
         self.domains = domains  # topology key → value
         self.members = members  # indexes of offerings, in price order; bit i of a set is member i
-        self.caps = np.ascontiguousarray(caps[:, members])  # resource × member, daemons taken off
+        self.caps = np.ascontiguousarray(caps[:, members])  # resource × member, DaemonSet pods subtracted
         self.prices = prices[members]
-        self.remaining: int | None = None  # how many nodes can still be had; known for a single, limited offering only
+        self.remaining: int | None = None  # how many nodes are available; set for a single, limited offering only
         self.everything = (1 << len(members)) - 1
         self.nodes_opened = 0
-        # By resource: the sizes that occur, and for each the set of members at least as large, once it was asked for.
+        # By resource: the sizes that occur, and for each the set of members at least as large, computed on demand.
         self._steps: dict[int, tuple[list[int], list[int | None]]] = {}
         self._holding_one: dict[tuple[Shape, int], int] = {}
 
     def learn_from(self, twin: Lane) -> None:
-        """What is found out about one lane is true of another whose members are as large, one by one: zones mostly sell the same."""
+        """Share the cache of another lane whose members have the same sizes: zones mostly offer the same types."""
         self._steps, self._holding_one = twin._steps, twin._holding_one
 
     def holding(self, amounts: Iterable[tuple[int, int]], among: int) -> int:
-        """The members of `among` that hold these amounts of each resource."""
+        """Return the members of `among` that hold these amounts of each resource."""
         for resource, amount in amounts:
             if amount <= 0:
                 continue
@@ -63,7 +64,7 @@ class Lane:
         return among
 
     def holding_one(self, shape: Shape, among: int) -> int:
-        """The members of `among` that hold one pod on an empty node; asked again and again for the same shapes."""
+        """Return the members of `among` that hold one pod on an empty node. Cached by shape."""
         key = (shape, among)
         found = self._holding_one.get(key)
         if found is None:
@@ -71,7 +72,7 @@ class Lane:
         return found
 
     def member(self, offering: int) -> int:
-        """The place of an offering among the members."""
+        """Return the index of an offering among the members."""
         return int(np.flatnonzero(self.members == offering)[0])
 
     def _make_steps(self, resource: int) -> tuple[list[int], list[int | None]]:
@@ -82,12 +83,12 @@ class Lane:
 
 
 def cheapest(members: int) -> int:
-    """The first member of a set: members are numbered in price order."""
+    """Return the first member of a set: members are numbered in price order."""
     return (members & -members).bit_length() - 1
 
 
 def as_set(members: NDArray[np.bool_]) -> int:
-    """By member, whether it belongs to a set, as that set."""
+    """Convert a mask over members to a bit set."""
     return int.from_bytes(np.packbits(members, bitorder="little").tobytes(), "little")
 
 
@@ -98,7 +99,7 @@ def listed(members: int) -> list[int]:
 
 
 class Offerings:
-    """All offerings, the lanes they form, and how many nodes each template may still make."""
+    """All offerings, their lanes, and how many nodes each template may still add."""
 
     def __init__(
         self,
@@ -107,9 +108,9 @@ class Offerings:
         resource: Callable[[str], int],
     ) -> None:
         self.templates = templates
-        self.exhausted = 0  # changes when a lane can, or can again, make no more nodes
+        self.exhausted = 0  # changes when a lane runs out of nodes or becomes available again
         self.nodes_left = [template.max_nodes for template in templates]
-        # By offering: what it is, of which template, and the node that it would be.
+        # By offering: the offering, its template, and the traits of the node.
         self.sold: list[Offering] = []
         self.template_of: list[int] = []
         self.node_traits: list[NodeTraits] = []
@@ -127,12 +128,12 @@ class Offerings:
         self.caps: Ints = self._make_caps(resource)
 
     def _make_caps(self, resource: Callable[[str], int]) -> Ints:
-        """What each offering has of each resource. Zones and capacity types of an instance type often share one mapping."""
+        """By resource and offering: the amounts. Zones and capacity types of an instance type often share one mapping."""
         given = [offering.allocatable for offering in self.sold]
         which = list(map(id, given))
         distinct = dict(zip(which, given, strict=True))
         sizes = list(distinct.values())
-        alike: dict[tuple[str, ...], list[int]] = {}  # columns by the resources that they have: mostly the same
+        alike: dict[tuple[str, ...], list[int]] = {}  # columns by their resources, which are mostly the same
         for column, names in enumerate(map(tuple, sizes)):
             alike.setdefault(names, []).append(column)
         indexes = {names: [resource(name) for name in names] for names in alike}
@@ -144,11 +145,11 @@ class Offerings:
         return caps[:, list(map(column_of.__getitem__, which))]
 
     def make_lanes(self) -> None:
-        """Called once daemons have been taken off `caps` and every resource has its row."""
+        """Build the lanes. Called after DaemonSet pods were subtracted from `caps` and every resource has its row."""
         if not self.sold:
             return
         for_sale = [index for index, offering in enumerate(self.sold) if offering.available != 0]
-        # What is limited is bought by the piece: a node in such a lane is that offering and no other.
+        # A limited offering forms a lane of its own: a node in that lane cannot become another offering.
         piece = [None if self.sold[index].available is None else index for index in for_sale]
         labels = [[self.node_traits[index].labels.get(key) for index in for_sale] for key in self._lane_keys]
         template = [self.template_of[index] for index in for_sale]
@@ -157,7 +158,7 @@ class Offerings:
             [number_of.setdefault(key, len(number_of)) for key in zip(template, piece, *labels, strict=True)], np.intp
         )
         prices, at = np.array(self.prices, np.float64), np.array(for_sale, np.int64)
-        order = np.lexsort((-self.caps.sum(axis=0)[at], prices[at], lane_of))  # more for the same money first
+        order = np.lexsort((-self.caps.sum(axis=0)[at], prices[at], lane_of))  # larger for the same price first
         ends = np.cumsum(np.bincount(lane_of, minlength=len(number_of)))
         alike: dict[bytes, Lane] = {}
         for (template_index, _, *values), members in zip(number_of, np.split(at[order], ends[:-1]), strict=False):
@@ -168,14 +169,14 @@ class Offerings:
             self.lanes.append(lane)
 
     def can_open(self, lane: Lane) -> int:
-        """How many more nodes may be made in a lane."""
+        """Return how many more nodes may be opened in a lane."""
         left, remaining = self.nodes_left[lane.template], lane.remaining
         if left is None:
             return 2**31 if remaining is None else remaining
         return left if remaining is None else min(left, remaining)
 
     def opened(self, lane: Lane, nodes: int) -> None:
-        """So many more nodes are planned in a lane; fewer, if negative."""
+        """Record `nodes` more planned nodes in a lane; fewer, if negative."""
         left = self.nodes_left[lane.template]
         if left is not None:
             self.nodes_left[lane.template] = left - nodes
@@ -187,15 +188,15 @@ class Offerings:
 
 
 class Ladder:
-    """Offerings of a lane, each at least as large in every resource as the one before it and dearer."""
+    """Offerings of a lane, each at least as large in every resource as the previous one and more expensive."""
 
     def __init__(self, lane: Lane, members: int) -> None:
         everything = members == lane.everything
         among = np.arange(len(lane.members)) if everything else np.array(listed(members), np.intp)
         caps = lane.caps if everything else lane.caps[:, among]
         steps = np.diff(caps, axis=1)
-        self.complete = True  # whether there is no size beside it
-        if (steps >= 0).all():  # as it mostly is
+        self.complete = True  # whether every size of the lane is a rung
+        if (steps >= 0).all():  # the common case
             rungs = among[np.concatenate(([True], (steps > 0).any(axis=0)))[: len(among)]]
         else:
             rungs = among[self._climbed(list(zip(*caps.tolist(), strict=True)))]
@@ -207,7 +208,7 @@ class Ladder:
         self.prices: NDArray[np.float64] = lane.prices[rungs]
 
     def _climbed(self, sizes: list[tuple[int, ...]]) -> list[int]:
-        """Which of the sizes, one after the other, are rungs."""
+        """Return which of the sizes, in order, are rungs."""
         rungs: list[int] = []
         for number, size in enumerate(sizes):
             below = sizes[rungs[-1]] if rungs else ()
@@ -218,7 +219,7 @@ class Ladder:
         return rungs
 
     def rungs_from(self, member: int) -> NDArray[np.intp]:
-        """The rungs of the ladder on which this member is the lowest one."""
+        """Return the rungs of the ladder that starts at this member."""
         if self.complete:
             return self.members[self.members.searchsorted(member) :]
         no_smaller = self._lane.holding(enumerate(self._lane.caps[:, member].tolist()), self._members)
@@ -235,7 +236,7 @@ class Ladder:
         return needed
 
     def holding(self, rung: int) -> int:
-        """The members that hold what needs this rung, if the ladder is complete."""
+        """Return the members that hold what needs this rung, if the ladder is complete."""
         found = self._holding.get(rung)
         if found is None:
             found = self._holding[rung] = self._lane.holding(enumerate(self.caps[:, rung].tolist()), self._members)

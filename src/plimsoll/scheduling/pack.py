@@ -1,4 +1,4 @@
-"""Where would these pods run, and on which new nodes?"""
+"""Where would these pods run, and on which new nodes? Called by node groups, placement and `worker`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ FEW_GROUPS = 200
 
 
 class PackingRequest(NamedTuple):
-    """A packing to be found, with everything that it takes: what is handed to a worker process."""
+    """One packing request with all its inputs. Sent to a worker process as it is."""
 
     snapshot: Snapshot
-    uids: list[str]  # of the pods, in the order in which they were given; elsewhere a pod is its number in that order
+    uids: list[str]  # UIDs of the pods in the given order; elsewhere a pod is its index in that order
     waiting: PodsToPlace
     templates: tuple[Template, ...]
     coming: tuple[ComingNode, ...]
@@ -35,11 +35,12 @@ def pack(
     coming: Iterable[ComingNode] = (),
     headroom: bool = True,
 ) -> Packing:
-    """Place `pods` on the snapshot's nodes, on `coming` ones and on new nodes of `templates`. The snapshot stays as it is.
+    """Place `pods` on the snapshot's nodes, on `coming` nodes and on new nodes of `templates`. The snapshot is not
+    changed.
 
-    A pod that already runs in the snapshot is taken for one that has to move. Without `headroom`, new nodes are the cheapest that
-    hold their pods; with it they are as much larger as kube-scheduler needs to bind the pods its own way, where it is not told
-    where to put them. For that, `pods` should be in the order in which they were made.
+    A pod that already runs in the snapshot is treated as one that has to move. Without `headroom`, new nodes are the
+    cheapest that hold their pods. With it, they are large enough for kube-scheduler to bind the pods in its own way;
+    for that, `pods` should be in order of creation.
     """
     with gc_paused(), packing_request(snapshot, pods, templates, coming=coming, headroom=headroom) as request:
         return solve(request)
@@ -54,8 +55,8 @@ def packing_request(
     coming: Iterable[ComingNode],
     headroom: bool,
 ) -> Iterator[PackingRequest]:
-    """The question as it stands inside the block; afterwards the snapshot is as it was."""
-    pods = pods if isinstance(pods, (list, tuple)) else tuple(pods)  # thousands are not copied without need
+    """Yield the request, valid inside the block; afterwards the snapshot is unchanged."""
+    pods = pods if isinstance(pods, (list, tuple)) else tuple(pods)  # avoid copying thousands of pods
     with snapshot.trial():
         if snapshot.slots:
             for pod in pods:
@@ -72,11 +73,11 @@ def solve(request: PackingRequest) -> Packing:
 
 
 def _cheaper(request: PackingRequest) -> PackingPlan:
-    """The plan by groups, or the one that places one pod after the other where that needs fewer nodes or less money.
+    """Return the plan by groups, or the pod-by-pod plan where that needs fewer nodes or costs less.
 
-    Both are sized for the same promise: with headroom, what counts is what each costs once it binds. Where only rules (a node each,
-    say) decided how many nodes there are, the second has nothing to gain and is left out, unless there is so little to place that it
-    costs nothing to look.
+    Both are sized for the same guarantee: with headroom, the price at which each binds is compared. Where only rules
+    (such as one node per pod) decide the number of nodes, the second plan cannot win and is skipped, unless there is so
+    little to place that it costs nothing to try.
     """
     plan = _attempt(request)
     valid = plan.valid
@@ -87,7 +88,7 @@ def _cheaper(request: PackingRequest) -> PackingPlan:
         return greedy
     if plan.unplaced != greedy.unplaced:
         return min(plan, greedy, key=lambda p: p.unplaced)
-    if plan.binds < greedy.binds:  # for as much money it may bind, too
+    if plan.binds < greedy.binds:  # at the same price it may be the one that binds
         plan.add_headroom(at_most=greedy.cost.price)
     if plan.cost.nodes > greedy.cost.nodes:
         return greedy

@@ -1,4 +1,4 @@
-"""Who is placed first: what is hard to place while there is most choice, what fits anywhere last."""
+"""The order of placement: hard-to-place pods first, unconstrained pods last. Used by `plan`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from plimsoll.scheduling.pod_groups import Numbers, PodsToPlace
 
 
 class Sized(NamedTuple):
-    """A shape, and how large that is: all amounts weighed together."""
+    """A shape and its size: all amounts weighted together."""
 
     shape: Shape
     size: float
@@ -25,24 +25,24 @@ class Sized(NamedTuple):
 
 
 def rank(me: PodClass) -> int:
-    """How hard a class is to place; 0 for the hardest."""
+    """Return how hard a class is to place; 0 for the hardest."""
     if me.ports or any(term.topology_key == HOSTNAME for term in me.anti_affinity):
         return 0
     return 1 if me.spread else 2 if me.affinity or me.anti_affinity else 3
 
 
 def sizes_of(shapes: Mapping[int, Sized]) -> NDArray[np.float64]:
-    """How large each shape is, by its index."""
+    """By index of the shape: its size."""
     sizes = np.zeros(1 + max(shapes, default=0))
     sizes[[*shapes]] = [size for _, size in shapes.values()]
     return sizes
 
 
 def hardest_first(waiting: PodsToPlace, in_play: Sequence[PodClass], shapes: Mapping[int, Sized]) -> Numbers:
-    """Pods that need nodes of their own open them; those with rules of their own follow; what fits anywhere fills up.
+    """Order pods: those that need nodes of their own, then those with inter-pod rules, then unconstrained ones.
 
-    The groups of a class follow one another, the largest pods first. Of classes that are equally hard, the one comes first that is
-    first `in_play`: which of them was met earlier, in a question that is long answered, decides nothing.
+    Groups of a class are consecutive, the largest shape first. Equally hard classes keep the order of `in_play`, so the
+    order in which earlier requests met them has no influence.
     """
     class_of, shape_of = waiting
     largest = np.zeros(1 + max((me.index for me in in_play), default=0))  # by class
@@ -53,7 +53,7 @@ def hardest_first(waiting: PodsToPlace, in_play: Sequence[PodClass], shapes: Map
     place_of_shape = np.zeros(1 + max(shapes, default=0), np.intp)
     place_of_shape[[*shapes]] = [place_of_size[size] for _, size in shapes.values()]
     places = place_of[class_of] * len(place_of_size) + place_of_shape[shape_of]
-    if len(place_of_size) == len(shapes):  # the size tells shapes apart
+    if len(place_of_size) == len(shapes):  # sizes are unique per shape
         order: Numbers = places.argsort(kind="stable")
     else:
         order = np.lexsort((waiting.firsts(), places))
@@ -61,7 +61,7 @@ def hardest_first(waiting: PodsToPlace, in_play: Sequence[PodClass], shapes: Map
 
 
 def by_size(waiting: PodsToPlace, in_play: Sequence[PodClass], shapes: Mapping[int, Sized]) -> Numbers:
-    """One pod after the other, the largest first: by CPU, then by memory."""
+    """Order pods one by one, the largest first: by CPU, then by memory."""
     class_of, shape_of = waiting
     cpu, memory = np.zeros((2, 1 + max(shapes, default=0)), np.int64)  # by shape
     for index, (shape, _) in shapes.items():
@@ -77,7 +77,7 @@ def by_size(waiting: PodsToPlace, in_play: Sequence[PodClass], shapes: Mapping[i
 
 
 def _places(classes: Sequence[PodClass]) -> Numbers:
-    """By class: its place among these."""
+    """By class: its position in this list."""
     places = np.zeros(1 + max((me.index for me in classes), default=0), np.intp)
     places[[me.index for me in classes]] = np.arange(len(classes))
     return places

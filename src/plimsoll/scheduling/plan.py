@@ -1,8 +1,8 @@
-"""A last look at a plan: does the state that it ends in keep the rules?
+"""One packing attempt: all groups in order, placed one after the other on a `PlanState`. Called by `pack`.
 
-Pods are placed by the thousand on the word of counters. Should a count ever be wrong, the plan must not leave the house: all amounts
-and every rule that a finished state can be asked about are looked at once more, class by class, which costs next to nothing. Spreads
-are not among them: pods that would otherwise stay unplaced may break those of others.
+`is_valid` checks the finished plan: pods are placed by the thousand by counting, and a plan with a wrong count must not
+be used. All amounts and every rule that a final state can violate are checked once more, class by class, at almost no
+cost. Topology spread is not checked, because pods that would otherwise stay unplaced may break the spread of others.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from plimsoll.scheduling.topology import Counts, TopologyCounter
 
 
 def is_valid(state: PlanState, placed: Iterable[tuple[ClassConstraints, RowIndex]]) -> bool:
-    """`placed` are the rows of the pods of each view; a view may come up several times."""
+    """Whether the final state obeys amounts and rules. `placed` are rows by class; a class may occur several times."""
     if state.overdrawn():
         return False
     parts_of: dict[int, tuple[ClassConstraints, list[RowIndex]]] = {}
-    parts_on: dict[int, tuple[ClassConstraints, list[RowIndex]]] = {}  # by grounds, which many classes share
+    parts_on: dict[int, tuple[ClassConstraints, list[RowIndex]]] = {}  # by static feasibility, which many classes share
     for constraints, rows in placed:
         parts_of.setdefault(constraints.pod_class.index, (constraints, []))[1].append(rows)
         parts_on.setdefault(id(constraints.feasibility), (constraints, []))[1].append(rows)
@@ -60,18 +60,16 @@ def _keeps_its_rules(constraints: ClassConstraints, rows: RowIndex) -> bool:
 
 
 def _there(counter: TopologyCounter, rows: RowIndex) -> Counts:
-    """How many are in the domain of each row; none where a row has no domain."""
-    there: Counts = np.append(counter.by_domain(), 0)[counter.topology.domain[rows]]  # NOWHERE is -1: the last
+    """By row: the count in its domain; 0 where a row has no domain."""
+    there: Counts = np.append(counter.by_domain(), 0)[counter.topology.domain[rows]]  # NOWHERE is -1, the last element
     return there
 
-
-# One attempt at a packing: all groups in an order, placed one after the other on a board.
 
 MANY_GROUPS = 200
 
 
 class Placed(NamedTuple):
-    """Pods of a class that have their places, in an order that every rule agrees with."""
+    """Pods of a class with their rows, in an order that no rule contradicts."""
 
     pod_class: PodClass
     pods: list[int]
@@ -79,7 +77,7 @@ class Placed(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Of the nodes to make."""
+    """Number and price of the nodes to add."""
 
     nodes: int
     price: float
@@ -95,12 +93,13 @@ class PackingPlan:
         *,
         first_fit: bool = False,
     ) -> None:
-        """With `first_fit`, one pod after the other, the largest first, each on the first node that will do."""
+        """With `first_fit`, place pods one by one, the largest first, each on the first feasible node."""
         self._coming = coming
         self._first_fit = first_fit
         classes = snapshot.classes
         met, _ = distinct(waiting.class_of)
-        self._crowds = dict(zip(met, np.bincount(waiting.class_of)[met].tolist(), strict=True))  # by class: its pods
+        # by class: its pod count
+        self._crowds = dict(zip(met, np.bincount(waiting.class_of)[met].tolist(), strict=True))
         in_play = [classes.classes[index] for index in met]
         self.state = PlanState(snapshot, in_play, templates, coming)
         self.placer = Placer(self.state, first_fit=first_fit, batches=self._crowds)
@@ -111,8 +110,8 @@ class PackingPlan:
         order = by_size if first_fit else hardest_first
         self.groups = ShapeGroups(classes, waiting, order(waiting, in_play, self._shapes))
         self.placed: list[Placed] = []
-        self.sizes: dict[int, int] = {}  # row of a new node → offering, where that is to be larger than needed
-        self.binds = True  # whether kube-scheduler would find a place for (nearly) every pod, as far as was looked at
+        self.sizes: dict[int, int] = {}  # row of a new node → offering, where that is larger than necessary
+        self.binds = True  # whether the model of kube-scheduler finds a place for (nearly) every pod
         self.left = UnplacedPods(self.groups)
 
     def run(self) -> None:
@@ -133,8 +132,9 @@ class PackingPlan:
         return self.state.size > self.state.relied_on_rows
 
     def counts_nodes_not_made(self) -> bool:
-        """Whether there are new nodes that hold nothing, beside pods that are spread or were left out. Such a node is not made, but it
-        was counted as an empty domain, and its daemons as neighbours.
+        """Whether there are empty new nodes beside pods that are spread or unplaced.
+
+        An empty node is not added, but it was counted as an empty domain, and its DaemonSet pods as neighbours.
         """
         state = self.state
         if state.in_use().all():
@@ -146,14 +146,16 @@ class PackingPlan:
         return SkewViolations(self.placer, self.placed, self._ranks, self.groups)
 
     def _place_what_is_left(self) -> None:
-        """Again and again until nothing more is placed: what one group places may be what another waits for."""
+        """Repeat until nothing more is placed: pods of one group may enable pods of another."""
         while self._place_each(relax=False):
             pass
         while self._place_each(relax=True):
             pass
 
     def _place_apart(self) -> None:
-        """New nodes at once for the classes that come first and whose pods need a host each, where there is no other node for them."""
+        """Open all new nodes at once for the first classes, whose pods need one host each, where no other node is
+        feasible.
+        """
         for pod_class, run in self.groups.runs():
             if self._ranks[pod_class.index]:
                 return
@@ -168,7 +170,7 @@ class PackingPlan:
                     self.left[index] = self.left[index][len(rows) :]
 
     def _place_each(self, *, relax: bool, until: int | None = None) -> bool:
-        """One round over the groups; False if nothing was placed or nothing is left."""
+        """Run one round over the groups. Return False if nothing was placed or nothing is left."""
         progress = False
         for index in self.left.groups(until):
             group, waiting = self.groups[index], self.left[index]
@@ -183,7 +185,7 @@ class PackingPlan:
         return progress and bool(self.left.pods)
 
     def _place_in_bulk(self) -> None:
-        """The quick way for many groups of few pods each; a plan with few, large groups is as quick without."""
+        """Place many groups of few pods each at once. A plan with few, large groups gains nothing from this."""
         batches: dict[PodClass, ClassBatch] = {}
         for pod_class, run in self.groups.runs():
             pods = self.left.of(run)
@@ -225,9 +227,10 @@ class PackingPlan:
             self.placed.append(Placed(batch.constraints.pod_class, pods, rows))
 
     def replay(self, options: ReplayOptions = UNCHANGED) -> None:
-        """Place everything once more, with all nodes of the plan there from the start, each pod where it was if it may.
+        """Place everything again with all nodes of the plan present from the start, each pod on its previous node if
+        allowed.
 
-        A node that was opened late is an empty domain, below which pods spread over hosts may stand too high.
+        A node opened late is an empty domain, which lowers the limit of pods spread over hosts.
         """
         old, placed = self.state, self.placed
         self.state = PlanState(old.snapshot, old.in_play, old.offerings.templates, self._coming)
@@ -268,7 +271,7 @@ class PackingPlan:
         self._place_what_is_left()
 
     def _put_back(self, waiting: list[tuple[int, int]], *, heedless: bool = False) -> list[tuple[int, int]]:
-        """Put pods on their rows, those that have to wait for others after them; returns whoever may not be there."""
+        """Put pods on their rows, repeatedly for those that depend on others; return those that are not allowed there."""
         progress = True
         while waiting and progress:
             later = []
@@ -282,7 +285,7 @@ class PackingPlan:
         return waiting
 
     def add_headroom(self, *, at_most: float | None = None) -> None:
-        """Make nodes so much larger that kube-scheduler finds a place for every pod, for a price that is given or usual."""
+        """Enlarge nodes until kube-scheduler finds a place for every pod, within a price limit."""
         state = self.state
         rows = state.rows_to_make()
         if not rows:
@@ -306,7 +309,7 @@ class PackingPlan:
 
     @cached_property
     def _all_placed(self) -> tuple[Numbers, Numbers]:
-        """Pods and their rows, in order; for when all is done."""
+        """All pods and their rows, in order of placement. Only for a finished plan."""
         pods = np.array(list(chain.from_iterable([placed.pods for placed in self.placed])), np.intp)
         return pods, np.array(list(chain.from_iterable([placed.rows for placed in self.placed])), np.intp)
 
@@ -318,7 +321,7 @@ class PackingPlan:
 
     @property
     def valid(self) -> bool:
-        """Whether the state that the plan ends in keeps the rules; it should, always."""
+        """Whether the final state obeys the rules. False means a bug."""
         ends = np.cumsum([len(rows) for *_, rows in self.placed], dtype=np.intp).tolist()
         parts = map(slice, (0, *ends), ends)
         _, rows = self._all_placed
@@ -337,7 +340,7 @@ class PackingPlan:
         return Cost(len(chosen), sum(state.offerings.prices[offering] for offering in chosen))
 
     def result(self, uids: Sequence[str]) -> Packing:
-        """The plan in names; `uids` are those of all pods, by number."""
+        """Convert the plan to a `Packing`. `uids` are the UIDs of all pods by index."""
         state = self.state
         pods, rows = self._all_placed
         placed_uids = [*map(uids.__getitem__, pods.tolist())]

@@ -1,8 +1,7 @@
-"""The state that a plan is worked out on: nodes as rows, how much is free on each, and every count that a rule looks at.
+"""The state of one plan: nodes as rows, free amounts per row, and every counter that a rule reads.
 
-A board starts as a copy of the snapshot (which it never changes) with coming nodes behind it; new nodes are appended as they
-are opened. It knows how to place pods and open nodes and keeps all counts true while it does; what to place where is decided
-elsewhere.
+A `PlanState` starts as a copy of the snapshot (which it never changes) followed by coming nodes; new nodes are appended
+as they are opened. It places pods, opens nodes and keeps all counts consistent. Callers decide what to place where.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ RowIndex = NDArray[np.intp]
 
 
 class NodeOpening(NamedTuple):
-    """New nodes of one kind."""
+    """New nodes with the same lane and offering."""
 
     lane: int
-    members: int  # what they may become
-    offering: int  # what they are taken for at first
+    members: int  # offerings they may become
+    offering: int  # their initial offering
     nodes: int
 
 
@@ -63,9 +62,7 @@ class PlanState:
         ]
         self.node_traits = [*rows.node_traits, *more] if more else rows.node_traits
         self.names = [*rows.names, *(place.name for place in more)]
-        self.size = self.first_new = len(
-            self.node_traits
-        )  # rows in use; those from `first_new` on are nodes to be made
+        self.size = self.first_new = len(self.node_traits)  # rows in use; those from `first_new` on are nodes to add
 
         topology_keys = self.pod_counters.topology_keys
         rule_keys: set[str] = set()
@@ -114,8 +111,8 @@ class PlanState:
                 self.free[self.classes.resource(name), row] = amount
             self.daemons.take_off_coming(self.free, row, node)
         self._free_at_first = self.free[:, : self.size].copy()
-        self.alive: Mask = np.ones(self.capacity_rows, np.bool_)  # False: takes no more pods
-        # New nodes only: the offering they are taken for at present, and the set they may become.
+        self.alive: Mask = np.ones(self.capacity_rows, np.bool_)  # False: accepts no more pods
+        # New nodes only: the current offering, and the set of offerings they may become.
         self.offering = np.full(self.capacity_rows, -1, np.int64)
         self.set_of = np.full(self.capacity_rows, -1, np.int64)
         self.sets: list[tuple[int, int]] = []  # a lane and some of its members
@@ -128,20 +125,20 @@ class PlanState:
                 lane.caps = np.ascontiguousarray(self.offerings.caps[:, lane.members])
         self.weights = self._weights()
         self._vectors: dict[Shape, tuple[Ints, float]] = {}
-        self.slack: NDArray[np.float64] = np.zeros(self.capacity_rows)  # what is free, all resources weighed together
+        self.slack: NDArray[np.float64] = np.zeros(self.capacity_rows)  # free amounts, all resources weighted together
         self.slack[: self.size] = self.weights @ self.free[:, : self.size]
         self._slack_when_empty: NDArray[np.float64] = self.weights @ self.offerings.caps  # by offering
-        # How many rows there were when a pod was first placed where it may not have been allowed with more of them: a node
-        # opened later is an empty domain of hosts, and brings its daemons along.
+        # Row count when a pod was first placed in a way that further nodes may invalidate: a node opened later is an
+        # empty host domain and brings its DaemonSet pods.
         self.relied_on_rows = 2**31
         self.structure = 0  # changes when rows are opened or change their offering
 
     def _weights(self) -> NDArray[np.float64]:
-        """What makes amounts of different resources comparable: a share of what there is. Rare resources weigh most."""
+        """Return weights that make resources comparable: the share of the total. Rare resources weigh most."""
         total = self.free[:, : self.size].clip(min=0).sum(axis=1) + self.offerings.caps.sum(axis=1)
         weights = np.zeros(len(total))
         np.divide(1.0, total, out=weights, where=total > 0)
-        weights[2] = 0.0  # places for pods are plenty or scarce for all alike; they say nothing about fit
+        weights[2] = 0.0  # pod counts say nothing about fit
         return weights
 
     def _make_topology(self, key: str) -> Topology:
@@ -171,7 +168,7 @@ class PlanState:
     # ── placing ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def place(self, pod_class: PodClass, shape: Shape, rows: RowIndex, counts: Ints) -> None:
-        """Put `counts[i]` pods on `rows[i]` (each row once), whether or not a rule allows it."""
+        """Put `counts[i]` pods on `rows[i]` (each row once) without checking rules."""
         vector, weight = self._vector(shape)
         taken = vector[:, None] * counts
         self.free[:, rows] -= taken
@@ -189,7 +186,7 @@ class PlanState:
             counter.add_one(row, count)
 
     def place_each(self, pod_class: PodClass, shapes: Sequence[Shape], counts: Sequence[int], rows: RowIndex) -> None:
-        """Put one pod on each of `rows` (all different): `counts[i]` pods of a class that ask for `shapes[i]`, then the next."""
+        """Put one pod on each of `rows` (all different): `counts[i]` pods of `shapes[i]`, then the next shape."""
         vectors, weights = zip(*map(self._vector, shapes), strict=True)
         taken = np.repeat(np.array(vectors), counts, axis=0).T
         self.free[:, rows] -= taken
@@ -198,17 +195,17 @@ class PlanState:
             counter.add(rows, 1)
 
     def take(self, shape: Shape, rows: RowIndex) -> None:
-        """Take the amounts of one pod from each of `rows` (all different); counters are the caller's business."""
+        """Subtract one pod from each of `rows` (all different). The caller updates counters."""
         for resource, amount in shape:
             self.free[resource][rows] -= amount
         self.slack[rows] -= self._vector(shape)[1]
 
     def vector(self, shape: Shape) -> Ints:
-        """A shape as a column of amounts."""
+        """Return a shape as a column of amounts."""
         return self._vector(shape)[0]
 
     def _vector(self, shape: Shape) -> tuple[Ints, float]:
-        """A shape as a column of amounts, and how much slack it takes up."""
+        """Return a shape as a column of amounts, and the slack it uses."""
         found = self._vectors.get(shape)
         if found is None:
             vector = np.zeros(self.free.shape[0], np.int64)
@@ -218,7 +215,7 @@ class PlanState:
         return found
 
     def open(self, openings: Sequence[NodeOpening]) -> RowIndex:
-        """Append new nodes that have been set aside, those of one opening after those of another."""
+        """Append reserved new nodes, opening by opening."""
         nodes = [opening.nodes for opening in openings]
         self._reserve(sum(nodes))
         first, self.size = self.size, self.size + sum(nodes)
@@ -239,12 +236,12 @@ class PlanState:
         return np.arange(new.start, new.stop)
 
     def open_one(self, lane: int, members: int, offering: int) -> int:
-        """Append a new node that nobody has set aside."""
+        """Append one new node that was not reserved."""
         self.offerings.opened(self.offerings.lanes[lane], 1)
         return int(self.open([NodeOpening(lane, members, offering, 1)])[0])
 
     def close(self, first: int) -> None:
-        """Take back the opening of the last rows, on which no pod was placed."""
+        """Remove the last rows, on which no pod was placed."""
         for row in range(first, self.size):
             for counter in self.daemons.increments(int(self.offering[row])):
                 counter.add_one(row, -1)
@@ -255,7 +252,7 @@ class PlanState:
         self.structure += 1
 
     def resize(self, rows: RowIndex, offerings: RowIndex | int) -> None:
-        """Take new nodes for another offering of their lane."""
+        """Switch new nodes to another offering of their lane."""
         held = self.held(rows)
         self.offering[rows] = offerings
         self.free[:, rows] = self.offerings.caps[:, self.offering[rows]] - held
@@ -271,7 +268,7 @@ class PlanState:
         return index
 
     def narrow(self, rows: RowIndex, admitted: Sequence[int]) -> None:
-        """New nodes took in pods that only `admitted` (members by lane) will have."""
+        """Limit what new nodes may become to `admitted` (members by lane), after they received such pods."""
         for index in sorted(set(self.set_of[rows].tolist())):
             lane, members = self.sets[index]
             if members & ~admitted[lane]:
@@ -279,15 +276,15 @@ class PlanState:
                 self.set_of[here] = self.set_index(lane, members & admitted[lane])
 
     def held(self, rows: RowIndex | slice | int) -> Ints:
-        """What the pods on new nodes take of each resource."""
-        if isinstance(rows, np.ndarray):  # taken, not indexed: amounts of one resource then lie side by side in memory
+        """Return what the pods on new nodes use of each resource."""
+        if isinstance(rows, np.ndarray):  # `take` keeps amounts of one resource adjacent in memory, indexing does not
             taken: Ints = self.offerings.caps.take(self.offering.take(rows), axis=1) - self.free.take(rows, axis=1)
         else:
             taken = self.offerings.caps[:, self.offering[rows]] - self.free[:, rows]
         return taken
 
     def overdrawn(self) -> bool:
-        """Whether the plan took more from a node than there was; what others did before it is not its fault."""
+        """Whether the plan took more from a node than was free. Earlier overcommitment is ignored."""
         free = self.free[:, : self.size]
         at_first = np.concatenate(
             (self._free_at_first, self.offerings.caps[:, self.offering[self.first_new : self.size]]), axis=1
@@ -295,7 +292,7 @@ class PlanState:
         return bool(((free < 0) & (free < at_first)).any())
 
     def holding(self, row: int, more: Shape = (), count: int = 1) -> int:
-        """The members of a new node's lane that may still be chosen and hold what is on it and `count` pods more."""
+        """Return the members of a new node's lane that are still possible and hold its pods and `count` more."""
         held: list[int] = self.held(row).tolist()
         for resource, amount in more:
             held[resource] += amount * count
@@ -309,17 +306,17 @@ class PlanState:
         return self._ladders[key]
 
     def in_use(self) -> Mask:
-        """By new node: whether it holds something."""
+        """By new node: whether it holds pods."""
         most: Ints = self.held(slice(self.first_new, self.size)).max(axis=0, initial=0)
         return most > 0
 
     def rows_to_make(self) -> list[int]:
-        """New nodes that hold something."""
+        """Return new nodes that hold pods."""
         rows: list[int] = (np.flatnonzero(self.in_use()) + self.first_new).tolist()
         return rows
 
     def sizes_of(self, rows: list[int]) -> list[tuple[int, int]]:
-        """For each new node its lane, and the members of it that may still be chosen and hold what is on it."""
+        """By new node: its lane, and the members that are still possible and hold its pods."""
         found: dict[int, tuple[int, int]] = {}
         at = np.array(rows, np.intp)
         sets = self.set_of[at]
@@ -336,14 +333,14 @@ class PlanState:
         return [found[row] for row in rows]
 
     def cheapest_offerings(self, rows: list[int]) -> list[int]:
-        """What new nodes become in the end."""
+        """Return the final offering of each new node."""
         at = np.array(rows, np.intp)
         sets, chosen = self.set_of[at], np.zeros(len(at), np.int64)
         for index in sorted(set(sets.tolist())):
             lane_index, members = self.sets[index]
             lane, ladder = self.offerings.lanes[lane_index], self.ladder(lane_index, members)
             here = np.flatnonzero(sets == index)
-            if ladder.complete:  # what is cheaper than a rung is as small as a lower one
+            if ladder.complete:  # anything cheaper than a rung is as small as a lower rung
                 of_lane = ladder.members[ladder.rung_for(self.held(at[here]))]
             else:
                 of_lane = np.array([cheapest(self.holding(row)) for row in at[here].tolist()])
@@ -356,9 +353,9 @@ class PlanState:
 
 
 def _with_few_values(keys: set[str], templates: Sequence[Template]) -> set[str]:
-    """Labels that selectors ask for and offerings have few values of, such as a capacity type or an architecture.
+    """Return labels that selectors use and offerings have few values of, such as capacity type or architecture.
 
-    With a lane for each value, all offerings of a lane suit a pod or none does, and pods that ask for one can be placed in bulk.
+    With one lane per value, either all or no offerings of a lane suit a pod, and such pods can be placed in bulk.
     """
     lanes, found = 1, set()
     for key in sorted(keys):

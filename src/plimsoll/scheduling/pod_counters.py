@@ -1,7 +1,7 @@
-"""Which pods are where: every count that a rule of the pods in play looks at, kept true as pods are placed.
+"""All counters that rules of the pods in play read, kept up to date as pods are placed. Owned by `PlanState`.
 
-A counter is found by what it counts, so that classes which ask the same question share it. A new one is filled in from the pods of
-the snapshot, class by class: no pod is looked at on its own.
+A counter is identified by what it counts, so classes with the same question share it. A new counter is filled from the
+snapshot class by class, never pod by pod.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NONE = np.zeros(0, np.intp)
 
 
 class KeptSpread(NamedTuple):
-    """A spread that pods of this plan rely on."""
+    """A spread constraint that pods of this plan rely on."""
 
     counter: TopologyCounter
     kept: TopologyCounter  # where those pods are
@@ -34,11 +34,11 @@ class KeptSpread(NamedTuple):
 
 
 class OwnSpread(NamedTuple):
-    """A spread of a class in play."""
+    """A spread constraint of a class in play."""
 
     spread: SpreadConstraint
     counter: TopologyCounter
-    kept: TopologyCounter  # pods of this plan whose own spread a later pod could break, by domain
+    kept: TopologyCounter  # by domain: pods of this plan whose own spread a later pod could break
 
 
 class PodCounters:
@@ -51,12 +51,12 @@ class PodCounters:
         self.holders = self._holder_terms({*self._playing, *daemons})
         self.topology_keys = self._topology_keys()
         self.kept_spreads: list[KeptSpread] = []
-        self._kept_by_counter: dict[TopologyCounter, list[int]] = {}  # which of them look at a counter
+        self._kept_by_counter: dict[TopologyCounter, list[int]] = {}  # indexes of kept spreads by counter
         self._counters: dict[object, TopologyCounter] = {}
         self._in_order: list[TopologyCounter] = []
-        # By what a class must have to be counted: places of counters in that order.
+        # By what a class must have to be counted: positions of counters in that order.
         self._counting: dict[Label | AffinityTerm | None, list[int]] = {}
-        self._watched: dict[object, Watched] = {}  # by the policies of a spread: the nodes it looks at
+        self._watched: dict[object, Watched] = {}  # by the policies of a spread: the nodes it considers
         self._own_spreads: dict[int, list[OwnSpread]] = {}  # by class
         self._bumps: dict[int, list[TopologyCounter]] = {}
         self._seen: dict[object, list[TopologyCounter]] = {}
@@ -65,7 +65,9 @@ class PodCounters:
         return term.covers(identity, self._snapshot.namespaces.get(identity.namespace, {}))
 
     def _holder_terms(self, here: set[int]) -> dict[AffinityTerm, list[int]]:
-        """Anti-affinity terms that speak of a class in play, and who has them: classes that have pods, or are `here` anyway."""
+        """Return anti-affinity terms that match a class in play, with the classes that have them and either run pods or
+        are in `here`.
+        """
         meant: dict[AffinityTerm, list[int]] = {}
         for one in {one.identity_index: one for one in self._in_play}.values():
             for term, who in self._snapshot.classes.index.holders(one):
@@ -99,8 +101,8 @@ class PodCounters:
         size: int,
         more: Iterable[tuple[int, int]],
     ) -> None:
-        """Count everything once. `board_rows` leads from rows of the snapshot to rows of the board, which has `size` of them
-        so far; `more` are further pods, each a row of the board and a class.
+        """Fill all counters. `state_rows` maps rows of the snapshot to rows of the plan state, which has `size` rows so
+        far; `more` are further pods, each a row of the plan state and a class.
         """
         self._topologies = topologies
         self._node_classes = node_classes
@@ -122,7 +124,7 @@ class PodCounters:
                 self.port_counter(me)
 
     def affinity_counters(self, pod_class: PodClass) -> list[TopologyCounter]:
-        """One a term; a pod counts only if it matches every term of the class."""
+        """Return one counter per term; a pod counts only if it matches every term of the class."""
         alike = frozenset((t.namespaces, t.namespace_selector, t.selector) for t in pod_class.affinity)
         return [self._counter(("matches", term.topology_key, alike), term.topology_key) for term in pod_class.affinity]
 
@@ -131,11 +133,11 @@ class PodCounters:
         return self._counter(("matches", term.topology_key, alike), term.topology_key)
 
     def holder_counter(self, term: AffinityTerm) -> TopologyCounter:
-        """Pods that have this anti-affinity term."""
+        """Return the counter of pods that have this anti-affinity term."""
         return self._counter(("holds", term), term.topology_key)
 
     def port_counter(self, pod_class: PodClass) -> TopologyCounter:
-        """Pods whose host ports are in the way of this class, by node."""
+        """Return the counter of pods whose host ports conflict with this class, by node."""
         return self._counter(("ports", pod_class.ports), NODES)
 
     def spread_counter(self, pod_class: PodClass, spread: SpreadConstraint) -> TopologyCounter:
@@ -158,7 +160,7 @@ class PodCounters:
         return watched
 
     def own_spreads(self, pod_class: PodClass) -> list[OwnSpread]:
-        """Of a class in play."""
+        """Return the spread constraints of a class in play with their counters."""
         found = self._own_spreads.get(pod_class.index)
         if found is None:
             found = self._own_spreads[pod_class.index] = [self._own_spread(pod_class, s) for s in pod_class.spread]
@@ -176,7 +178,9 @@ class PodCounters:
 
     @staticmethod
     def _beside(pod_class: PodClass, spread: SpreadConstraint) -> tuple[SpreadConstraint, ...]:
-        """The constraints of the same kind, hard or soft: a node that lacks a key of any of them is not looked at."""
+        """Return the constraints of the same kind, hard or soft: a node that lacks a key of any of them is not
+        considered.
+        """
         return pod_class.spread if spread in pod_class.spread else pod_class.soft_spread
 
     def _spread_key(self, pod_class: PodClass, spread: SpreadConstraint) -> tuple[object, ...]:
@@ -194,7 +198,7 @@ class PodCounters:
         )
 
     def _counted_nodes(self, pod_class: PodClass, spread: SpreadConstraint, node_classes: NodeClasses) -> Mask:
-        """The nodes that a spread looks at: those with all of its pod's topology keys that its two policies admit."""
+        """By node: whether a spread considers it: it has all topology keys of the pod, and both node policies admit it."""
         counted = np.ones(len(node_classes.node_traits), np.bool_)
         for key in {other.topology_key for other in self._beside(pod_class, spread)}:
             if node_classes is self._node_classes or key != HOSTNAME:  # a new node always has a host name
@@ -241,10 +245,10 @@ class PodCounters:
                     and pod_class.namespace == namespace
                     and expressions_match(selector, pod_class.identity.labels)
                 )
-        return False  # "keeps" counts pods of the plan only, by their class
+        return False  # "keeps" counts only pods of the plan, by their class
 
     def _candidates(self, key: tuple[object, ...]) -> Iterable[int]:
-        """Classes that a counter may count: where it asks for a label, those that have it, and not thousands of others."""
+        """Return the classes that a counter may count, by required label where there is one."""
         found: list[int] = []
         for wanted in _wanted_by(key):
             match wanted:
@@ -257,7 +261,7 @@ class PodCounters:
         return found
 
     def increments(self, pod_class: PodClass) -> list[TopologyCounter]:
-        """The counters that one more pod of a class changes."""
+        """Return the counters that one more pod of a class increments."""
         found = self._bumps.get(pod_class.index)
         if found is None:
             plays = pod_class.index in self._playing
@@ -266,12 +270,12 @@ class PodCounters:
         return found
 
     def spreads_changed_by(self, pod_class: PodClass) -> list[KeptSpread]:
-        """The spreads of this plan that one more pod of a class could break."""
+        """Return the spreads of this plan that one more pod of a class could break."""
         numbers = [n for counter in self.increments(pod_class) for n in self._kept_by_counter.get(counter, ())]
         return [self.kept_spreads[number] for number in sorted(numbers)]
 
     def _seen_by(self, pod_class: PodClass) -> list[TopologyCounter]:
-        """The counters that count a class by what others see of it: the same for many classes."""
+        """Return the counters that count a class by its labels, terms and ports; shared by many classes."""
         what = (pod_class.identity_index, pod_class.leaving, pod_class.anti_affinity, pod_class.ports)
         found = self._seen.get(what)
         if found is None:
@@ -303,9 +307,7 @@ class PodCounters:
         nodes: Sequence[int],
         offering: NDArray[np.int64],
     ) -> None:
-        """New nodes are there, without pods so far: `nodes[i]` of them in `domains[i]`, then the next; and by node, what it is taken
-        for at first.
-        """
+        """Add empty new nodes: `nodes[i]` of them in `domains[i]`, then the next; `offering` by node."""
         for topology in self._topologies.values():
             if topology.of_hosts:
                 topology.put_hosts(rows, names)
@@ -315,26 +317,27 @@ class PodCounters:
             watched.appeared(rows, offering)
 
     def close(self, first: int, names: list[str]) -> None:
-        """The last new nodes, from row `first` on, are gone again."""
+        """Remove the last new nodes, from row `first` on."""
         for topology in self._topologies.values():
             topology.forget(first, names)
         for watched in self._watched.values():
             watched.vanished(first)
 
     def count_node(self, row: int, *, there: bool) -> None:
-        """An existing node disappears from, or comes back to, what spreads look at."""
+        """Remove an existing node from, or return it to, the nodes that spreads consider."""
         for watched in self._watched.values():
             watched.count_node(row, there=there)
 
     def make_room(self) -> None:
-        """Let every counter know all domains, so that rows of hosts can be looked up without asking."""
+        """Resize every counter to all known domains, so that host rows can be read directly."""
         for counter in self:
             counter.by_domain()
 
 
 def _wanted_by(key: tuple[object, ...]) -> Sequence[Label | AffinityTerm | None]:
-    """What a class must have one of to be counted: a label, or an anti-affinity term. None where it need have nothing of the kind;
-    nothing at all where classes are not counted by what others see of them.
+    """Return what a class must have one of to be counted: labels or anti-affinity terms.
+
+    None if nothing is required; empty if classes are not counted by their labels, terms or ports.
     """
     match key:
         case ("holds", AffinityTerm() as term):
@@ -354,7 +357,7 @@ def _wanted_by(key: tuple[object, ...]) -> Sequence[Label | AffinityTerm | None]
 
 
 class SlotsByClass:
-    """The pods of each class. A few classes are looked for one by one, sooner than the pods of all of them are sorted."""
+    """The pods of each class. For a few classes, searching one by one is faster than sorting all pods."""
 
     _A_FEW = 16
 
@@ -375,7 +378,7 @@ class SlotsByClass:
         return slots if slots is not None else _NONE
 
     def present(self) -> Iterable[int]:
-        """The classes that have pods."""
+        """Return the classes that have pods."""
         return self._sorted()
 
     def _sorted(self) -> dict[int, NDArray[np.intp]]:

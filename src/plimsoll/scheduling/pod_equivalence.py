@@ -1,12 +1,12 @@
-"""Pods that ask for the same are one class; pods of a class that also ask for as much are one group.
+"""Groups pods into equivalence classes, and classes into groups of equal requests.
 
-A *class* is everything about a pod that decides where it may run or what it means to others, except amounts: namespace,
-labels, selectors, tolerations, affinities, spread, host ports, claims, gates, priority. A *shape* is the amounts. The two are
-kept apart because they vary independently: a hundred classes of thirty shapes are three thousand groups, and what is worked
-out once for a class serves all of its groups.
+A *class* is everything about a pod that decides where it may run or how it affects others, except amounts: namespace,
+labels, selectors, tolerations, affinity, spread, host ports, claims, gates, priority. A *shape* is the requested
+amounts. They are separate because they vary independently: a hundred classes of thirty shapes are three thousand
+groups, and what is computed once per class serves all of its groups.
 
-Classes are found by the bytes of the pod's own fields, encoded by msgspec (under a microsecond a pod): no pod is compared with
-another, and nothing depends on whether equal parts happen to be the same object.
+Classes are found by the bytes of the pod's own fields, encoded by msgspec in less than a microsecond per pod. No pod is
+compared with another, and object identity does not matter.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from plimsoll.scheduling.class_index import ClassIndex
 from plimsoll.scheduling.pod_requests import PODS, effective_requests
 from plimsoll.scheduling.rules import Expressions, HostPort, expressions_match, narrowed, selector_expressions
 
-# Below this priority a pod triggers no new node: Cluster Autoscaler's convention for pods that only fill what is left over.
+# Below this priority a pod triggers no scale-up: Cluster Autoscaler's convention for pods that only use spare capacity.
 LOWEST_SCALE_UP_PRIORITY = -10
 
-MIRROR = "kubernetes.io/config.mirror"  # set by the kubelet on the shadows of its static pods
+MIRROR = "kubernetes.io/config.mirror"  # set by the kubelet on mirrors of static pods
 
 Shape: TypeAlias = tuple[tuple[int, int], ...]  # (index of the resource, amount), ascending, amounts above zero
 
@@ -43,7 +43,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class PodIdentity(NamedTuple):
-    """What selectors see of a pod."""
+    """What selectors match of a pod."""
 
     namespace: str
     labels: Labels
@@ -58,14 +58,14 @@ class AffinityTerm(NamedTuple):
     selector: Expressions | None
 
     def covers(self, identity: PodIdentity, namespace_labels: Labels) -> bool:
-        """Whether the term speaks of pods like this one. A namespace whose labels nobody knows has none."""
+        """Whether the term matches such pods. A namespace whose labels are unknown has none."""
         return (
             identity.namespace in self.namespaces or expressions_match(self.namespace_selector, namespace_labels)
         ) and expressions_match(self.selector, identity.labels)
 
 
 class SpreadConstraint(NamedTuple):
-    """One topology spread constraint; it looks at pods of the pod's own namespace only."""
+    """One topology spread constraint. It counts pods of the pod's own namespace only."""
 
     topology_key: str
     max_skew: int
@@ -77,13 +77,13 @@ class SpreadConstraint(NamedTuple):
 
     @property
     def counts_pods(self) -> bool:
-        """An empty selector counts nobody, though it matches the pod itself: so kube-scheduler has it."""
+        """An empty selector counts no pod although it matches the pod itself, as in kube-scheduler."""
         return bool(self.selector)
 
 
 class PodClaim(NamedTuple):
     name: str
-    ephemeral: bool  # made for this pod by a controller, which may not have come to it yet
+    ephemeral: bool  # created for this pod by a controller, possibly not yet
 
 
 class Preference(NamedTuple):
@@ -94,7 +94,7 @@ class Preference(NamedTuple):
 
 
 class PodClass(msgspec.Struct, frozen=True, eq=False):
-    """What all pods of a class have in common. Compared by identity: there is one object a class."""
+    """What all pods of a class have in common. Compared by identity: there is one object per class."""
 
     index: int
     identity_index: int
@@ -112,8 +112,8 @@ class PodClass(msgspec.Struct, frozen=True, eq=False):
     claims: tuple[PodClaim, ...]
     gates: tuple[str, ...]
     priority: int
-    leaving: bool  # terminating: it holds its place, but a spread no longer counts it
-    node_bound: bool  # of a DaemonSet, or a mirror of a static pod: it goes with its node and is never moved
+    leaving: bool  # uses its node's resources, but a spread does not count it
+    node_bound: bool  # a DaemonSet pod or a mirror of a static pod: it ends with its node and is never moved
 
     @property
     def namespace(self) -> str:
@@ -121,12 +121,12 @@ class PodClass(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def unconstrained(self) -> bool:
-        """No rule of its own beyond amounts, node labels and taints."""
+        """No constraint beyond amounts, node labels and taints."""
         return not (self.affinity or self.anti_affinity or self.spread or self.ports)
 
     @property
     def triggers_scale_up(self) -> bool:
-        """Whether one is made for its pods where there is no room."""
+        """Whether a node is added for its pods where there is no room."""
         return self.priority >= LOWEST_SCALE_UP_PRIORITY
 
     @property
@@ -134,7 +134,7 @@ class PodClass(msgspec.Struct, frozen=True, eq=False):
         return bool(self.preferred_nodes or self.preferences or self.soft_spread)
 
     def selectors(self) -> Iterator[Expressions | None]:
-        """Of all its rules about other pods."""
+        """Yield the selectors of all its inter-pod rules."""
         for term in (*self.affinity, *self.anti_affinity, *(preference.term for preference in self.preferences)):
             yield term.selector
         for spread in (*self.spread, *self.soft_spread):
@@ -142,7 +142,7 @@ class PodClass(msgspec.Struct, frozen=True, eq=False):
 
 
 class _AffinityTerms(NamedTuple):
-    """The part of a class that comes from the spec alone: shared by classes that differ in labels only."""
+    """The part of a class that comes from the spec alone; shared by classes that differ only in labels."""
 
     required: NodeSelector | None
     preferred_nodes: tuple[PreferredNodeTerm, ...]
@@ -170,11 +170,13 @@ def _affinity_terms(affinity: Affinity | None) -> _AffinityTerms:
 
 
 _Requests: TypeAlias = tuple[tuple[str, Quantity], ...]
-_Amounts: TypeAlias = tuple[tuple[Container, ...], tuple[Container, ...], Any, Any]  # what shape and ports are made of
+_Amounts: TypeAlias = tuple[tuple[Container, ...], tuple[Container, ...], Any, Any]  # the inputs of shape and ports
 
 
 class _CachedIndexes(NamedTuple):
-    """The last pod of a key that had more than one plain container: replicas have equal ones, so comparing finds their group."""
+    """The last pod of a key with more than one plain container. Replicas are equal, so one comparison finds their
+    group.
+    """
 
     amounts: _Amounts
     class_index: int
@@ -182,24 +184,24 @@ class _CachedIndexes(NamedTuple):
 
 
 class PodClasses:
-    """All classes, identities, shapes and resource names met so far, each known by a small number."""
+    """All classes, identities, shapes and resource names met so far, each identified by an index."""
 
     def __init__(self) -> None:
         self.classes: list[PodClass] = []
         self.index = ClassIndex(self.classes)
         self.identities: list[PodIdentity] = []
         self.shapes: list[Shape] = []
-        self.resources: list[str] = ["cpu", "memory", PODS]  # the first three are on every node
+        self.resources: list[str] = ["cpu", "memory", PODS]  # every node has the first three
         self._resource_index = {name: index for index, name in enumerate(self.resources)}
-        self._plain_class: dict[bytes, int] = {}  # of pods of one plain container
-        self._seen: dict[bytes, _CachedIndexes] = {}  # of other pods
+        self._plain_class: dict[bytes, int] = {}  # pods with one plain container
+        self._seen: dict[bytes, _CachedIndexes] = {}  # other pods
         self._class_index: dict[tuple[bytes, tuple[HostPort, ...]], int] = {}
         self._identity_index: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
         self._shape_index: dict[Shape, int] = {}
         self._shape_of_requests: dict[_Requests, int] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs; it does not meet the pods again that these were made from."""
+        """Return what another process needs; it never sees the original pods."""
         return {name: getattr(self, name) for name in ("classes", "identities", "shapes", "resources")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -211,12 +213,12 @@ class PodClasses:
         self._shape_index = {shape: index for index, shape in enumerate(self.shapes)}
 
     def of(self, pod: Pod) -> tuple[int, int]:
-        """The index of the pod's class and of its shape."""
+        """Return the indexes of the pod's class and shape."""
         (class_index,), (shape_index,) = self.of_all((pod,))
         return class_index, shape_index
 
     def of_all(self, pods: Iterable[Pod]) -> tuple[list[int], list[int]]:
-        """By pod, the index of its class, and of its shape. Thousands are asked about at once: nothing is called in vain."""
+        """By pod: the indexes of its class and shape. Called with thousands of pods: avoids every unnecessary call."""
         class_of: list[int] = []
         shape_of: list[int] = []
         add_class, add_shape = class_of.append, shape_of.append
@@ -229,7 +231,8 @@ class PodClasses:
                 if owner.controller and owner.kind == "DaemonSet":
                     node_bound = True
                     if spec.node_name and affinity is not None:
-                        # Each pod of a DaemonSet names its own node. Once bound it never moves: what it means to others remains.
+                        # Each DaemonSet pod selects its own node. Once bound it never moves, so only its effect on
+                        # others matters.
                         affinity = Affinity(pod_anti_affinity=affinity.pod_anti_affinity)
             claims = None
             for volume in spec.volumes:
@@ -294,7 +297,7 @@ class PodClasses:
         return index
 
     def resource(self, name: str) -> int:
-        """The number of a resource; a new name gets the next one."""
+        """Return the index of a resource; a new name gets the next one."""
         index = self._resource_index.get(name)
         if index is None:
             index = self._resource_index[name] = len(self.resources)
@@ -382,7 +385,7 @@ class PodClasses:
 
 
 def _claims(pod: Pod) -> tuple[PodClaim, ...]:
-    """The claims that the pod mounts; the names of ephemeral ones are made from its own."""
+    """Return the claims that the pod mounts; names of ephemeral claims derive from the pod's name."""
     names = []
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
@@ -393,7 +396,7 @@ def _claims(pod: Pod) -> tuple[PodClaim, ...]:
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
-    """Ports of the node that the pod holds for as long as it runs; sidecars count, other init containers do not."""
+    """Return host ports that the pod uses while it runs; sidecars count, other init containers do not."""
     found = {
         HostPort(port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)  # noqa: S104 - a wildcard in data
         for container in (*spec.containers, *(c for c in spec.init_containers if c.restart_policy == "Always"))

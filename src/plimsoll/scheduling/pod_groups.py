@@ -1,7 +1,8 @@
-"""Classes that differ in labels only which nobody asks for are one.
+"""Groups the pods to place by class and shape, and tracks which are unplaced.
 
-Controllers put labels on pods that tell every revision or every pod apart (`pod-template-hash`, `pod-index`, the pod's own name). As
-long as no selector mentions them, no rule sees a difference, and a plan should not either: it works out everything once a class.
+Classes that differ only in labels no selector uses are merged: controllers put labels on pods that distinguish every
+revision or every pod (`pod-template-hash`, `pod-index`, the pod's own name), and a plan computes everything once per
+class.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from plimsoll.scheduling.pod_equivalence import PodClass, PodClasses, Shape
 
 
 def merged_classes(classes: PodClasses, indexes: Iterable[int]) -> dict[int, PodClass]:
-    """By index of a class: the first of these that no selector of any class known so far tells apart from it."""
+    """By index of a class: the first of these classes that no selector of any known class distinguishes from it."""
     mentioned = classes.index.labels_mentioned()
     first: dict[object, PodClass] = {}
     known = classes.classes
@@ -27,7 +28,7 @@ def merged_classes(classes: PodClasses, indexes: Iterable[int]) -> dict[int, Pod
 
 
 def _as_seen(one: PodClass, mentioned: set[str]) -> object:
-    """Everything about a class that a rule looks at."""
+    """Return everything about a class that a rule reads."""
     labels = one.identity.labels
     return (
         one.namespace,
@@ -50,22 +51,20 @@ def _as_seen(one: PodClass, mentioned: set[str]) -> object:
     )
 
 
-# Who is to be placed: pods as numbers, and those together that ask for the same and for as much.
-
 Numbers = NDArray[np.intp]
 
 
 class PodsToPlace(NamedTuple):
-    """By pod, its class and its shape, as their indexes. A pod is a number: its place in the order in which all pods were given.
+    """By pod: the indexes of its class and its shape. A pod is its index in the given order.
 
-    Of classes that no selector tells apart, the first stands for all.
+    Of classes that no selector distinguishes, the first represents all.
     """
 
     class_of: Numbers
     shape_of: Numbers
 
     def firsts(self) -> Numbers:
-        """By pod: the first that asks for the same and for as much."""
+        """By pod: the first pod with the same class and shape."""
         both = self.class_of * (1 + self.shape_of.max(initial=0)) + self.shape_of
         _, first, group_of = np.unique(both, return_index=True, return_inverse=True)
         found: Numbers = first[group_of]
@@ -73,7 +72,7 @@ class PodsToPlace(NamedTuple):
 
 
 def waiting(classes: PodClasses, pods: Iterable[Pod], daemons: Iterable[Pod] = ()) -> PodsToPlace:
-    """The pods as numbers. Selectors of `daemons` may tell pods apart, too."""
+    """Return the pods with merged classes. Selectors of `daemons` may distinguish pods, too."""
     class_indexes, shape_indexes = classes.of_all(pods)
     classes.of_all(daemons)
     stands_for = np.arange(len(classes.classes))
@@ -83,22 +82,22 @@ def waiting(classes: PodClasses, pods: Iterable[Pod], daemons: Iterable[Pod] = (
 
 
 class ShapeGroup(NamedTuple):
-    """What its pods have in common: they ask for the same and for as much."""
+    """The class and shape that all pods of a group have."""
 
     pod_class: PodClass
     shape: Shape
 
 
 class ShapeGroups:
-    """The pods that wait in the order in which they are to be placed, in groups, each known by its place in that order."""
+    """The pods to place in order of placement, in groups identified by their position."""
 
     def __init__(self, classes: PodClasses, waiting: PodsToPlace, order: Numbers) -> None:
-        """`order` has the pods of a group one after the other."""
+        """`order` lists the pods of each group consecutively."""
         class_of, shape_of = waiting.class_of[order], waiting.shape_of[order]
         starts = np.flatnonzero(np.diff(class_of, prepend=-1) | np.diff(shape_of, prepend=-1))
         self._order = order
         self._bounds = np.append(starts, len(order))
-        self.sizes = np.diff(self._bounds)  # by group: its pods
+        self.sizes = np.diff(self._bounds)  # by group: its pod count
         self._classes = classes
         self._class_of = class_of[starts]
         self._shape_of = shape_of[starts]
@@ -108,7 +107,7 @@ class ShapeGroups:
 
     @cached_property
     def of(self) -> list[int]:
-        """By pod: its group. Most plans never ask."""
+        """By pod: its group. Computed on demand; most plans never need it."""
         of_pod = np.empty(len(self._order), np.intp)
         of_pod[self._order] = np.repeat(np.arange(len(self)), self.sizes)
         found: list[int] = of_pod.tolist()
@@ -118,7 +117,7 @@ class ShapeGroups:
         return ShapeGroup(self.class_at(number), self.shape_at(number))
 
     def pods(self, first: int, stop: int) -> list[int]:
-        """Of all groups from the first on."""
+        """Return the pods of the groups from `first` to `stop`."""
         found: list[int] = self._order[self._bounds[first] : self._bounds[stop]].tolist()
         return found
 
@@ -129,20 +128,20 @@ class ShapeGroups:
         return self._classes.shapes[int(self._shape_of[number])]
 
     def runs(self) -> Iterator[tuple[PodClass, range]]:
-        """Groups of one class that follow one another."""
+        """Yield runs of consecutive groups of one class."""
         starts = np.flatnonzero(np.diff(self._class_of, prepend=-1)).tolist()
         for start, stop in pairwise((*starts, len(self))):
             yield self.class_at(start), range(start, stop)
 
 
 class UnplacedPods:
-    """Who is left to be placed, group by group: at first everybody. Most groups are placed as wholes, and never listed."""
+    """The unplaced pods by group: at first all. Most groups are placed whole and never listed."""
 
     def __init__(self, groups: ShapeGroups) -> None:
         self._groups = groups
         self._counts = groups.sizes.copy()
-        self._changed: set[int] = set()  # groups that are not as they were at first
-        self._parts: dict[int, list[int]] = {}  # what is left of those that were not cleared
+        self._changed: set[int] = set()  # groups of which some pods were placed
+        self._parts: dict[int, list[int]] = {}  # unplaced pods of those that were not cleared
 
     def __getitem__(self, group: int) -> list[int]:
         if not self._counts[group]:
@@ -165,25 +164,25 @@ class UnplacedPods:
         return int(self._counts.sum())
 
     def groups(self, until: int | None = None) -> list[int]:
-        """Those of which some are left."""
+        """Return the groups with unplaced pods."""
         found: list[int] = np.flatnonzero(self._counts[:until]).tolist()
         return found
 
     def of(self, run: range) -> list[int]:
-        """Whoever is left of groups that follow one another."""
+        """Return the unplaced pods of consecutive groups."""
         if self._changed.isdisjoint(run):
             return self._groups.pods(run.start, run.stop)
         return [pod for group in run for pod in self[group]]
 
     def clear(self, run: range) -> None:
-        """Nobody is left of these groups."""
+        """Mark all pods of these groups as placed."""
         self._counts[run.start : run.stop] = 0
         self._changed.update(run)
 
 
 def distinct(numbers: Numbers) -> tuple[list[int], Numbers]:
-    """Each number once, in the order in which they come up, and for each of the given ones its place among those."""
-    first = np.full(1 + numbers.max(initial=-1), -1, np.intp)  # by number: where it comes up first
+    """Return each number once in order of first occurrence, and for each given number its position among those."""
+    first = np.full(1 + numbers.max(initial=-1), -1, np.intp)  # by number: its first occurrence
     first[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
     known = np.flatnonzero(first >= 0)
     once = known[first[known].argsort()]

@@ -1,4 +1,4 @@
-"""What a pod asks of a node, in the amounts that kube-scheduler compares."""
+"""Pod requests and node allocatable in the units that kube-scheduler compares."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from plimsoll.kube.types.meta import Resources
 CPU = "cpu"  # in thousandths of a core; everything else in whole units
 PODS = "pods"
 
-# Beyond this an amount is a mistake or a joke (4 PiB of memory, 4 million million cores). Capped, so that sums of a node's pods
-# stay far inside int64; a node never has as much, so such a pod still fits nowhere.
+# Amounts beyond this are mistakes (4 PiB of memory). They are capped so that sums per node stay far inside int64; no
+# node has as much, so such a pod still fits nowhere.
 LARGEST_REQUEST = 2**52
 
 
 def amounts(resources: Resources) -> dict[str, int]:
-    """Quantities as kube-scheduler rounds them: CPU to milli, the rest up to whole units."""
+    """Round quantities as kube-scheduler does: CPU to milli, the rest up to whole units."""
     found = {name: int(quantity) if name == CPU else -(-quantity // 1000) for name, quantity in resources.items()}
     if found and max(found.values()) > LARGEST_REQUEST:
         return {name: min(amount, LARGEST_REQUEST) for name, amount in found.items()}
@@ -31,7 +31,7 @@ def allocatable(resources: Resources) -> dict[str, int]:
 
 
 def allocatable_column(name: str, quantities: Sequence[int]) -> list[int]:
-    """What many nodes have of one resource, as `allocatable` has it for one node."""
+    """Return one resource of many nodes, rounded and capped as in `allocatable`."""
     most = LARGEST_REQUEST - 1
     if name == CPU:
         return [min(quantity, most) for quantity in quantities]
@@ -39,10 +39,11 @@ def allocatable_column(name: str, quantities: Sequence[int]) -> list[int]:
 
 
 def effective_requests(spec: PodSpec) -> dict[str, int]:
-    """The largest amount of each resource that the pod holds at any time, and one place among the node's pods.
+    """Return the maximum amount of each resource that the pod uses at any time, and one pod.
 
-    Containers run together, so they add up. Init containers run one after the other, each beside the sidecars (init containers
-    that restart always) started before it. Requests of the pod as a whole, where given, replace CPU, memory and huge pages.
+    Containers run together, so they add up. Init containers run one after the other, each beside the sidecars (init
+    containers with restartPolicy Always) started before it. Pod-level requests, where set, replace CPU, memory and huge
+    pages.
     """
     containers = spec.containers
     if len(containers) == 1 and not spec.init_containers and spec.resources is None and not spec.overhead:
@@ -92,7 +93,7 @@ def _with_init_containers(total: dict[str, int], init_containers: tuple[Containe
 
 
 def format_amount(name: str, amount: int) -> str:
-    """An amount as people write it: 1500m, 2Gi, 3."""
+    """Format an amount as people write it: 1500m, 2Gi, 3."""
     if name == CPU:
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
     if name in {"memory", "ephemeral-storage"} or name.startswith("hugepages-"):

@@ -1,4 +1,4 @@
-"""The pods that would have to leave nodes, sorted into groups for all nodes at once."""
+"""The pods that must move if nodes are removed, grouped for all nodes at once. Used by `removal`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Indexes = NDArray[np.intp]
 
 
 class MoveGroup(NamedTuple):
-    """Pods of one class and shape that have to leave a node."""
+    """Pods of one class and shape that must move off a node."""
 
     pod_class: PodClass
     shape: Shape
@@ -22,7 +22,7 @@ class MoveGroup(NamedTuple):
 
 
 def slots_that_move(snapshot: Snapshot, rows: list[int]) -> Indexes:
-    """The pods on these rows that need another place: not those of DaemonSets, mirrors, or terminating ones."""
+    """Return the pods on these rows that need another node: not DaemonSet pods, mirror pods or terminating pods."""
     wanted = np.zeros(len(snapshot.nodes), np.bool_)
     wanted[rows] = True
     moves = np.array([not (c.node_bound or c.leaving) for c in snapshot.classes.classes], np.bool_)
@@ -31,10 +31,10 @@ def slots_that_move(snapshot: Snapshot, rows: list[int]) -> Indexes:
 
 
 class PodsToMove:
-    """By row of the snapshot: the groups of its pods, largest first, and what they ask for together."""
+    """By row of the snapshot: the groups of its pods, largest first, and their total requests."""
 
     def __init__(self, snapshot: Snapshot, slots: Indexes, taken_for: Indexes) -> None:
-        """`taken_for` says of each class as which one it counts: those that no rule tells apart are one."""
+        """`taken_for` maps each class to its representative: classes that no rule distinguishes are one."""
         self._snapshot = snapshot
         rows, shapes = snapshot.pod_rows[slots], snapshot.pod_shapes[slots]
         classes = taken_for[snapshot.pod_classes[slots]]
@@ -49,7 +49,7 @@ class PodsToMove:
             changes |= np.diff(key[order], prepend=-1) != 0
         starts = np.flatnonzero(changes)
         self._slots: list[int] = slots[order].tolist()
-        self._starts: list[int] = [*starts.tolist(), len(slots)]  # where each group begins among the slots
+        self._starts: list[int] = [*starts.tolist(), len(slots)]  # start of each group among the slots
         self._classes: list[int] = classes[order][starts].tolist()
         self._shapes: list[int] = shapes[order][starts].tolist()
         rows_and_end = np.arange(len(snapshot.nodes) + 1, dtype=rows.dtype)
@@ -77,7 +77,7 @@ class PodsToMove:
 
 
 def _ranks(snapshot: Snapshot, classes: Indexes) -> Indexes:
-    """By class: its place in an order that does not depend on which of them was met first."""
+    """By class: its position in an order that does not depend on which class was met first."""
     known = snapshot.classes.classes
     present = np.flatnonzero(np.bincount(classes, minlength=len(known))).tolist()
     ranks = np.zeros(len(known), np.intp)

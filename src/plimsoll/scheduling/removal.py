@@ -1,9 +1,10 @@
-"""Which of these nodes can go, one after the other?
+"""Which of these nodes can be removed, one after the other? Called by node groups (scale-down) and explain.
 
-Pods of a node that goes are sent first to nodes that nobody wants to remove, then to candidates from the end of the list: those
-are asked last, and with luck not at all. A candidate that has received pods and is asked after all passes them on: those that no
-rule knows of go to their last place from the start, others step by step, each step in the plan of the node that they leave. Where a
-node was refused meanwhile, all go step by step: it was judged with them on their way, and what was said of it must stay true.
+Pods of a removed node go first to nodes that are not candidates, then to candidates from the end of the list, which are
+judged last. A candidate that received pods and is removed later passes them on: pods without inter-pod rules go to
+their final node from the start, others step by step, each step in the plan of the node they leave. Where a node was
+kept meanwhile, all pods go step by step, because that node was judged with them in transit and its result must stay
+true.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ from plimsoll.scheduling.pod_requests import PODS, format_amount
 from plimsoll.scheduling.pods_to_move import MoveGroup, PodsToMove, slots_that_move
 from plimsoll.scheduling.snapshot import Snapshot
 
-# Pods that find no place are put first and the node is tried again, so often. What is then left of bad luck, a search through
-# all ways mends where there are few pods: beyond so many, and beyond so many steps, a node stays rather than an answer takes long.
+# Pods that found no place are put first and the node is tried again this often. After that, an exhaustive search
+# resolves the order for nodes with few pods; beyond so many pods or steps the node stays, to bound the time.
 _TRIES = 3
-_TRIES_IN_VAIN = 20  # after so many in a row that did not help, no node is tried more than once
+_TRIES_IN_VAIN = 20  # after so many retries in a row without success, nodes are tried once only
 _PODS_TO_SEARCH_FOR = 6
 _STEPS_OF_A_SEARCH = 400
 
 
 def removable(snapshot: Snapshot, node_names: Iterable[str]) -> list[Removal]:
-    """For each node in turn: can all of its pods run elsewhere, given that the nodes before it are gone?
+    """For each node in turn: can all of its pods run elsewhere, given that the earlier nodes are removed?
 
-    A place that one answer uses is not free for the next, and no pod is sent to a node that an earlier answer removes; a pod
-    that was sent to a node which a later answer removes is in the plan of that one, too. Pods of
-    DaemonSets, mirror pods and terminating ones need no place. A node is judged as if it were gone: no spread counts its
-    domain. The snapshot stays as it is.
+    A place used by one result is not free for the next, and no pod is sent to a node that an earlier result removes. A
+    pod sent to a node that a later result removes is also in that later plan. DaemonSet pods, mirror pods and
+    terminating pods need no place. A node is judged as if it were gone: no spread counts its domain. The snapshot is
+    not changed.
     """
     with gc_paused():
         return _Removals(snapshot, list(dict.fromkeys(node_names))).answer()
@@ -60,22 +61,23 @@ class _Removals:
         self._best_fits_by_mask: dict[bytes, BestFit] = {}
         self.leaving = PodsToMove(snapshot, slots, self._taken_for(indexes))
         rows = [snapshot.rows[name] for name in self.state.names]
-        self.wanted: Ints = self.leaving.amounts[:, rows]  # resource × row: what has to find a place if the node goes
-        # Free on all nodes that still take pods, added up: what is more than that finds no place, however it is cut.
+        # resource × row: what must find a place if the node is removed
+        self.wanted: Ints = self.leaving.amounts[:, rows]
+        # Total free amounts on all nodes that still accept pods: requests beyond that can never be placed.
         self.free_in_all: Ints = np.maximum(self.state.free[: len(self.wanted), : self.state.size], 0).sum(axis=1)
         self.destination = [-1] * len(snapshot.uids)  # slot → row
-        self.passed_on: dict[int, dict[int, int]] = {}  # row → what it had taken in (slot) → row
+        self.passed_on: dict[int, dict[int, int]] = {}  # row → received slot → next row
         self.last_left: dict[int, int] = {}  # slot → the last row that passed it on
-        self.arrived: dict[int, list[MoveGroup]] = {}  # row → what it took in
+        self.arrived: dict[int, list[MoveGroup]] = {}  # row → groups it received
         self.reasons_by_node = 0
-        self.refusals_before: dict[int, int] = {}  # row → how many there were when it took in the first
-        # How often a shape fits on each row, and in all. Holds until a node goes.
+        self.refusals_before: dict[int, int] = {}  # row → number of kept nodes when it received its first pods
+        # How often a shape fits on each row and in total. Valid until a node is removed.
         self._places: dict[Shape, tuple[Ints, int]] = {}
         self._in_vain = 0
         self._larger: dict[tuple[Shape, Shape], bool] = {}
 
     def _taken_for(self, class_indexes: list[int]) -> NDArray[np.intp]:
-        """By class: the first of those which no rule tells apart from it."""
+        """By class: its representative among classes that no rule distinguishes."""
         classes = self.snapshot.classes.classes
         taken_for = np.arange(len(classes))
         first: dict[int, int] = {}
@@ -85,7 +87,7 @@ class _Removals:
         return taken_for
 
     def _filling_order(self) -> NDArray[np.float64]:
-        """Nodes that stay come first, the fullest of them first; then candidates, the last of the list first."""
+        """By row: nodes that stay come first, the fullest of them first; then candidates, the last of the list first."""
         state = self.state
         slack = state.slack[: state.size]
         order = slack / (float(slack.max(initial=0.0)) + 1.0)
@@ -93,7 +95,7 @@ class _Removals:
             if name in self.row_of:
                 order[self.row_of[name]] = 2.0 + position
         state.slack[: state.size] = order
-        state.weights[:] = 0.0  # what is placed changes nothing about the order
+        state.weights[:] = 0.0  # placements do not change the order
         return order
 
     def answer(self) -> list[Removal]:
@@ -124,7 +126,7 @@ class _Removals:
         if len(lacking):
             return self._too_little(row, int(lacking[0]), elsewhere)
         groups = self.leaving.groups(self.snapshot.rows[name]) + self.arrived.get(row, [])
-        if self._places:  # nothing has changed since these were counted
+        if self._places:  # nothing has changed since the counts were computed
             for group in groups:
                 if group.shape in self._places and self.lacks_places(row, group, groups):
                     return self.too_few_places(row, group, groups)
@@ -136,7 +138,7 @@ class _Removals:
         return attempt.unschedulable
 
     def send(self, slot: int, row: int, *, passed_on_by: int | None) -> None:
-        """Put down where a pod goes: in the plan of the node that passes it on, or in that which has sent it on its way."""
+        """Record where a pod goes: in the plan of the node that passes it on, or of the node that sent it first."""
         if passed_on_by is not None:
             self.last_left[slot] = passed_on_by
         if slot in self.last_left:
@@ -145,7 +147,7 @@ class _Removals:
             self.destination[slot] = row
 
     def _removed_after_all(self, row: int, groups: list[MoveGroup], stuck: MoveGroup) -> bool:
-        """Whether the node can go if those that found no place come first, or in some other order."""
+        """Whether the node can be removed if the pods that found no place come first, or in another order."""
         if self._in_vain < _TRIES_IN_VAIN:
             for _ in range(_TRIES):
                 if groups[0] is not stuck:
@@ -162,21 +164,21 @@ class _Removals:
         return few and _Attempt(self, row, groups).search()
 
     def lacks_places(self, row: int, group: MoveGroup, groups: list[MoveGroup]) -> bool:
-        """Whether all other nodes together have too few places for the group and those that are larger, whatever the rules."""
+        """Whether all other nodes together have too few places for the group and larger ones, whatever the rules."""
         state, shape = self.state, group.shape
         if shape not in self._places:
             places = np.full(state.size, PLENTY)
             for resource, amount in shape:
                 np.minimum(places, state.free[resource, : state.size] // amount, out=places)
             alive = state.alive[: state.size].copy()
-            alive[row] = True  # it is not while it is being emptied; its own places are taken off below
+            alive[row] = True  # it is False while the node is emptied; its own places are subtracted below
             places = np.where(alive, np.maximum(places, 0), 0)
             self._places[shape] = (places, int(places.sum()))
         places, total = self._places[shape]
         return total - int(places[row]) < self._as_large(group, groups)
 
     def _as_large(self, group: MoveGroup, groups: list[MoveGroup]) -> int:
-        """How many pods ask for at least as much of everything as those of the group."""
+        """Return how many pods request at least as much of everything as those of the group."""
         number = 0
         for other in groups:
             pair = (other.shape, group.shape)
@@ -221,7 +223,7 @@ class _Removals:
         return Unschedulable(Constraint.RESOURCES, words)
 
     def best_fit_for(self, pod_class: PodClass) -> BestFit | None:
-        """A quick way to place pods of the class; None where rules about other pods, or preferences, have a say."""
+        """Return the fast placement for the class, or None where inter-pod rules or preferences apply."""
         if pod_class.index not in self._best_fits:
             self._best_fits[pod_class.index] = self._make_best_fit(pod_class)
         return self._best_fits[pod_class.index]
@@ -241,23 +243,23 @@ class _Removals:
 
 
 class _Attempt:
-    """Emptying one node: carried out as far as it goes, and taken back if it does not go all the way."""
+    """The attempt to empty one node: applied step by step and undone if it fails."""
 
     def __init__(self, removals: _Removals, row: int, groups: list[MoveGroup]) -> None:
         self.removals = removals
         self.state = removals.state
         self.row = row
         self.groups = groups
-        self.saved: dict[int, list[int]] = {}  # rows that were filled by plain integers, as they were
+        self.saved: dict[int, list[int]] = {}  # rows filled with plain integers, with their amounts before
         self.plain: list[tuple[MoveGroup, list[tuple[int, int]]]] = []  # rows and how many pods each
         self.ruled: list[tuple[MoveGroup, list[tuple[int, int]]]] = []
         self.unschedulable: Unschedulable | None = None
         self._steps_left = 0
 
     def carry_out(self, *, quickly: bool) -> MoveGroup | None:
-        """None if all went well; else the pods that found no place, with the reason in `refusal`.
+        """Return None on success, else the pods that found no place, with the reason in `unschedulable`.
 
-        Quickly: pods without rules of their own come last and go where the last ones went.
+        With `quickly`, pods without inter-pod rules come last and go to the nodes that were filled last.
         """
         self._leave(-1)
         ways = {id(group): self.removals.best_fit_for(group.pod_class) if quickly else None for group in self.groups}
@@ -275,7 +277,7 @@ class _Attempt:
         if stuck is None:
             self._commit()
         else:
-            # The arrays know of pods that were placed by rules only: without such, they are as they were before.
+            # The arrays include only pods that were placed by rules: without such pods they are unchanged.
             by_counting = not self.ruled and self.removals.lacks_places(self.row, stuck, self.groups)
             self.unschedulable = (
                 self.removals.too_few_places(self.row, stuck, self.groups) if by_counting else self._why(stuck)
@@ -284,7 +286,7 @@ class _Attempt:
         return stuck
 
     def search(self) -> bool:
-        """Try the pods in every order on every node that takes them, within reason."""
+        """Try the pods in every order on every feasible node, within a step limit."""
         self._leave(-1)
         pods = [MoveGroup(group.pod_class, group.shape, [slot]) for group in self.groups for slot in group.slots]
         self._steps_left = _STEPS_OF_A_SEARCH
@@ -318,7 +320,7 @@ class _Attempt:
         return False
 
     def _leave(self, sign: int) -> None:
-        """The node and all that is on it disappear (or, with 1, come back)."""
+        """Remove the node and its pods from the state (or, with 1, add them back)."""
         state = self.state
         state.alive[self.row] = sign > 0
         state.structure += 1
@@ -339,7 +341,9 @@ class _Attempt:
             state.pod_counters.count_node(self.row, there=False)
 
     def _place_ruled(self, groups: list[MoveGroup]) -> MoveGroup | None:
-        """Round after round, for one group may wait for the company of another; the first that is left over, if any is."""
+        """Place groups round by round, because one may depend on another through affinity. Return the first group left
+        over.
+        """
         waiting = [(group, len(group.slots)) for group in groups]
         while waiting:
             later = []
@@ -371,8 +375,8 @@ class _Attempt:
         arrivals = {slot for group in removals.arrived.get(self.row, ()) for slot in group.slots}
         refused_since = removals.reasons_by_node > removals.refusals_before.get(self.row, removals.reasons_by_node)
         for group, taken in (*self.ruled, *self.plain):
-            # A pod that no rule knows of is sent to its last place at once. Others take every step of the way: whether the last
-            # place was lawful before this node went is not known.
+            # A pod without inter-pod rules goes to its final node at once. Others take every step, because the final
+            # node may not have been allowed before this node was removed.
             steps = arrivals and (refused_since or not removals.is_unnoticed(group.pod_class))
             position = 0
             for row, count in taken:
@@ -399,7 +403,7 @@ class _Attempt:
 
     def _why(self, group: MoveGroup) -> Unschedulable:
         removals = self.removals
-        for row in self.saved:  # let the arrays say how things stand with the pods before this one placed
+        for row in self.saved:  # make the arrays include the pods placed before this one
             self.state.free[:, row] = removals.free[row]
         unschedulable = no_existing_node(removals.placer.constraints(group.pod_class), group.shape)
         for row, amounts in self.saved.items():

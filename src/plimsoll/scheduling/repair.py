@@ -1,6 +1,7 @@
-"""Where late pods of a plan broke the spread of earlier ones: look again, and let some move.
+"""Repairs topology spread that later pods of a plan broke, by moving pods. Called by `plan`.
 
-Each try places everything once more and is kept if it leaves fewer pods unplaced or, of as many, fewer disturbed.
+Each attempt places everything again and is kept if it leaves fewer pods unplaced or, at the same number, fewer
+violations.
 """
 
 from __future__ import annotations
@@ -12,28 +13,30 @@ from plimsoll.scheduling.skew_violations import NOBODY, MoveTarget, Pods, SkewVi
 if TYPE_CHECKING:
     from plimsoll.scheduling.plan import PackingPlan
 
-_MOVED_ALONE = 16  # pods at most; each costs as much as all placements before it
-_PLACED_AGAIN = 1_000  # pods for the sake of single ones: in small plans more of those are tried
-_FEW_GROUPS = 200  # so many are quickly placed in another order
+_MOVED_ALONE = 16  # pods at most; each attempt costs as much as all placements before it
+_PLACED_AGAIN = 1_000  # placements spent on single moves: small plans try more of them
+_FEW_GROUPS = 200  # up to so many groups are quickly placed in another order
 
 
 class ReplayOptions(NamedTuple):
-    """How to place everything once more; as it was, unless something else is said."""
+    """How to place everything again; by default as before."""
 
-    but: Pods = NOBODY  # not put where they were: they come after the others
-    to: MoveTarget = MoveTarget()  # where those go
+    but: Pods = NOBODY  # pods that are not put back where they were and come after the others
+    to: MoveTarget = MoveTarget()  # where those pods go
     others_stay: bool = False  # even where they break a spread
-    company_first: bool = False  # those with an affinity: one that comes after its like elsewhere has to join them
+    # pods with an affinity first: otherwise they would have to follow their group elsewhere
+    company_first: bool = False
     last: frozenset[int] = frozenset()  # groups that come after all others
-    may_open: bool = True  # further nodes
+    may_open: bool = True  # whether further nodes may be opened
 
 
 UNCHANGED = ReplayOptions()
 
 
 def repair(plan: PackingPlan) -> None:
-    """Let as many move as are too many where they are; then all late ones; then the early ones; then one after the other. If all
-    that is in vain, place those that are disturbed after everybody else.
+    """Move the excess pods; then all late pods; then the early ones; then single pods.
+
+    If nothing helps, place the pods with broken spread after all others.
     """
     if not plan.skew_violations.disturbed():
         return
@@ -55,7 +58,7 @@ def repair(plan: PackingPlan) -> None:
 
 
 def _move_single_pods(plan: PackingPlan) -> None:
-    """Everyone stays but one, as long as that leaves fewer pods disturbed."""
+    """Move one pod at a time, as long as that leaves fewer violations."""
     few = _PLACED_AGAIN // len(plan.skew_violations.everybody())
     tries = max(_MOVED_ALONE, few)
     candidates = plan.skew_violations.candidates()
@@ -67,14 +70,14 @@ def _move_single_pods(plan: PackingPlan) -> None:
         if goal is not None:
             alone = ReplayOptions(frozenset((pod,)), goal, others_stay=True)
             moved = _try(plan, alone) or _try(plan, alone._replace(company_first=True))
-        else:  # a node could still be made larger for it, which only trying shows
+        else:  # a node could still be enlarged for it, which only an attempt shows
             moved = few > _MOVED_ALONE and _try(plan, ReplayOptions(frozenset((pod,)), others_stay=True))
         if moved:
             candidates = plan.skew_violations.candidates()
 
 
 def _try(plan: PackingPlan, options: ReplayOptions) -> bool:
-    """Place everything once more; keep that if it is better."""
+    """Place everything again; keep the result if it is better."""
     before = (plan.state, plan.placer, plan.placed, plan.left.copy())
     unplaced, disturbed = plan.unplaced, len(plan.skew_violations.disturbed())
     plan.replay(options)

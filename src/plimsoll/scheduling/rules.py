@@ -1,6 +1,7 @@
-"""The rules of kube-scheduler that concern one pod and one node, or one pod and a label selector, as plain functions.
+"""Rules of kube-scheduler about one pod and one node, or one pod and a label selector, as plain functions.
 
-Sources: the plugins NodeAffinity, NodeUnschedulable, TaintToleration, NodePorts and the label selectors of Kubernetes 1.36.
+Sources: the plugins NodeAffinity, NodeUnschedulable, TaintToleration, NodePorts and the label selectors of Kubernetes
+1.37.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from plimsoll.kube.types.core import NodeSelector, NodeSelectorTerm, Taint, Tole
 from plimsoll.kube.types.meta import Labels, LabelSelector, Requirement
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
-UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")  # what `kubectl cordon` amounts to
+# the taint equivalent of `kubectl cordon`
+UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 _INTEGER = re.compile(r"[+-]?\d{1,19}")
 _INT64 = range(-(2**63), 2**63)
@@ -27,7 +29,7 @@ def node_selector_matches(node_selector: Labels, labels: Labels) -> bool:
 
 
 def required_affinity_matches(required: NodeSelector | None, labels: Labels, name: str) -> bool:
-    """Terms are ORed. No selector asks for nothing; a selector without a usable term matches no node."""
+    """Terms are ORed. No selector matches every node; a selector without a usable term matches none."""
     return required is None or any(node_term_matches(term, labels, name) for term in required.node_selector_terms)
 
 
@@ -70,7 +72,7 @@ def _int64(text: str) -> int | None:
 
 
 def _field_holds(expression: Requirement, name: str) -> bool:
-    """`metadata.name` is the only field there is; exactly one value is allowed."""
+    """`metadata.name` is the only field; exactly one value is allowed."""
     if len(expression.values) != 1 or expression.operator not in ("In", "NotIn"):
         return False
     equal = (name if expression.key == "metadata.name" else "") == expression.values[0]
@@ -98,7 +100,7 @@ def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
 
 
 def untolerated(tolerations: tuple[Toleration, ...], taints: Iterable[Taint]) -> Taint | None:
-    """The first taint that keeps the pod away."""
+    """Return the first hard taint that is not tolerated."""
     return next((t for t in taints if t.effect in HARD_EFFECTS and not tolerates(tolerations, t)), None)
 
 
@@ -116,7 +118,7 @@ class HostPort(NamedTuple):
 
 
 def ports_conflict(one: Iterable[HostPort], other: tuple[HostPort, ...]) -> bool:
-    """The wildcard address conflicts with every address; a named one with itself and the wildcard."""
+    """The wildcard address conflicts with every address, a specific one with itself and the wildcard."""
     return any(
         a.port == b.port and a.protocol == b.protocol and (a.ip == b.ip or "0.0.0.0" in (a.ip, b.ip))  # noqa: S104
         for a in one
@@ -126,13 +128,13 @@ def ports_conflict(one: Iterable[HostPort], other: tuple[HostPort, ...]) -> bool
 
 # ── selectors over pods ──────────────────────────────────────────────────────────────────────────────────────────────
 
-# (key, operator, sorted values): equal selectors are equal tuples, whatever the order in which they were written.
+# (key, operator, sorted values): equal selectors are equal tuples, whatever their written order.
 Expression: TypeAlias = tuple[str, str, tuple[str, ...]]
 Expressions: TypeAlias = tuple[Expression, ...]
 
 
 def selector_expressions(selector: LabelSelector | None) -> Expressions | None:
-    """A selector in a form that can be compared. None selects nothing; an empty tuple selects everything."""
+    """Return a selector in a comparable form. None selects nothing; an empty tuple selects everything."""
     if selector is None:
         return None
     parts: list[Expression] = [(key, "In", (value,)) for key, value in selector.match_labels.items()]
@@ -143,10 +145,11 @@ def selector_expressions(selector: LabelSelector | None) -> Expressions | None:
 def narrowed(
     selector: Expressions | None, labels: Labels, same: Iterable[str], different: Iterable[str] = ()
 ) -> Expressions | None:
-    """The selector with `matchLabelKeys` and `mismatchLabelKeys` of a pod merged in.
+    """Return the selector merged with `matchLabelKeys` and `mismatchLabelKeys` of a pod.
 
     The API server writes them into the selector when it creates the pod (for spread constraints since 1.34; before that
-    kube-scheduler did it), so on a pod from the API this changes nothing. Keys that the pod does not carry are passed over.
+    kube-scheduler did it), so this changes nothing for a pod read from the API. Keys that the pod does not carry are
+    ignored.
     """
     if selector is None:
         return None
@@ -178,7 +181,7 @@ def expressions_match(selector: Expressions | None, labels: Mapping[str, str]) -
 
 
 def selector_text(selector: Expressions | None) -> str:
-    """A selector as people write it on the command line."""
+    """Format a selector as on the command line."""
     if selector is None:
         return "nothing"
     if not selector:

@@ -1,8 +1,8 @@
-"""A model of kube-scheduler that places the pods of a plan on its new nodes, in order of arrival and its own way.
+"""A model of kube-scheduler that places the pods of a plan on its new nodes in order of arrival. Used by `headroom`.
 
-It knows amounts, zones of pods that have a rule about zones, hosts that take one pod of a kind, and the two scores that decide where
-nothing else does (LeastAllocated and BalancedAllocation). It runs on samples of some fifty nodes with the pods planned for them, all
-samples, all orders of arrival and all ways of sizing the nodes at once: one step places one pod in each of them.
+It models amounts, zones of pods with a rule about zones, hosts that accept one pod of a kind, and the two scores that
+decide otherwise (LeastAllocated and BalancedAllocation). It runs on samples of about fifty nodes with the pods planned
+for them; all samples, arrival orders and node sizings run at once: one step places one pod in each.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from plimsoll.scheduling.pod_equivalence import Shape
 from plimsoll.scheduling.pod_groups import Numbers
 
 _NODES_A_SAMPLE = 48
-_SAMPLES = 4  # of more nodes not all are looked at: these are about a thousand pods
-_SCORED = (0, 1)  # the first resources, CPU and memory, decide which node is liked best
+_SAMPLES = 4  # larger plans are sampled: about a thousand pods
+_SCORED = (0, 1)  # indexes of CPU and memory, which decide the score
 
-_PLENTY_LEFT = 0.3  # other resources are left out if the pods together ask for less than this share
-_ROUNDING = 1e-5  # of shares of a node in single precision, after dozens of subtractions
+_PLENTY_LEFT = 0.3  # other resources are ignored if the pods together request less than this share
+_ROUNDING = 1e-5  # tolerance for shares of a node in single precision, after dozens of subtractions
 
-# Pods of one second are in no order that anybody knows, and many owners make theirs at once: besides the order in which the pods
-# were given, one that mixes them is tried.
+# Pods created in the same second have no known order, and many owners create theirs at once: besides the given order, a
+# mixed one is tried.
 _ORDERS = 2
 
 _DRAWS = 8
-_UNLUCKY = 5  # which of the draws, from the luckiest on
+_UNLUCKY = 5  # index of the draw to use, from the luckiest on
 
-_APART = 0.85  # of the pods, which are played on each sample for itself
-# Ways, the cheapest first, for which those are played but once: where they go differs little, as sizes do. Where so few nodes are
-# planned that all are looked at, a single pod decides, and each way is played for itself.
+_APART = 0.85  # share of the pods that is simulated per sample
+# The first pods are simulated once per so many ways, the cheapest first: where they go differs little, as sizes do. If
+# so few nodes are planned that all are simulated, a single pod decides, and each way is simulated separately.
 _ALIKE = 2
 
 Floats: TypeAlias = NDArray[np.float32]
@@ -45,16 +45,16 @@ Floats: TypeAlias = NDArray[np.float32]
 class Arrivals(NamedTuple):
     """The pods that are planned for sampled nodes."""
 
-    numbers: Numbers  # by pod: its place in the order in which the pods were made
+    numbers: Numbers  # by pod: its position in order of creation
     rows: Numbers
     all_constraints: list[ClassConstraints]
-    constraints_of: Numbers  # by pod: which of the views
+    constraints_of: Numbers  # by pod: index of its constraints
     shapes: list[Shape]
-    shape_of: Numbers  # by pod: which of the shapes
+    shape_of: Numbers  # by pod: index of its shape
 
 
 def dealt(rows: list[int]) -> list[list[int]]:
-    """Samples of nodes with their share of every kind: dealt out like cards, in the order of opening."""
+    """Deal nodes round-robin into samples, in opening order, so that each sample has its share of every kind."""
     number = (
         max(1, -(-len(rows) // _NODES_A_SAMPLE)) | 1
     )  # odd: ways of sizing nodes take every second, fourth and so on
@@ -62,11 +62,12 @@ def dealt(rows: list[int]) -> list[list[int]]:
 
 
 class KubeSchedulerModel:
-    """A column is nodes and an order in which pods arrive for them. Arrays are way × column × node, where a way says which offering
-    each node is: what a pod wants and where it may go is the same in every way, so that most steps are over long rows.
+    """Simulates all columns at once. A column is a set of nodes and an arrival order.
 
-    The first pods of each order are played on each sample for itself, several at a time, for it matters little where they go; those
-    that come late, and find little room, choose among the nodes of all samples as they will in the end.
+    Arrays are way × column × node, where a way gives the offering of each node. A pod's requests and allowed nodes are
+    the same in every way, so most steps work on long rows. The first pods of each order are simulated per sample,
+    several at a time, because their position matters little; late pods, which find little room, choose among the nodes
+    of all samples.
     """
 
     def __init__(self, state: PlanState, samples: list[list[int]], arrivals: Arrivals) -> None:
@@ -80,7 +81,7 @@ class KubeSchedulerModel:
         self._read(arrivals)
 
     def _scarce(self, shapes: list[Shape]) -> list[int]:
-        """The resources that matter, CPU and memory and then others: what little of is asked for does not run out."""
+        """Return the resources that matter: CPU, memory, and others that can run out."""
         state = self._state
         rows = [row for sample in self._samples for row in sample]
         held, there = state.held(np.array(rows)).sum(axis=1), state.offerings.caps[:, state.offering[rows]].sum(axis=1)
@@ -88,10 +89,10 @@ class KubeSchedulerModel:
         return [*_SCORED, *sorted(r for r in asked if held[r] > _PLENTY_LEFT * there[r])]
 
     def _read(self, arrivals: Arrivals) -> None:
-        """Put what pods want into arrays, pod by pod, and the pods into queues."""
-        zonal: list[bool] = []  # by view: whether it has a rule about zones
-        exclusions: list[int] = []  # by view: what it must not meet on a host; -1: nothing
-        circles: list[int] = []  # by view: whose company it wants, where nobody is yet; -1: nobody's
+        """Write the requests of each pod to arrays, and the pods to queues."""
+        zonal: list[bool] = []  # by constraints: whether there is a rule about zones
+        exclusions: list[int] = []  # by constraints: what it must not share a host with; -1: nothing
+        circles: list[int] = []  # by constraints: the affinity group that has no pod yet; -1: none
         lonely: dict[int, int] = {}
         company: dict[int, tuple[int, ClassConstraints]] = {}
         for constraints in arrivals.all_constraints:
@@ -103,19 +104,19 @@ class KubeSchedulerModel:
         sample_of = np.zeros(self._state.size, np.intp)
         for number, (sample, lanes) in enumerate(zip(self._samples, self._lanes, strict=True)):
             lane_of[sample], sample_of[sample] = lanes, number
-        # Behind the last is one that wants nothing and may go nowhere: it stands in where a queue is shorter than others.
+        # The element after the last requests nothing and fits nowhere: it pads shorter queues.
         amounts = np.array([self._state.vector(shape) for shape in arrivals.shapes], np.float32)[:, self._resources]
         self._requests: Floats = np.append(
             amounts[arrivals.shape_of], np.zeros((1, len(self._resources)), np.float32), axis=0
         )
-        # A lane for pods that have a rule about zones, behind those a template.
+        # A lane for pods with a rule about zones; after the lanes, one entry per template.
         lane = lane_of[arrivals.rows]
         template = len(self._templates) + np.array(self._templates)[lane]
         self._place = np.append(np.where(np.array(zonal)[arrivals.constraints_of], lane, template), -1)
         self._exclusion = np.append(np.array(exclusions)[arrivals.constraints_of], -1)
         self._exclusions = len(lonely)
-        draw = Random(0)  # noqa: S311 - the same for every plan is what is wanted
-        # The more important come first.
+        draw = Random(0)  # noqa: S311 - a fixed seed makes plans reproducible
+        # Higher priorities come first.
         turns = np.array([-constraints.pod_class.priority for constraints in arrivals.all_constraints])[
             arrivals.constraints_of
         ]
@@ -126,10 +127,10 @@ class KubeSchedulerModel:
         self._drawn = [self._lanes_drawn(groups, draw) for _ in range(_ORDERS)] if groups else []
 
     def _lanes_drawn(self, groups: list[tuple[ClassConstraints, int]], draw: Random) -> list[int]:
-        """By group of pods that stay together: the lane to which the first goes, and the others after it; -1 if none will do.
+        """By affinity group: the lane of its first pod, which the others follow; -1 if none is feasible.
 
-        kube-scheduler does not know the plan, so that may be any zone, and may be the same for many. Of some draws one is taken that is
-        unluckier than most.
+        kube-scheduler does not know the plan, so it may choose any zone, and the same one for many groups. An
+        unfavourable draw of several is taken.
         """
         of_nodes = [lane for lanes in self._lanes for lane in lanes]
         there = Counter(of_nodes)
@@ -144,12 +145,13 @@ class KubeSchedulerModel:
         return sorted(draws)[_UNLUCKY][1]
 
     def pending(self, ways: NDArray[np.int64]) -> list[int]:
-        """By way (a row of offerings, one a node, sample after sample): how many pods found no place, in the order of arrival that is
-        worst for it.
+        """By way (a row of offerings, one per node, sample after sample): the number of pods without a place in its
+        worst arrival order.
         """
         samples = len(self._samples)
         offerings = self._offerings(ways)
-        # One resource after the other: indexed all at once, they would lie side by side in memory and each step take twice as long.
+        # One resource at a time: indexed together, resources would interleave in memory and each step would take twice
+        # as long.
         caps = np.array([self._state.offerings.caps[resource][offerings] for resource in self._resources], np.float32)
         step = _ALIKE if samples == _SAMPLES else 1
         alike = np.arange(len(ways)) // step
@@ -158,18 +160,20 @@ class KubeSchedulerModel:
         first = [queue[:apart] for order in self._orders for queue in order.queues]
         last = [order.merged([queue[apart:] for queue in order.queues]) for order in self._orders]
         placed = self._play(nodes, first).reshape(-1, _ORDERS, samples).sum(axis=2)[alike]
-        placed += self._play(nodes.enlarged(caps, alike), last)  # the samples of an order are one column now
+        placed += self._play(nodes.enlarged(caps, alike), last)  # the samples of an order are one column from here on
         pending: list[int] = (self.pods - placed.min(axis=1)).tolist()
         return pending
 
     def _play(self, nodes: Nodes, queues: list[Numbers]) -> NDArray[np.int64]:
-        """Let the pods of each queue choose, one after the other, in all columns at once; way × column: how many found a place."""
+        """Let the pods of each queue choose, one after the other, in all columns at once. Way × column: the number
+        placed.
+        """
         queue = np.full((max(map(len, queues)), len(queues)), -1)
         for column, pods in enumerate(queues):
             queue[: len(pods), column] = pods
         place = self._place[queue]
         if self._drawn:
-            # Of an order, for all of its columns.
+            # Repeated for all columns of an order.
             drawn = np.repeat(np.array(self._drawn), len(queues) // _ORDERS, axis=0)
             circle = self._circle[queue]
             lanes = drawn[np.arange(len(queues)), circle]
@@ -186,8 +190,8 @@ class KubeSchedulerModel:
         return np.tile(offering.reshape(len(ways), -1), _ORDERS)
 
     def _closed(self) -> Floats:
-        """By place (a lane, or behind those a template; the last is nowhere) and node of all columns: nought where it is there, else
-        minus infinity.
+        """By place (a lane, then a template; the last is none) and node of all columns: 0 where the node belongs to it,
+        else minus infinity.
         """
         lanes = len(self._templates)
         closed = np.full((lanes + max(self._templates) + 2, len(self._samples), self._width), -np.inf, np.float32)
@@ -198,19 +202,19 @@ class KubeSchedulerModel:
 
 
 class Nodes:
-    """Nodes as they fill up: arrays end in way × node, where the nodes of one column follow those of another."""
+    """Nodes while they fill up. Arrays end in way × node, column after column."""
 
     def __init__(self, caps: Floats, closed: Floats, exclusions: int) -> None:
         self._caps = caps
-        self._share: Floats = np.reciprocal(np.maximum(caps, 1.0, dtype=np.float32))  # what one unit is of the node
+        self._share: Floats = np.reciprocal(np.maximum(caps, 1.0, dtype=np.float32))  # one unit as a share of the node
         self._free: Floats = (caps > 0).astype(np.float32)  # as a share of the node
         self._taken: Floats = np.zeros(
             (exclusions, *caps.shape[1:]), np.float32
-        )  # minus infinity where one of the kind is
+        )  # minus infinity where a conflicting pod is
         self._closed = closed  # by place, without ways
 
     def enlarged(self, caps: Floats, ways: Numbers) -> Nodes:
-        """The same pods on nodes that are no smaller: for each row of `caps`, those of one of the ways."""
+        """Return the same pods on nodes that are no smaller: for each row of `caps`, those of one of the ways."""
         larger = Nodes(caps, self._closed, len(self._taken))
         held = ((self._caps > 0) - self._free) * self._caps
         larger._free -= held[:, ways] * larger._share
@@ -218,7 +222,7 @@ class Nodes:
         return larger
 
     def choose(self, requests: Floats, place: Numbers, exclusions: Numbers) -> NDArray[np.int64]:
-        """One pod of each column after the other (step × column, and for `wants` resource) takes the node that it likes best."""
+        """Place one pod of each column after the other (step × column, and for `requests` resource) on its best node."""
         share, free = self._share, self._free
         (ways, nodes), (steps, columns) = free.shape[1:], place.shape
         width = nodes // columns
@@ -227,7 +231,7 @@ class Nodes:
         by_column = score.reshape(ways, columns, width)
         flat_score = score.reshape(-1)
         flat_taken = self._taken.reshape(len(self._taken), ways * nodes)
-        # What is looked at in every step, made once: to make it takes as long as some of what is done with it.
+        # Views used in every step, created once: creating them costs as much as some of the work on them.
         pairs = list(zip(free.reshape(len(free), -1), left.reshape(len(left), -1), strict=True))
         (cpu, memory), others = left[: len(_SCORED)], list(left[len(_SCORED) :])
         scores = [by_column[:, column] for column in range(columns)]
@@ -236,14 +240,14 @@ class Nodes:
         ]
         closed = self._closed.reshape(-1, columns, width)[place, np.arange(columns)].reshape(steps, nodes)
         by_resource = np.repeat(requests.transpose(0, 2, 1), width, axis=2)  # step × resource × node
-        by_resource[:, 0] -= closed  # on a node that is not for it, a pod would want more than there can be
+        by_resource[:, 0] -= closed  # on a node that is not allowed, a pod would request more than exists
         first = np.arange(ways)[:, None] * nodes + np.arange(columns) * width  # node of each way and column
         all_found = np.zeros((steps, ways, columns), np.bool_)
         alone = [[(c, exclusion) for c, exclusion in enumerate(step) if exclusion >= 0] for step in exclusions.tolist()]
         for wanted, found, shy in zip(by_resource[:, :, None], all_found, alone, strict=True):
             np.multiply(wanted, share, out=left)
             np.subtract(free, left, out=left)
-            # Twice the lesser of the two is the sum less the difference: least allocated, and balanced.
+            # Twice the minimum is the sum minus the difference: LeastAllocated plus BalancedAllocation.
             np.minimum(cpu, memory, out=score)
             for lacking in others:
                 np.copyto(score, -np.inf, where=lacking < -_ROUNDING)
@@ -262,10 +266,10 @@ class Nodes:
 
 
 class _Order(NamedTuple):
-    """The pods of each sample as kube-scheduler comes to them."""
+    """The pods of each sample in the order in which kube-scheduler takes them."""
 
-    turns: Numbers  # by pod: how unimportant it is
-    times: NDArray[np.float64]  # by pod: when it comes, among those that are as important
+    turns: Numbers  # by pod: inverse priority
+    times: NDArray[np.float64]  # by pod: arrival time among equal priorities
     queues: list[Numbers]
 
     def merged(self, queues: list[Numbers]) -> Numbers:
@@ -293,7 +297,7 @@ def _has_rule_about_zones(constraints: ClassConstraints) -> bool:
 
 
 def _company_that_is_to_come(constraints: ClassConstraints) -> int | None:
-    """What tells pods that stay together in a zone, and of which none is there yet, from others."""
+    """Return a key of pods that stay together in a zone and of which none is running yet."""
     affinity_rule = constraints.affinity_rule
     if (
         affinity_rule is None
@@ -305,7 +309,7 @@ def _company_that_is_to_come(constraints: ClassConstraints) -> int | None:
 
 
 def _alone_on_host(constraints: ClassConstraints) -> int | None:
-    """What tells pods that must not share a host from others: the counter that they look at and are counted by."""
+    """Return a key of pods that must not share a host: the counter that they read and increment."""
     for rule in constraints.rules:
         if isinstance(rule, Exclusion) and rule.self_limiting and rule.topology.of_hosts:
             return id(rule.counter)

@@ -1,7 +1,7 @@
-"""Which pods of a plan are too many for the spread of others, and what a move of one of them would be worth.
+"""Finds pods of a finished plan that break the topology spread of others, and better places for them. Used by `repair`.
 
-A spread is asked when the pod that has it is placed; those that come later may break it. Here the finished plan is looked at, by
-the counts of the board that it ended on.
+kube-scheduler evaluates a spread only when it places the pod that has it, so later pods may break it. The counters of
+the final plan state show where.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from plimsoll.scheduling.pod_equivalence import PodClass, Shape
 from plimsoll.scheduling.pod_groups import ShapeGroups
 from plimsoll.scheduling.topology import Counts, TopologyCounter, Watched
 
-Pods: TypeAlias = frozenset[int]  # their numbers
+Pods: TypeAlias = frozenset[int]  # indexes of pods
 NOBODY: Pods = frozenset()
 
-_MOST_ROWS = 64  # that are looked at for the move of one pod
+_MOST_ROWS = 64  # rows that are tried for the move of one pod
 
 
 class MoveTarget(NamedTuple):
-    """Where a pod is to go: a node that is there, or a further one of a lane, or neither: where there is a place."""
+    """Where a pod goes: an existing row, a further node of a lane, or (by default) any feasible node."""
 
     row: int = -1
     lane: int = -1
-    members: int = 0  # what such a node may become
+    members: int = 0  # offerings the node may become
     offering: int = -1
 
 
@@ -48,7 +48,7 @@ class SkewViolations:
         ranks: Mapping[int, int],
         groups: ShapeGroups,
     ) -> None:
-        """`placed` are pods and their rows, class by class; `ranks` tell by class how few rules of its own it has."""
+        """`placed` are pods and their rows by class; `ranks` tell by class how few rules it has."""
         self._placer = placer
         self._state = placer.state
         self._placed = placed
@@ -63,7 +63,7 @@ class SkewViolations:
         return frozenset(self._groups.of[pod] for pod in pods)
 
     def _broken_spreads(self) -> Iterator[tuple[KeptSpread, Counts]]:
-        """Spreads that pods of the plan rely on and that do not hold in the end, and by domain how many are too many there."""
+        """Yield spreads of the plan that do not hold, with the excess by domain."""
         for spread in self._state.pod_counters.kept_spreads:
             if spread.kept.total:
                 most = spread.max_skew + spread.counter.minimum(spread.min_domains)
@@ -72,7 +72,7 @@ class SkewViolations:
                     yield spread, over
 
     def disturbed(self) -> Pods:
-        """The pods of the plan whose own spread does not hold in the end."""
+        """Return the pods of the plan whose own spread does not hold."""
         bad = {id(spread.kept): over > 0 for spread, over in self._broken_spreads()}
         found: set[int] = set()
         for pod_class, pods, rows in self._placed if bad else ():
@@ -83,7 +83,7 @@ class SkewViolations:
         return frozenset(found)
 
     def too_many(self) -> Pods:
-        """As many pods as are too many for a broken spread, those with the fewest rules of their own first."""
+        """Return the minimum excess pods of broken spreads, those with the fewest rules first."""
         found: set[int] = set()
         for spread, over in self._broken_spreads():
             for pod, domain in self._counted_by(spread.counter):
@@ -93,7 +93,7 @@ class SkewViolations:
         return frozenset(found)
 
     def excess_pods(self) -> list[int]:
-        """All pods of which there are too many for a broken spread, those with the fewest rules of their own first."""
+        """Return all pods of domains with excess, those with the fewest rules first."""
         pods = [
             pod
             for spread, over in self._broken_spreads()
@@ -103,7 +103,7 @@ class SkewViolations:
         return list(dict.fromkeys(pods))
 
     def _counted_by(self, counter: TopologyCounter) -> Iterator[tuple[int, int]]:
-        """The pods of the plan that a counter counts and that could be in another domain than theirs, with that domain."""
+        """Yield the pods of the plan that a counter counts and that could run in another domain, with their domain."""
         by_rank = sorted(self._placed, key=lambda placed: -self._ranks[placed[0].index])
         for pod_class, pods, rows in by_rank:
             if not any(incremented is counter for incremented in self._state.pod_counters.increments(pod_class)):
@@ -115,7 +115,7 @@ class SkewViolations:
                     yield pod, domain
 
     def _could_be_elsewhere(self, pod_class: PodClass, counter: TopologyCounter) -> bool:
-        """In another domain, or on a node where it would not count."""
+        """Whether the class could run in another domain, or on a node that does not count."""
         key = (pod_class.index, id(counter))
         if key not in self._elsewhere:
             constraints = self._placer.constraints(pod_class)
@@ -133,8 +133,10 @@ class SkewViolations:
         )
 
     def candidates(self) -> list[MoveCandidate]:
-        """Those whose move alone could mend a broken spread, the likeliest last: who breaks it, who has it, and who could raise its
-        lowest domain. Of pods that are alike and on one node, one.
+        """Return pods whose move alone could repair a broken spread, the likeliest last.
+
+        Candidates break the spread, have it, or could raise its lowest domain. Of equal pods on one node, one is
+        returned.
         """
         first = {pod: n for n, pod in enumerate((*self.excess_pods(), *sorted(self.disturbed())))}
         broken = {
@@ -150,7 +152,7 @@ class SkewViolations:
         return sorted(found.values(), key=lambda one: -first.get(one.pod, len(first)))
 
     def better_place(self, constraints: ClassConstraints, shape: Shape, row: int) -> MoveTarget | None:
-        """Where a pod that is on `row` would leave the fewest pods disturbed; None if nowhere fewer than now."""
+        """Return the place that leaves the fewest violations for a pod on `row`; None if no place improves."""
         fewest, best = self._harm(), None
         self._count(constraints, row, -1)
         constraints.give_up(constraints.relax_fully())
@@ -171,7 +173,7 @@ class SkewViolations:
             yield MoveTarget(row=other), self._harm_with(constraints, other)
 
     def _on_new(self, constraints: ClassConstraints, shape: Shape) -> Iterator[tuple[MoveTarget, int]]:
-        """A further node may be in the lowest domain."""
+        """Yield further nodes, which may be in the lowest domain."""
         state = self._state
         for index, lane in enumerate(state.offerings.lanes if constraints.pod_class.triggers_scale_up else ()):
             choice = (
@@ -194,7 +196,7 @@ class SkewViolations:
         return harm
 
     def _harm(self) -> int:
-        """How many pods are disturbed; one with two broken spreads counts twice."""
+        """Return the number of violations; a pod with two broken spreads counts twice."""
         return sum(int(spread.kept.by_domain()[over > 0].sum()) for spread, over in self._broken_spreads())
 
     @staticmethod

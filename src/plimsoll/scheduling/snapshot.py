@@ -1,4 +1,7 @@
-"""What a snapshot keeps of nodes, claims and volumes: only what rules look at."""
+"""The cluster as the packing engine sees it: nodes, their pods, claims, volumes and namespaces, as arrays.
+
+Built by `snapshot_cache` from a view of the cache. The `*Facts` structs hold only what rules read.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
 class NodeFacts(Struct, frozen=True):
-    """What rules look at on a node."""
+    """What rules read of a node."""
 
     name: str
     labels: Labels
@@ -38,7 +41,7 @@ class NodeFacts(Struct, frozen=True):
 
 class ClaimFacts(Struct, frozen=True):
     volume: str  # "" while unbound
-    selected_node: str  # where an unbound claim's volume is about to be made
+    selected_node: str  # where the volume of an unbound claim is being provisioned
     leaving: bool
 
     @classmethod
@@ -55,8 +58,6 @@ class VolumeFacts(Struct, frozen=True):
         affinity = volume.spec.node_affinity
         return cls(affinity.required if affinity else None, volume.labels)
 
-
-# The cluster as the packing engine sees it: nodes, the pods on them, and what volumes and namespaces say about both.
 
 if TYPE_CHECKING:
     from plimsoll.scheduling.node_rows import NodeRows
@@ -79,14 +80,14 @@ _MADE_LATER = ("uids", "pod_names", "slots", "pods_on", "_free_slots")
 
 
 class CacheChange(Struct, frozen=True):
-    """One object before and after, as a store's listener is told: None before means new, None after means gone."""
+    """One object before and after, as reported by a store. None before: created; None after: deleted."""
 
     before: KubeObject | None
     after: KubeObject | None
 
 
 class _Place(NamedTuple):
-    """A pod that names a node which is not (or no longer) there: the two may arrive in any order."""
+    """A pod whose node does not exist (any more). Nodes and pods may arrive in any order."""
 
     name: str
     class_index: int
@@ -96,25 +97,25 @@ class _Place(NamedTuple):
 class Snapshot:
     def __init__(self) -> None:
         self.classes = PodClasses()
-        self.nodes: list[NodeFacts | None] = []  # by row; None where a node has gone
+        self.nodes: list[NodeFacts | None] = []  # by row; None where a node was deleted
         self.rows: dict[str, int] = {}
-        self.pods_on: list[dict[int, None]] = []  # by row: the slots of its pods, in the order in which they came
+        self.pods_on: list[dict[int, None]] = []  # by row: the slots of its pods, in order of arrival
         self.capacity: Ints = np.zeros((0, 0), np.int64)  # resource × row
         self.used: Ints = np.zeros((0, 0), np.int64)
-        self.uids: list[str] = []  # by slot; "" where a pod has gone
-        self.pod_names: list[str] = []  # by slot, for people
+        self.uids: list[str] = []  # by slot; "" where a pod was deleted
+        self.pod_names: list[str] = []  # by slot, for messages
         self.slots: dict[str, int] = {}
-        self.pod_rows: Rows = np.zeros(0, np.int32)  # -1 where a pod has gone
+        self.pod_rows: Rows = np.zeros(0, np.int32)  # -1 where a pod was deleted
         self.pod_classes: Rows = np.zeros(0, np.int32)
         self.pod_shapes: Rows = np.zeros(0, np.int32)
         self.namespaces: dict[str, Labels] = {}
         self.claims: dict[tuple[str, str], ClaimFacts] | None = None  # None: claims are not watched
         self.volumes: dict[str, VolumeFacts] | None = None
-        self.node_rows: NodeRows | None = None  # worked out of the nodes alone, and forgotten when one of them changes
-        self.version = 0  # changes with every change that stays: what was worked out before holds no longer
+        self.node_rows: NodeRows | None = None  # derived from the nodes; reset when one of them changes
+        self.version = 0  # changes with every permanent change, which invalidates derived results
         self._free_rows: list[int] = []
         self._free_slots: list[int] = []
-        self._orphans: dict[str, dict[str, _Place]] = {}  # node name → pod UID → what it is
+        self._orphans: dict[str, dict[str, _Place]] = {}  # node name → pod UID → pod
         self._orphan_node: dict[str, str] = {}
         self._undo: list[Callable[[], None]] | None = None
 
@@ -128,9 +129,9 @@ class Snapshot:
         claims: Iterable[PersistentVolumeClaim] | None = None,
         volumes: Iterable[PersistentVolume] | None = None,
     ) -> Snapshot:
-        """Pods that are bound and not finished take their place; others are passed over.
+        """Build a snapshot. Pods that are bound and not finished use resources; others are ignored.
 
-        Where `claims` or `volumes` are left out nothing is known of them: no pod is held back by one, and plans say so.
+        Without `claims` or `volumes` nothing is known of them: they exclude no node, and plans note that.
         """
         self = cls()
         for node in nodes:
@@ -175,8 +176,8 @@ class Snapshot:
     # ── handing over ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs: arrays as they are, nodes as msgspec writes them (ten times as fast as pickle does), names
-        as two long strings, and nothing that can be made anew.
+        """Return what another process needs: arrays, nodes encoded by msgspec (ten times as fast as pickle), names as
+        two long strings, and nothing that can be derived.
         """
         state = {name: getattr(self, name) for name in _HANDED_OVER}
         state["nodes"] = msgspec.msgpack.encode(self.nodes)
@@ -190,7 +191,7 @@ class Snapshot:
         self.__dict__.update(state)
         self.rows = {facts.name: row for row, facts in enumerate(self.nodes) if facts is not None}
         self._free_rows = [row for row, facts in enumerate(self.nodes) if facts is None]
-        # What only some questions ask for is made when the first one does.
+        # Attributes that only some requests need are created on first access.
         for name in _MADE_LATER:
             del self.__dict__[name]
         self.__dict__["_names"] = names
@@ -213,7 +214,7 @@ class Snapshot:
     # ── following the store ──────────────────────────────────────────────────────────────────────────────────────────
 
     def apply(self, changes: Iterable[CacheChange]) -> None:
-        """Follow the store: nodes, pods, namespaces, claims and volumes that came, changed or went."""
+        """Apply changes of nodes, pods, namespaces, claims and volumes."""
         for change in changes:
             before, after = change.before, change.after
             match after if after is not None else before:
@@ -259,16 +260,16 @@ class Snapshot:
     # ── changing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def add(self, pod: Pod, node_name: str) -> None:
-        """Put a pod on a node, whether or not any rule allows it."""
+        """Put a pod on a node without checking rules."""
         class_index, shape_index = self.classes.of(pod)
         self._add(pod.uid, node_name, _Place(pod.name, class_index, shape_index))
 
     def add_alike(self, uid: str, name: str, class_index: int, shape_index: int, node_name: str) -> None:
-        """As `add`, where the pod itself is not at hand: in another process."""
+        """Like `add`, in another process that does not have the pod itself."""
         self._add(uid, node_name, _Place(name, class_index, shape_index))
 
     def remove(self, uid: str) -> None:
-        """Take a pod off its node; one that is not here is passed over."""
+        """Remove a pod from its node; an unknown pod is ignored."""
         self.version += 1
         orphan_node = self._orphan_node.pop(uid, None)
         if orphan_node is not None:
@@ -282,7 +283,7 @@ class Snapshot:
         row = int(self.pod_rows[slot])
         place = self._place_at(slot)
         facts = self.nodes[row]
-        assert facts is not None, "a row with pods has a node"  # noqa: S101 - says what the arrays promise each other
+        assert facts is not None, "a row with pods has a node"  # noqa: S101 - an invariant of the arrays
         for resource, amount in self.classes.shapes[place.shape_index]:
             self.used[resource, row] -= amount
         del self.pods_on[row][slot]
@@ -313,7 +314,7 @@ class Snapshot:
             self._add(uid, facts.name, place)
 
     def remove_node(self, name: str) -> None:
-        """Take a node away. Its pods wait, unseen, for it to come back or for their own removal."""
+        """Remove a node. Its pods are kept aside until it returns or they are removed."""
         row = self.rows.get(name)
         if row is None:
             return
@@ -337,7 +338,7 @@ class Snapshot:
 
     @contextmanager
     def trial(self) -> Iterator[Snapshot]:
-        """What `add`, `remove`, `add_node` and `remove_node` change inside the block is taken back at its end."""
+        """Undo everything that `add`, `remove`, `add_node` and `remove_node` change inside the block."""
         outer, self._undo = self._undo, []
         before = self.version
         try:
@@ -419,15 +420,15 @@ class Snapshot:
         self.used = used
 
     def described(self, slot: int) -> str:
-        """A pod as people know it: namespace/name."""
+        """Return namespace/name of a pod."""
         return f"{self.classes.classes[int(self.pod_classes[slot])].namespace}/{self.pod_names[slot]}"
 
     def first_named(self, slots: Iterable[int]) -> str:
-        """One of several pods, whatever the order in which they came to be here."""
+        """Return the first of several pods by name, independent of their order of arrival."""
         return min(self.described(slot) for slot in slots)
 
     def shape_amounts(self) -> Ints:
-        """Resource × shape: how much each shape asks of each resource."""
+        """Resource × shape: the amounts."""
         table = np.zeros((len(self.classes.resources), max(1, len(self.classes.shapes))), np.int64)
         for index, shape in enumerate(self.classes.shapes):
             for resource, amount in shape:

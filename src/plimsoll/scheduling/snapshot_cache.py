@@ -1,7 +1,7 @@
-"""The packing engine's picture of a view, kept from one question to the next because it is dear to make.
+"""Caches a `Snapshot` per view between requests, because it is expensive to build.
 
-What it answers depends on the view alone. A store that it meets for the first time is compared object by object; from then on the
-store tells it which of its objects have changed, so that the next question costs what has changed and not what is there.
+The result depends on the view alone. A new store is compared object by object; after that the store reports changed
+objects, so a request costs as much as has changed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from plimsoll.kube.types.resources import CLAIMS, NAMESPACES, NODES, PODS, VOLUM
 from plimsoll.scheduling.snapshot import CacheChange, Snapshot
 
 SEEN_FOR_PACKING: tuple[Resource[Any], ...] = (NODES, PODS, NAMESPACES, CLAIMS, VOLUMES)
-# Beyond so many changed names, as pile up where nobody asks, a comparison of the whole store is as quick.
+# Beyond so many changed names, which accumulate while there are no requests, comparing the whole store is as fast.
 MOST_CHANGED = 50_000
 
 
@@ -26,12 +26,12 @@ class SnapshotCache:
         self._followed: dict[Resource[Any], _Followed] = {}
 
     def of(self, view: View) -> Snapshot:
-        """The cluster as the view has it now. Whoever changes it does so in a `trial`."""
+        """Return the cluster as the view has it now. Callers change it only inside `trial`."""
         self.follow(view)
         return self.snapshot
 
     def follow(self, view: View) -> Sequence[CacheChange]:
-        """Catch up with the view; what has changed since the last time."""
+        """Catch up with the view and return the changes since the last call."""
         if not self._followed:
             return self._begin(view)
         changes: list[CacheChange] = []
@@ -55,7 +55,7 @@ class SnapshotCache:
         return changes
 
     def _begin(self, view: View) -> Sequence[CacheChange]:
-        """All of it in one pass: much quicker than change by change."""
+        """Build everything in one pass, which is much faster than change by change."""
         for resource, held in self._held.items():
             store = view[resource]
             followed = self._followed[resource] = _Followed(store)
@@ -69,11 +69,11 @@ class SnapshotCache:
 
 
 class _Followed:
-    """A store, and which of its objects have changed since the last question."""
+    """A store, and the names of its objects that changed since the last request."""
 
     def __init__(self, store: Store[Any]) -> None:
         self.store = store
-        self._changed: dict[Name, None] | None = None  # None: all may have
+        self._changed: dict[Name, None] | None = None  # None: all objects may have changed
         store.listen(self._note)
 
     def _note(self, _: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:

@@ -1,4 +1,4 @@
-"""Where pods may ever go, whatever other pods do: selectors, taints, volumes and the daemons of new nodes."""
+"""Which nodes are feasible whatever other pods do: selectors, taints, volumes and DaemonSet pods of new nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plimsoll.scheduling.topology import Mask, Watched
 
 
 class StaticFeasibility:
-    """What is true of all classes that ask the same of nodes, as masks over rows and over offerings."""
+    """Static feasibility of all classes with the same node requirements, as masks over rows and over offerings."""
 
     def __init__(self, state: PlanState, pod_class: PodClass) -> None:
         self._state = state
@@ -30,7 +30,8 @@ class StaticFeasibility:
             admitted = self.sold_to[lane.members]
             self.lane_sets.append(lane.everything if admitted.all() else as_set(admitted))
         lanes = zip(self.lane_sets, state.offerings.lanes, strict=True)
-        self.uniform = all(members in (0, lane.everything) for members, lane in lanes)  # sizes make no difference
+        # whether either all or no members of each lane admit the class
+        self.uniform = all(members in (0, lane.everything) for members, lane in lanes)
 
     def _admitted(self, node_classes: NodeClasses, pod_class: PodClass) -> Mask:
         allowed = node_classes.schedulable(pod_class.tolerations) & node_classes.selected(pod_class)
@@ -39,7 +40,7 @@ class StaticFeasibility:
         return allowed
 
     def rows(self) -> Mask:
-        """By row: whether pods may ever go there, as long as a new node stays the offering it is taken for."""
+        """By row: whether pods may ever run there, as long as a new node keeps its current offering."""
         state = self._state
         if self._known_rows != state.size or (self._known_structure != state.structure and not self.uniform):
             if len(self._rows) < state.capacity_rows:
@@ -51,7 +52,7 @@ class StaticFeasibility:
         return self._rows[: state.size]
 
     def openable(self, shape: Shape, watched: Watched) -> Mask:
-        """By domain of what a spread looks at: whether a node could be opened there for a pod of that shape. Not to be changed."""
+        """By domain that a spread considers: whether a node could be opened there for a pod of that shape. Read-only."""
         offerings, topology = self._state.offerings, watched.topology
         key = (shape, id(watched), offerings.exhausted, len(topology.values))
         found = self._openable.get(key)
@@ -69,7 +70,7 @@ class StaticFeasibility:
         return found
 
     def are_watched(self, watched: Watched) -> bool:
-        """Whether spreads that look at these nodes could ever count a pod here."""
+        """Whether spreads that consider these nodes could ever count a pod of these classes."""
         seen = self._seen_by.get(id(watched))
         if seen is None:
             first_new = self._state.first_new
@@ -79,7 +80,7 @@ class StaticFeasibility:
 
 
 def what_it_asks_of_nodes(state: PlanState, pod_class: PodClass) -> object:
-    """Equal for classes that have the same grounds."""
+    """Return a key that is equal for classes with the same static feasibility."""
     if state.daemons or pod_class.claims:
         return pod_class.index
     return (tuple(sorted(pod_class.node_selector.items())), pod_class.required, pod_class.tolerations)

@@ -1,8 +1,8 @@
-"""Domains of topology keys, and how many pods of a kind are in each.
+"""Domains of topology keys, and pod counts per domain.
 
-Every rule that looks at other pods (affinity, anti-affinity, spread, host ports) comes down to one question: how many pods that
-match X are in the domain of this node? A `Counter` holds the answer for one X and one key and is kept up to date with each pod
-placed, so that no rule ever walks over pods.
+Every inter-pod rule (affinity, anti-affinity, spread, host ports) needs one number: how many pods that match X are in
+the domain of this node? A `TopologyCounter` holds it for one X and one key and is updated with each placed pod, so that
+no rule iterates over pods.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ Mask = NDArray[np.bool_]
 Counts = NDArray[np.int64]
 Domains = NDArray[np.int32]
 
-NODES = ""  # in place of a key: every node a domain of its own, whatever its labels; what host ports look at
+NODES = ""  # stands for a key: every node is a domain, whatever its labels; used by host ports
 NOWHERE = -1  # the domain of a node that lacks the label
 
 
 class Topology:
-    """Which domain of one key each node is in."""
+    """The domain of each node for one topology key."""
 
     def __init__(self, key: str, capacity: int) -> None:
         self.key = key
         self.of_hosts = key in (HOSTNAME, NODES)
         self.values: list[str] = []
         self.domain: Domains = np.full(capacity, NOWHERE, np.int32)  # by row
-        self.private_rows = 0  # so many rows, from the first, are a domain of their own under the row's number
+        self.private_rows = 0  # the first so many rows are domains of their own with the row's number
         self._index: dict[str, int] = {}
-        self._rows_in: dict[tuple[bytes, bool], Mask] = {}  # which rows a choice of domains amounts to
+        self._rows_in: dict[tuple[bytes, bool], Mask] = {}  # cached masks by allowed domains
         self._rows_in_size = -1
 
     def enter(self, value: str) -> int:
@@ -48,7 +48,7 @@ class Topology:
             self.private_rows += 1
 
     def put_hosts(self, rows: slice, names: list[str]) -> None:
-        """Domains of nodes just opened, where each is its own."""
+        """Set the domains of opened nodes, where each is its own."""
         self._rows_in_size = -1
         known = len(self.values)
         if self._index.keys().isdisjoint(names):
@@ -61,28 +61,28 @@ class Topology:
             self.private_rows = rows.stop
 
     def put_together(self, rows: slice, values: Sequence[str | None], nodes: Sequence[int]) -> None:
-        """The domains of nodes just opened, where many share one: `nodes[i]` of them are in `values[i]`, then the next."""
+        """Set the domains of opened nodes, where many share one: `nodes[i]` of them are in `values[i]`, then the next."""
         self._rows_in_size = -1
         self.domain[rows] = np.repeat([NOWHERE if value is None else self.enter(value) for value in values], nodes)
 
     def each_row_its_own(self, rows: int) -> bool:
-        """Whether each of the first rows is a host of its own, under its own number."""
+        """Whether each of the first rows is a host of its own with the row's number."""
         return self.of_hosts and self.private_rows >= rows
 
     def rows_in(self, allowed: bytes, size: int, *, nowhere: bool) -> Mask:
-        """By row: whether its domain is allowed (one byte a domain, in order); `nowhere` for rows without one."""
+        """By row: whether its domain is allowed (one byte per domain, in order); `nowhere` for rows without one."""
         if size != self._rows_in_size:
             self._rows_in.clear()
             self._rows_in_size = size
         key = (allowed, nowhere)
         rows = self._rows_in.get(key)
         if rows is None:
-            padded = np.frombuffer(allowed + bytes((nowhere,)), np.bool_)  # NOWHERE is -1: the last
+            padded = np.frombuffer(allowed + bytes((nowhere,)), np.bool_)  # NOWHERE is -1, the last element
             rows = self._rows_in[key] = padded[self.domain[:size]]
         return rows
 
     def forget(self, first: int, names: list[str]) -> None:
-        """Rows from `first` on, the last ones opened, are gone again."""
+        """Remove the rows from `first` on, the last ones opened."""
         self._rows_in_size = -1
         self.domain[first:] = NOWHERE
         if self.of_hosts:
@@ -97,29 +97,29 @@ class Topology:
 
 
 class Watched:
-    """The nodes that spreads of one kind look at: only pods on those count for them, and only their domains exist."""
+    """The nodes that spreads with the same policies consider: only their pods count, and only their domains exist."""
 
     def __init__(self, topology: Topology, eligible: Mask, offerings: Mask) -> None:
         self.topology = topology
         self.eligible = eligible  # by row
-        self.offerings = offerings  # whether a new node of each offering is eligible
+        self.offerings = offerings  # by offering: whether a new node is eligible
         self.there: Mask = np.zeros(0, np.bool_)  # by domain: whether it has an eligible node
         self.there_count = 0
         self.version = 0
-        self.all_eligible = True  # of the rows so far
+        self.all_eligible = True  # over the rows so far
         self._at_first = eligible.copy()
         self.changed()
 
     def changed(self) -> None:
-        """Find the domains that are there anew, after eligible nodes appeared or went."""
+        """Recompute the existing domains after eligible nodes were added or removed."""
         self.there = np.zeros(len(self.topology.values) + 1, np.bool_)
-        self.there[self.topology.domain[self.eligible]] = True  # NOWHERE is -1: the last, which is cut off
+        self.there[self.topology.domain[self.eligible]] = True  # NOWHERE is -1, the last element, which is cut off
         self.there = self.there[:-1]
         self.there_count = int(np.count_nonzero(self.there))
         self.version += 1
 
     def appeared(self, rows: slice, offering: NDArray[np.int64]) -> None:
-        """New nodes, without pods that count so far; by node, what it is taken for."""
+        """Add new nodes without counted pods, by node its offering."""
         eligible = self.offerings[offering]
         self.eligible[rows] = eligible
         domains = self.topology.domain[rows]
@@ -134,7 +134,7 @@ class Watched:
             self.version += 1
 
     def vanished(self, first: int) -> None:
-        """The last new nodes, from row `first` on, are gone again."""
+        """Remove the last new nodes, from row `first` on."""
         self.eligible[first:] = False
         self.changed()
 
@@ -143,7 +143,7 @@ class Watched:
         self.changed()
 
     def fit(self) -> None:
-        """Know of every domain that has come up by now."""
+        """Resize to all known domains."""
         known = len(self.topology.values)
         if known > len(self.there):
             self.there = np.concatenate((self.there, np.zeros(known - len(self.there), np.bool_)))
@@ -153,7 +153,7 @@ class Watched:
 
 
 class TopologyCounter:
-    """How many pods of a kind are in each domain of a key; with `watched`, as topology spread sees the cluster."""
+    """The number of matching pods per domain of a key; with `watched`, only on the nodes that a spread considers."""
 
     def __init__(self, topology: Topology, key: tuple[object, ...] = (), watched: Watched | None = None) -> None:
         self.topology = topology
@@ -161,16 +161,16 @@ class TopologyCounter:
         self.watched = watched
         self.count: Counts = np.zeros(max(8, len(topology.values)), np.int64)
         self.total = 0
-        self.at_first = 0  # how many there were before the plan
+        self.at_first = 0  # the count before the plan
         self.version = 0
         # The same counts as plain integers, where domains are few: small sums are faster without arrays.
         self.plain_counts: list[int] = []
-        self._low = -1  # the fewest in any domain that is there, and how many domains have so few; -1: not known
+        self._low = -1  # the lowest count of an existing domain, and the number of domains with it; -1: unknown
         self._at_low = 0
-        self._low_version = -1  # of the nodes watched at the time
+        self._low_version = -1  # version of `watched` at that time
 
     def _fit(self) -> None:
-        """Have a count for every domain that is known by now."""
+        """Resize to all known domains."""
         known = len(self.topology.values)
         if known > len(self.count):
             more = max(known, 2 * len(self.count)) - len(self.count)
@@ -179,7 +179,7 @@ class TopologyCounter:
             self.plain_counts = self.count[:known].tolist()
 
     def add(self, rows: NDArray[np.intp], amounts: Counts | int) -> None:
-        """Pods of the counted kind arrive on (or, negative, leave) rows; a row may occur twice."""
+        """Add matching pods on rows (negative: remove); a row may occur twice."""
         if self.watched is not None:
             keep = self.watched.eligible[rows]
             if not keep.all():
@@ -220,7 +220,7 @@ class TopologyCounter:
             self._low = -1
 
     def add_in_domains(self, pods: Iterable[tuple[int, int]]) -> None:
-        """By domain, so many pods of the counted kind arrive somewhere in it, on nodes that are eligible."""
+        """Add matching pods per domain, on eligible nodes."""
         self._fit()
         for domain, amount in pods:
             if amount:
@@ -231,7 +231,7 @@ class TopologyCounter:
         self.version += 1
 
     def replace(self, counts: list[int]) -> None:
-        """Counts of the first domains, which were changed elsewhere."""
+        """Replace the counts of the first domains, which were changed elsewhere."""
         self._fit()
         self.count[: len(counts)] = counts
         self.total = int(self.count.sum())
@@ -251,7 +251,9 @@ class TopologyCounter:
         return self.plain_counts
 
     def minimum(self, min_domains: int, expected: int = 0) -> int:
-        """The fewest in any domain: zero while there are too few of them, or while `expected` more are to come, empty."""
+        """Return the lowest count of any domain: 0 while there are fewer than `min_domains`, or while `expected` empty
+        ones may follow.
+        """
         watched = self.watched
         if expected or watched is None or watched.there_count < max(1, min_domains):
             return 0

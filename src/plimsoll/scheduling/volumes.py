@@ -1,4 +1,4 @@
-"""Where the volumes of a pod let it run."""
+"""Which nodes the volumes of a pod allow. Used by `static_feasibility` and `explain`."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _ZONE_LABELS = (*_GA, *_GA.values())
 
 
 class VolumeRules(NamedTuple):
-    """What all claims of a pod together ask of its node."""
+    """The combined requirements of all claims of a pod."""
 
     affinities: tuple[NodeSelector, ...] = ()
-    zones: tuple[tuple[str, frozenset[str]], ...] = ()  # label of the volume, and the values that it allows
+    zones: tuple[tuple[str, frozenset[str]], ...] = ()  # label of the volume, and the values it allows
     selected_nodes: tuple[str, ...] = ()
-    problem: str = ""  # no node will do, and why
-    unknown: str = ""  # what could not be known; the pod is placed all the same
+    problem: str = ""  # set if no node is feasible: the reason
+    unknown: str = ""  # what is unknown; does not exclude any node
 
     def allow(self, labels: Labels, name: str) -> bool:
         if self.problem:
@@ -34,12 +34,12 @@ class VolumeRules(NamedTuple):
         if not all(required_affinity_matches(affinity, labels, name) for affinity in self.affinities):
             return False
         if not self.zones or not any(label in labels for label in _ZONE_LABELS):
-            return True  # a cluster without zones: its volumes may carry labels all the same
+            return True  # a cluster without zones: its volumes may carry zone labels anyway
         return all(labels.get(key, labels.get(_GA.get(key, key))) in values for key, values in self.zones)
 
     @property
     def label_keys(self) -> set[str]:
-        """The labels of a node that the answer depends on."""
+        """Return the node labels that the result depends on."""
         keys = {e.key for a in self.affinities for t in a.node_selector_terms for e in t.match_expressions}
         return keys | set(_ZONE_LABELS) if self.zones else keys
 
@@ -52,8 +52,9 @@ NO_VOLUMES = VolumeRules()
 
 
 def volume_rules(snapshot: Snapshot, pod_class: PodClass) -> VolumeRules:
-    """Bound claims keep the pod where their volumes are. Unbound ones hold nothing back, for where a volume will be made is the
-    provisioner's choice; the plan says that it could not know.
+    """Return the requirements of a class. Bound claims require the nodes that can reach their volumes.
+
+    Unbound claims exclude no node, because the provisioner chooses where to create the volume; the plan notes that.
     """
     if not pod_class.claims:
         return NO_VOLUMES

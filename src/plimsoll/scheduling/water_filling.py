@@ -1,4 +1,4 @@
-"""Counting how many pods each domain of a topology spread gets."""
+"""Distributes pods over the domains of a topology spread."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ from collections.abc import Sequence
 
 
 def water_fill(counts: Sequence[int], pods: int, limit: int, room: Sequence[int] | None = None) -> list[int]:
-    """Shares of up to `pods` that raise the lowest counts first, like water, with no domain above `limit` or, where it is given,
-    beyond its room.
+    """Return shares of up to `pods` that raise the lowest counts first, with no domain above `limit` or its `room`.
 
-    Placed lowest level first, the shares never put one domain further above another than they were or than one.
+    Placed lowest level first, the shares never increase the skew between two domains beyond its present value or one.
     """
     rising = [domain for domain, count in enumerate(counts) if count < limit and (room is None or room[domain] > 0)]
     if room is not None:
-        # What is full stays behind; `limit` was worked out for domains that rise, so all stop there and let it be worked out anew.
+        # Full domains stay behind. `limit` was computed for rising domains, so all stop there and it is recomputed.
         limit = min([limit, *[counts[domain] + room[domain] for domain in rising]])
         rising = [domain for domain in rising if counts[domain] < limit]
-    rising.sort(key=counts.__getitem__)  # as they are in turn reached by the water
-    wet, volume = 0, pods  # how many domains the water has reached, and how much it and what they hold come to
+    rising.sort(key=counts.__getitem__)  # in the order in which the water reaches them
+    wet, volume = 0, pods  # number of domains reached, and the water plus what they hold
     for domain in rising:
         count = counts[domain]
         if count * (wet + 1) > volume + count:

@@ -1,8 +1,8 @@
-"""Packing in a process of its own: a plan takes a second of computing now and then, and must not hold up a webhook's answer.
+"""Runs packing in a separate process: a plan can take a second of CPU and must not delay webhook responses.
 
-The process is started when it is first needed and stays. It knows nothing from one question to the next, so nothing can go stale in
-it: each question brings its snapshot along, in a form that costs little to hand over. A process that dies, takes too long or
-is no longer waited for is ended, and the next question starts another.
+The process starts on first use and stays. It keeps no state between requests, so nothing can become stale: each request
+carries its snapshot in a form that is cheap to send. A process that dies, takes too long or is no longer needed is
+killed; the next request starts another.
 """
 
 from __future__ import annotations
@@ -23,19 +23,22 @@ from plimsoll.scheduling.removal import removable
 from plimsoll.scheduling.snapshot import Snapshot
 
 T = TypeVar("T")
-# Twenty times what a question about 5,000 nodes and 150,000 pods takes: a plan that runs wild must not take the operator's memory.
+# Twenty times what a request for 5,000 nodes and 150,000 pods needs. It protects the operator's memory from a runaway
+# plan.
 MEMORY_BYTES = 4 * 2**30
 
 
 class WorkerFailed(Exception):
-    """There is no answer: the process died, took too long or too much memory, or the computation raised. The message says which."""
+    """There is no result: the process died, took too long or too much memory, or the computation raised. The message
+    says which.
+    """
 
 
 class Worker:
-    """Use from one event loop. Questions are answered one at a time, in the order in which they were asked.
+    """Use from one event loop. Requests run one at a time, in order.
 
-    A question that takes longer than `timeout_seconds` or more memory than `memory_bytes` fails; one whose task is cancelled ends the
-    process. The next question has a new one.
+    A request that takes longer than `timeout_seconds` or more memory than `memory_bytes` fails. Cancelling its task
+    kills the process; the next request starts a new one.
     """
 
     def __init__(self, *, timeout_seconds: float = 60.0, memory_bytes: int = MEMORY_BYTES) -> None:
@@ -54,24 +57,24 @@ class Worker:
         coming: Iterable[ComingNode] = (),
         headroom: bool = True,
     ) -> Packing:
-        """As `pack.pack`. The snapshot may change as soon as this has been awaited for the first time."""
+        """Like `pack.pack`. The snapshot may change as soon as this has been awaited for the first time."""
         with packing_request(snapshot, pods, templates, coming=coming, headroom=headroom) as request:
             message = serialize(request)
         found: Packing = await self._ask(message)
         return found
 
     async def removable(self, snapshot: Snapshot, node_names: Iterable[str]) -> list[Removal]:
-        """As `removable.removable`."""
+        """Like `removal.removable`."""
         found: list[Removal] = await self._ask(serialize((snapshot, list(node_names))))
         return found
 
     async def run(self, task: Callable[[], T]) -> T:
-        """Whatever can be handed over and called there; it must need nothing but what it carries."""
+        """Run any picklable callable in the process; it must need nothing but what it carries."""
         found: T = await self._ask(serialize(task))
         return found
 
     async def close(self) -> None:
-        """End the process; a question that is under way fails."""
+        """Kill the process; a running request fails."""
         self._stop()
 
     async def __aenter__(self) -> Self:
@@ -107,7 +110,7 @@ class Worker:
 
     def _connected(self) -> Connection:
         if self._process is not None and not self._process.is_alive():
-            self._stop()  # it died between two questions: nothing is lost
+            self._stop()  # it died between two requests: nothing is lost
         return self._connection or self._start()
 
     def _start(self) -> Connection:
@@ -143,10 +146,10 @@ def _exchange(connection: Connection, message: bytes) -> bytes:
 
 
 def serve_requests(connection: Connection, memory_bytes: int) -> None:
-    """What the process does until the connection closes."""
+    """Serve requests until the connection closes."""
     resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
-    gc.freeze()  # what is imported stays for good: nothing to look through at every collection
-    gc.disable()  # and what a question leaves behind is collected after the answer
+    gc.freeze()  # imported modules stay for good: no need to scan them
+    gc.disable()  # what a request leaves behind is collected after the response
     while True:
         try:
             message = connection.recv_bytes()
@@ -154,7 +157,7 @@ def serve_requests(connection: Connection, memory_bytes: int) -> None:
             return
         try:
             reply = ("done", _work(pickle.loads(message)))  # noqa: S301 - from the process that started this one
-        except Exception as error:  # noqa: BLE001 - whatever it is, the one who asked must hear of it
+        except Exception as error:  # noqa: BLE001 - the caller receives every error
             reply = ("failed", repr(error))
         connection.send_bytes(pickle.dumps(reply, protocol=5))
         del message, reply
