@@ -69,9 +69,7 @@ def ask_one_by_one(real: RealScheduler, crowd: Crowd, case: Case, count: int) ->
         target = a_telling_node(crowd, expected)
         ours = fits(snapshot, pod, target)
         outcome = real.try_on(manifest, target)
-        asked = (
-            f"{manifest} on {target}: ours {ours or 'yes'}, the checker's {expected[target] or 'yes'}, {outcome}"
-        )
+        asked = f"{manifest} on {target}: ours {ours or 'yes'}, the checker's {expected[target] or 'yes'}, {outcome}"
         assert (outcome.node_name == target) == (ours is None) == (not expected[target]), asked
         if outcome.node_name:
             assert not expected[outcome.node_name], asked

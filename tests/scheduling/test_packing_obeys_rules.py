@@ -206,7 +206,7 @@ def test_one_too_many_goes_where_it_disturbs_fewest() -> None:
 
 def test_a_pod_that_is_nobodys_surplus_fills_the_emptiest_host() -> None:
     """Two that stay together are one too many for their host, unless the third leaves the node that nobody counts."""
-    company = together({"topologyKey": menus.HOSTNAME, "labelSelector": {"matchLabels": {"app": "a"}}})
+    affinity_group = together({"topologyKey": menus.HOSTNAME, "labelSelector": {"matchLabels": {"app": "a"}}})
     no_host = convert(
         {
             "metadata": {"name": "n0", "uid": "uid-n0"},
@@ -217,7 +217,7 @@ def test_a_pod_that_is_nobodys_surplus_fills_the_emptiest_host() -> None:
     case = Case(
         nodes=(no_host, node("n2", menus.CAPACITIES[3]), node("n3", menus.CAPACITIES[4])),
         pending=(
-            *(pod(f"pair-{n}", NOTHING, APP_A, company) for n in range(2)),
+            *(pod(f"pair-{n}", NOTHING, APP_A, affinity_group) for n in range(2)),
             *(pod(f"spread-{n}", NOTHING, menus.HOST_PORTS[0], ON_HOSTS) for n in range(2)),
             pod("alone", NOTHING, APP_A),
         ),
@@ -250,7 +250,7 @@ def test_a_further_zone_is_opened_where_it_keeps_a_spread_with_min_domains() -> 
 
 def test_a_pod_leaves_the_zone_that_company_has_crowded() -> None:
     """Two that stay together crowd the zone of two that mind; one of these finds another zone, where a node can be made."""
-    company = together({"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "a"}}})
+    affinity_group = together({"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "a"}}})
     minds = menus.merge(menus.SIZES[2], menus.HOST_PORTS[1], IN_ZONES)
     case = Case(
         nodes=(
@@ -261,7 +261,7 @@ def test_a_pod_leaves_the_zone_that_company_has_crowded() -> None:
         pending=(
             pod("port", NOTHING, menus.HOST_PORTS[1]),
             *(pod(f"minds-{n}", minds, menus.INIT[1]) for n in range(2)),
-            *(pod(f"company-{n}", NOTHING, APP_A, company) for n in range(2)),
+            *(pod(f"company-{n}", NOTHING, APP_A, affinity_group) for n in range(2)),
         ),
         templates=(Template("t", (offering("in-z1", menus.CAPACITIES[1], 0.1, labels={ZONE: "z1"}, available=1),)),),
     )
@@ -272,7 +272,7 @@ def test_a_pod_leaves_the_zone_that_company_has_crowded() -> None:
 
 def test_those_that_others_disturb_may_come_last() -> None:
     """Three that mind take the hosts that company of the others needs: no move of one pod helps, another order does."""
-    company = together({"topologyKey": menus.HOSTNAME, "labelSelector": {"matchLabels": {"app": "a"}}})
+    affinity_group = together({"topologyKey": menus.HOSTNAME, "labelSelector": {"matchLabels": {"app": "a"}}})
     large = menus.CAPACITIES[3]
     case = Case(
         nodes=(
@@ -283,7 +283,7 @@ def test_those_that_others_disturb_may_come_last() -> None:
         ),
         bound=(pod("there", NOTHING, APP_A, node="n1"),),
         pending=(
-            *(pod(f"company-{n}", menus.SIZES[2], APP_A, company) for n in range(2)),
+            *(pod(f"company-{n}", menus.SIZES[2], APP_A, affinity_group) for n in range(2)),
             *(pod(f"minds-{n}", NOTHING, menus.HOST_PORTS[0], menus.SPREAD[8]) for n in range(3)),
             pod("larger", menus.SIZES[1], APP_A),
             pod("small", NOTHING, APP_A),
@@ -338,7 +338,7 @@ def test_one_that_is_company_for_itself_comes_before_its_like() -> None:
 
 
 def test_the_first_of_a_group_goes_where_the_others_can_follow() -> None:
-    company = together({"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "a"}}})
+    affinity_group = together({"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "a"}}})
     sold = [
         ("spot", "z1", 2.0),
         ("on-demand", "z1", 3.0),
@@ -352,7 +352,7 @@ def test_the_first_of_a_group_goes_where_the_others_can_follow() -> None:
             f"{kind}-{n}",
             menus.SIZES[1],
             {"metadata": {"labels": {"app": "a"}}, "spec": {"nodeSelector": {"kind": kind}}},
-            company,
+            affinity_group,
         )
         for kind in ("on-demand", "spot")
         for n in range(2)

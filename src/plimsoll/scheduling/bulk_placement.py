@@ -160,7 +160,7 @@ class Bulk:
         """Assign a zone to each pod, as far as the rules allow."""
         constraints = batch.constraints
         constraints.foresee(foreseen=True)
-        zonal = [rule for rule in constraints.asked() if rule.topology is self.zone]
+        zonal = [rule for rule in constraints.active_rules() if rule.topology is self.zone]
         if self.zone is None or not (zonal or constraints.affinity_rule):
             batch.zones = [ANYWHERE] * len(batch.pods)
             constraints.foresee(foreseen=False)
@@ -171,14 +171,14 @@ class Bulk:
         for rule in zonal:
             if rule is not level:
                 allowed = [a and bool(b) for a, b in zip(allowed, rule.allowed_few(), strict=True)]
-        allowed = self._with_company(constraints, allowed)
+        allowed = self._with_affinity(constraints, allowed)
         batch.zones = self._shares(level, allowed, len(batch.pods), constraints)
         load, a_node = self.load, self._a_node
         for zone, size in zip(batch.zones, self.sizes[batch.shapes].tolist(), strict=False):
             load[zone] += size * a_node[zone]
         constraints.foresee(foreseen=False)
 
-    def _with_company(self, constraints: ClassConstraints, allowed: list[bool]) -> list[bool]:
+    def _with_affinity(self, constraints: ClassConstraints, allowed: list[bool]) -> list[bool]:
         if constraints.affinity_rule is None:
             return allowed
         if constraints.affinity_rule.first:  # the first pod decides for all: take the zone with the least planned load

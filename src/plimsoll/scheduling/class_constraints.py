@@ -124,7 +124,7 @@ class ClassConstraints:
     def protects_others(self) -> bool:
         return bool(self._protecting_rules)
 
-    def asked(self) -> list[InterPodRule]:
+    def active_rules(self) -> list[InterPodRule]:
         """Return the rules that apply at present."""
         if not self._protecting_rules:
             return self.rules
@@ -201,7 +201,7 @@ class ClassConstraints:
         at = (state.size, state.structure, seen, self.gives_up, self.foresees, self.expects_empty_hosts, only_in)
         if at != self._mask_at:
             mask = self.static() & state.alive[: state.size]
-            for rule in self.asked():
+            for rule in self.active_rules():
                 mask &= rule.rows(state.size)
             if self.affinity_rule is not None:
                 mask &= self.affinity_rule.rows(state.size)
@@ -218,7 +218,7 @@ class ClassConstraints:
 
     def stay_apart(self) -> bool:
         """Whether each pod of the class needs a host of its own and no other rule makes pods depend on each other."""
-        self_limiting = [rule for rule in self.asked() if rule.self_limiting]
+        self_limiting = [rule for rule in self.active_rules() if rule.self_limiting]
         size = self.state.size
         return (
             bool(self_limiting)
@@ -235,7 +235,7 @@ class ClassConstraints:
         new = slice(state.first_new, state.size)
         sets = np.array([bool(members & self.lane_sets[lane]) for lane, members in state.sets], np.bool_)
         allowed = sets[state.set_of[new]] & state.alive[new]
-        for rule in self.asked():
+        for rule in self.active_rules():
             allowed &= rule.rows(state.size)[new]
         if self.affinity_rule is not None:
             allowed &= self.affinity_rule.rows(state.size)[new]
@@ -249,12 +249,12 @@ class ClassConstraints:
             and state.offerings.can_open(lane) > 0
             and all(
                 rule.allows_new(lane.domains.get(rule.topology.key)) or rule.overlooks(int(lane.members[0]))
-                for rule in self.asked()
+                for rule in self.active_rules()
             )
             and (
                 self.affinity_rule is None
                 or self.affinity_rule.allows_new(lane.domains)
-                or state.daemons.keep_company(self.pod_class, lane)
+                or state.daemons.satisfy_affinity(self.pod_class, lane)
             )
         )
 

@@ -23,7 +23,7 @@ class ClassIndex:
         self._mentioned: set[str] = set()
         self._with_label: dict[Label, list[int]] = {}
         self._holders: dict[AffinityTerm, list[int]] = {}  # by anti-affinity term: the classes that have it
-        self._asking_for: dict[
+        self._by_required_label: dict[
             Label | None, dict[AffinityTerm, None]
         ] = {}  # those terms, by the labels of which they require one
 
@@ -41,7 +41,7 @@ class ClassIndex:
         """Yield anti-affinity terms that may match a class, each with the classes that have it, in ascending order."""
         self._catch_up()
         for label in (None, *one.identity.labels.items()):
-            for term in self._asking_for.get(label, ()):
+            for term in self._by_required_label.get(label, ()):
                 yield term, self._holders[term]
 
     def _catch_up(self) -> None:
@@ -52,13 +52,13 @@ class ClassIndex:
                 self._mentioned.update(key for key, *_ in selector or ())
             for term in dict.fromkeys(one.anti_affinity):
                 if term not in self._holders:
-                    for asked_for in next(labels_asked_for(term.selector), (None,)):
-                        self._asking_for.setdefault(asked_for, {})[term] = None
+                    for required in next(required_labels(term.selector), (None,)):
+                        self._by_required_label.setdefault(required, {})[term] = None
                 self._holders.setdefault(term, []).append(one.index)
         self._entered = len(self._classes)
 
 
-def labels_asked_for(selector: Expressions | None) -> Iterator[list[Label]]:
+def required_labels(selector: Expressions | None) -> Iterator[list[Label]]:
     """Yield, for each expression that requires one of some labels, those labels."""
     for key, operator, values in selector or ():
         if operator == "In":

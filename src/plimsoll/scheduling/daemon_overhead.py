@@ -130,7 +130,7 @@ class DaemonOverhead:
                 taken[index] = any(ports_conflict(pod_class.ports, daemon.ports) for daemon in self.on_offering(index))
         return taken
 
-    def keep_company(self, pod_class: PodClass, lane: Lane) -> bool:
+    def satisfy_affinity(self, pod_class: PodClass, lane: Lane) -> bool:
         """Whether a new node of the lane brings DaemonSet pods that satisfy the pod's affinity."""
         if not self or any(t.topology_key != HOSTNAME and not lane.domains[t.topology_key] for t in pod_class.affinity):
             return False  # without the label there is no domain to share

@@ -36,7 +36,7 @@ def unschedulable_everywhere(constraints: ClassConstraints) -> Unschedulable | N
     """Return a reason that no node could remove, if there is one."""
     if constraints.pod_class.gates:
         return Unschedulable(
-            Constraint.GATED, f"the pod waits for its scheduling gates: {', '.join(constraints.pod_class.gates)}"
+            Constraint.GATED, f"the pod has scheduling gates: {', '.join(constraints.pod_class.gates)}"
         )
     return Unschedulable(Constraint.VOLUME, constraints.volumes.problem) if constraints.volumes.problem else None
 
@@ -65,12 +65,12 @@ def no_existing_node(constraints: ClassConstraints, shape: Shape) -> Unschedulab
             found.append((number, check.rule, words))
             left &= ~refused
     if not found:
-        return Unschedulable(Constraint.NODE_UNKNOWN, "no node takes pods at present")
+        return Unschedulable(Constraint.NODE_UNKNOWN, "no node accepts pods at present")
     most = max(found, key=lambda entry: entry[0])
     if len(found) == 1:
-        return Unschedulable(most[1], f"none of {_nodes(total)} will do: {most[2]}")
+        return Unschedulable(most[1], f"none of {_nodes(total)} is feasible: {most[2]}")
     parts = "; ".join(f"{number} {words}" if number > 1 else words for number, _, words in found)
-    return Unschedulable(most[1], f"none of {_nodes(total)} will do: {parts}")
+    return Unschedulable(most[1], f"none of {_nodes(total)} is feasible: {parts}")
 
 
 def _nodes(number: int) -> str:
@@ -111,8 +111,8 @@ def _checks(constraints: ClassConstraints, shape: Shape) -> Iterator[Check]:
     yield Check(
         Constraint.NODE_SELECTOR,
         node_classes.selected(me),
-        lambda row: f"node {name(row)} does not have the labels that the pod asks for: {wanted_labels(me)}",
-        "do not have the labels that the pod asks for",
+        lambda row: f"node {name(row)} does not have the labels that the pod requires: {wanted_labels(me)}",
+        "do not have the labels that the pod requires",
     )
     if me.ports:
         counter = state.pod_counters.port_counter(me)
@@ -120,20 +120,18 @@ def _checks(constraints: ClassConstraints, shape: Shape) -> Iterator[Check]:
         yield Check(
             Constraint.HOST_PORT,
             counter.by_domain()[counter.topology.domain[:size]] == 0,
-            lambda row: f"a host port that the pod asks for ({ports}) is taken on node {name(row)}",
-            f"have a host port taken ({ports})",
+            lambda row: f"a host port that the pod requests ({ports}) is in use on node {name(row)}",
+            f"have the host port in use ({ports})",
         )
     for resource, amount in shape:
         free = state.free[resource, :size]
         yield Check(Constraint.RESOURCES, free >= amount, *_lack(state, resource, amount))
     if me.claims:
-        words = constraints.volumes.problem or "a volume of the pod is not reachable from it"
+        words = constraints.volumes.problem or "a volume of the pod is not reachable"
         yield Check(
             Constraint.VOLUME,
             node_classes.allowed_by_volumes(constraints.volumes),
-            lambda row: (
-                words if constraints.volumes.problem else f"node {name(row)} is where none of the pod's volumes can be"
-            ),
+            lambda row: words if constraints.volumes.problem else f"node {name(row)} cannot reach a volume of the pod",
             words if constraints.volumes.problem else "cannot reach a volume of the pod",
         )
     for spread in constraints.spreads:
@@ -143,8 +141,8 @@ def _checks(constraints: ClassConstraints, shape: Shape) -> Iterator[Check]:
         yield Check(
             Constraint.POD_AFFINITY,
             constraints.affinity_rule.rows(size),
-            lambda row: f"no pod that the pod wants to be with ({terms}) is in the domain of node {name(row)}",
-            f"have no pod in their domain that the pod wants to be with ({terms})",
+            lambda row: f"no pod that matches the pod's affinity ({terms}) is in the domain of node {name(row)}",
+            f"have no pod in their domain that matches the pod's affinity ({terms})",
         )
     yield from _anti_checks(constraints, size)
 
@@ -156,15 +154,15 @@ def _lack(state: PlanState, resource: int, amount: int) -> tuple[Callable[[int],
 
     def about(row: int) -> str:
         if what == "pods":
-            return f"node {state.names[row]} runs as many pods as it may"
+            return f"node {state.names[row]} runs its maximum number of pods"
         have = format_amount(what, max(0, int(free[row])))
-        return f"node {state.names[row]} has {have} of {what} free, the pod asks for {format_amount(what, amount)}"
+        return f"node {state.names[row]} has {have} of {what} free, the pod requests {format_amount(what, amount)}"
 
     if what == "pods":
-        return about, "run as many pods as they may"
+        return about, "run their maximum number of pods"
     return (
         about,
-        f"lack {what} (the pod asks for {format_amount(what, amount)}, at most {format_amount(what, max(0, most))} is free)",
+        f"lack {what} (the pod requests {format_amount(what, amount)}, at most {format_amount(what, max(0, most))} is free)",
     )
 
 
@@ -175,7 +173,7 @@ def _spread_check(constraints: ClassConstraints, rule: OwnSpreadRule, size: int)
     def about(row: int) -> str:
         domain = int(topology.domain[row])
         if domain < 0:
-            return f"node {name(row)} has no label {spread.topology_key}, over which the pod is to be spread"
+            return f"node {name(row)} has no label {spread.topology_key}, which the pod's topology spread requires"
         have = int(rule.counter.by_domain()[domain]) + spread.self_match
         lowest = rule.limit() - spread.max_skew
         where = topology.values[domain]
@@ -197,13 +195,16 @@ def _anti_checks(constraints: ClassConstraints, size: int) -> Iterator[Check]:
         def about(row: int, rule: Exclusion = rule, what: str = what, *, mine: bool = mine) -> str:
             domain = rule.topology.values[int(rule.topology.domain[row])]
             if mine:
-                return f"a pod that the pod must not be with ({what}) is in {rule.topology.key}={domain}"
-            return f"a pod in {rule.topology.key}={domain} must not be with pods like this one ({what})"
+                return f"a pod that matches the pod's anti-affinity ({what}) is in {rule.topology.key}={domain}"
+            return f"a pod in {rule.topology.key}={domain} has an anti-affinity that matches this pod ({what})"
 
         code = Constraint.POD_ANTI_AFFINITY if mine else Constraint.EXISTING_ANTI_AFFINITY
-        brief = "have a pod in their domain that the pod must not be with"
+        brief = "have a pod in their domain that matches the pod's anti-affinity"
         yield Check(
-            code, rule.rows(size), about, brief if mine else "have a pod in their domain that wants this one away"
+            code,
+            rule.rows(size),
+            about,
+            brief if mine else "have a pod in their domain whose anti-affinity matches this pod",
         )
 
 
@@ -244,17 +245,17 @@ def no_new_node(constraints: ClassConstraints, shape: Shape, index: int) -> Unsc
         labels = wanted_labels(me)
         return Unschedulable(
             Constraint.NODE_SELECTOR,
-            f"no node of {template.name} would have the labels that the pod asks for: {labels}",
+            f"no node of {template.name} would have the labels that the pod requires: {labels}",
         )
     here &= node_classes.allowed_by_volumes(constraints.volumes)
     if not here.any():
-        return Unschedulable(Constraint.VOLUME, f"no node of {template.name} would be where the pod's volumes are")
+        return Unschedulable(Constraint.VOLUME, f"no node of {template.name} could reach the pod's volumes")
     for resource, amount in shape:
         most = int(offerings.caps[resource, here].max(initial=0))
         here &= offerings.caps[resource] >= amount
         if not here.any():
             what = state.classes.resources[resource]
-            asks = f"the pod asks for {format_amount(what, amount)} of {what}"
+            asks = f"the pod requests {format_amount(what, amount)} of {what}"
             return Unschedulable(
                 Constraint.RESOURCES,
                 f"{asks}, a new node of {template.name} has at most {format_amount(what, max(0, most))}",
@@ -277,23 +278,26 @@ def no_new_node(constraints: ClassConstraints, shape: Shape, index: int) -> Unsc
         rules = [unschedulable.rule for unschedulable in reasons_by_node]
         return max(reasons_by_node, key=lambda unschedulable: rules.count(unschedulable.rule))
     if offerings.nodes_left[index] == 0:
-        may = f"{template.name} may make {_nodes(template.max_nodes or 0)} and no more"
-        return Unschedulable(Constraint.LIMIT, f"{may}, and those are full or not for this pod")
+        may = f"{template.name} may add at most {_nodes(template.max_nodes or 0)}"
+        return Unschedulable(Constraint.LIMIT, f"{may}, which are full or not feasible for this pod")
     if state.daemons and any(unschedulable is None and offerings.can_open(lane) for lane, unschedulable in by_lane):
-        words = f"beside a further node of {template.name} a pod that has its place could not keep it"
-        why = "a daemon comes with the node that must not be with it, or the node is an empty domain of its spread"
+        words = f"a further node of {template.name} would violate a constraint of a pod that is already placed"
+        why = (
+            "a DaemonSet pod of the node conflicts with its anti-affinity, or the node is an empty domain of its spread"
+        )
         return Unschedulable(Constraint.EXISTING_ANTI_AFFINITY, f"{words}: {why}")
-    return Unschedulable(Constraint.OFFERING, f"every offering of {template.name} that would hold the pod is used up")
+    return Unschedulable(Constraint.OFFERING, f"every offering of {template.name} that would hold the pod is exhausted")
 
 
 def _ruled_out_by_daemons(constraints: ClassConstraints, template: str, here: Mask) -> Unschedulable:
     ports = constraints.state.daemons.with_ports_of(constraints.pod_class)
     if ports[here].all():
-        asked = ", ".join(str(port) for port in constraints.pod_class.ports)
-        words = f"a daemon on every node of {template} takes a host port that the pod asks for ({asked})"
+        wanted_ports = ", ".join(str(port) for port in constraints.pod_class.ports)
+        words = f"a DaemonSet pod on every node of {template} uses a host port that the pod requests ({wanted_ports})"
         return Unschedulable(Constraint.HOST_PORT, words)
     return Unschedulable(
-        Constraint.POD_ANTI_AFFINITY, f"a daemon on every node of {template} and the pod must not be together"
+        Constraint.POD_ANTI_AFFINITY,
+        f"an anti-affinity separates the pod from a DaemonSet pod on every node of {template}",
     )
 
 
@@ -312,19 +316,20 @@ def _ruled_out_in_lane(constraints: ClassConstraints, lane: Lane) -> Unschedulab
         if any(rule.counter is constraints.state.pod_counters.term_counter(term) for term in me.anti_affinity):
             return Unschedulable(
                 Constraint.POD_ANTI_AFFINITY,
-                f"a new node would have {where}, where a pod is that the pod must not be with",
+                f"a new node would have {where}, where a pod matches the pod's anti-affinity",
             )
         return Unschedulable(
-            Constraint.EXISTING_ANTI_AFFINITY, f"a new node would have {where}, where a pod is that wants this one away"
+            Constraint.EXISTING_ANTI_AFFINITY,
+            f"a new node would have {where}, where the anti-affinity of a pod matches this pod",
         )
     if (
         constraints.affinity_rule is not None
         and not constraints.affinity_rule.allows_new(lane.domains)
-        and not constraints.state.daemons.keep_company(me, lane)
+        and not constraints.state.daemons.satisfy_affinity(me, lane)
     ):
         terms = " and ".join(f"{selector_text(t.selector)} by {t.topology_key}" for t in me.affinity)
         return Unschedulable(
             Constraint.POD_AFFINITY,
-            f"no pod that the pod wants to be with ({terms}) would be in the domain of a new node",
+            f"no pod that matches the pod's affinity ({terms}) would be in the domain of a new node",
         )
     return None

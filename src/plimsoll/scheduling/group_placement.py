@@ -28,7 +28,7 @@ _A_FEW = 3
 class Placer:
     def __init__(self, state: PlanState, *, first_fit: bool = False, batches: Mapping[int, int] | None = None) -> None:
         self.state = state
-        self._crowds = batches or {}  # by class: the number of pods to place
+        self._pod_counts = batches or {}  # by class: the number of pods to place
         self.first_fit = first_fit  # take the first feasible node, not the best fit
         self.expects_empty_hosts = False
         self.may_open = True  # whether further nodes may be opened, for pods that trigger scale-up
@@ -188,7 +188,7 @@ class Placer:
             or (constraints.affinity_rule is not None and constraints.affinity_rule.first)
         )
         if not single:
-            self_limiting = [rule for rule in constraints.asked() if rule.self_limiting]
+            self_limiting = [rule for rule in constraints.active_rules() if rule.self_limiting]
             zonal = [rule for rule in self_limiting if not rule.topology.each_row_its_own(state.size)]
             if zonal:
                 level = zonal[0] if len(zonal) == 1 and left > _A_FEW and not self.first_fit else None
@@ -225,7 +225,7 @@ class Placer:
         self, constraints: ClassConstraints, shape: Shape, left: int, placed: list[int], first: int
     ) -> bool:
         """Take the first new node that could become an offering holding one more pod, and fill it to its maximum."""
-        self_limiting = [rule for rule in constraints.asked() if rule.self_limiting]
+        self_limiting = [rule for rule in constraints.active_rules() if rule.self_limiting]
         for row in self.sizer.could_hold(constraints, shape):
             if row < first:
                 continue
@@ -268,13 +268,13 @@ class Placer:
         ):
             return None
         topology = constraints.affinity_rule.counters[0].topology
-        company = [other for other in self.state.in_play if other.affinity == constraints.pod_class.affinity]
-        priorities = sorted({other.priority for other in company}, reverse=True)
+        affinity_group = [other for other in self.state.in_play if other.affinity == constraints.pod_class.affinity]
+        priorities = sorted({other.priority for other in affinity_group}, reverse=True)
         votes: dict[int, list[int]] = {}
-        for other in company:
+        for other in affinity_group:
             for domain in self.reached(self.constraints(other), topology):
                 by_priority = votes.setdefault(domain, [0] * len(priorities))
-                by_priority[priorities.index(other.priority)] += self._crowds.get(other.index, 1)
+                by_priority[priorities.index(other.priority)] += self._pod_counts.get(other.index, 1)
         most = max(votes.values(), default=[])
         return frozenset(domain for domain, by_priority in votes.items() if by_priority == most)
 
@@ -345,7 +345,7 @@ class Placer:
             rows, domains = rows[domains >= 0], domains[domains >= 0]
         if not len(rows):
             return []
-        hosts = [other for other in constraints.asked() if other.self_limiting and other is not rule]
+        hosts = [other for other in constraints.active_rules() if other.self_limiting and other is not rule]
         capacity = self._capacity(shape, rows, hosts)
         counts = rule.counter.by_domain()
         room = np.bincount(domains, capacity, minlength=len(counts)).astype(np.int64)

@@ -54,7 +54,7 @@ class NodeSizer:
         """
         offerings, size = self.state.offerings, self.state.size
         lanes = offerings.lanes
-        self_limiting = [rule for rule in constraints.asked() if rule.self_limiting]
+        self_limiting = [rule for rule in constraints.active_rules() if rule.self_limiting]
         a_node = min((rule.room_on_new_host() for rule in self_limiting), default=PLENTY)
         best: tuple[float, ...] | None = None
         ties: list[tuple[int, int, int]] = []

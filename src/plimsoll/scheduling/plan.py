@@ -99,10 +99,10 @@ class PackingPlan:
         classes = snapshot.classes
         met, _ = distinct(waiting.class_of)
         # by class: its pod count
-        self._crowds = dict(zip(met, np.bincount(waiting.class_of)[met].tolist(), strict=True))
+        self._pod_counts = dict(zip(met, np.bincount(waiting.class_of)[met].tolist(), strict=True))
         in_play = [classes.classes[index] for index in met]
         self.state = PlanState(snapshot, in_play, templates, coming)
-        self.placer = Placer(self.state, first_fit=first_fit, batches=self._crowds)
+        self.placer = Placer(self.state, first_fit=first_fit, batches=self._pod_counts)
         self._ranks = {pod_class.index: rank(pod_class) for pod_class in in_play}
         weights = self.state.weights.tolist()
         self._shapes = {index: Sized.by(weights, classes.shapes[index]) for index in distinct(waiting.shape_of)[0]}
@@ -234,7 +234,7 @@ class PackingPlan:
         """
         old, placed = self.state, self.placed
         self.state = PlanState(old.snapshot, old.in_play, old.offerings.templates, self._coming)
-        self.placer = Placer(self.state, first_fit=self._first_fit, batches=self._crowds)
+        self.placer = Placer(self.state, first_fit=self._first_fit, batches=self._pod_counts)
         self.placer.may_open = options.may_open
         self.placed = []
         row_of = {row: row for row in range(old.first_new)}
@@ -248,7 +248,7 @@ class PackingPlan:
         all_placed = [(pod, row) for _, pods, rows in placed for pod, row in zip(pods, rows, strict=True)]
         moving = [(pod, row) for pod, row in all_placed if pod in options.but]
         waiting = [(pod, row_of[row]) for pod, row in all_placed if pod not in options.but]
-        if options.company_first:
+        if options.affinity_first:
             waiting.sort(key=lambda one: not self.groups[self.groups.of[one[0]]].pod_class.affinity)
         waiting = self._put_back(waiting)
         if options.others_stay:

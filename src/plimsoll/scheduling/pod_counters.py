@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plimsoll.scheduling.class_index import Label, labels_asked_for
+from plimsoll.scheduling.class_index import Label, required_labels
 from plimsoll.scheduling.model import HOSTNAME
 from plimsoll.scheduling.node_equivalence import NodeClasses
 from plimsoll.scheduling.pod_equivalence import AffinityTerm, PodClass, PodIdentity, SpreadConstraint
@@ -241,7 +241,7 @@ class PodCounters:
             case ("spreads", _, namespace, tuple() as selector, *_):
                 return (
                     bool(selector)
-                    and not pod_class.leaving
+                    and not pod_class.terminating
                     and pod_class.namespace == namespace
                     and expressions_match(selector, pod_class.identity.labels)
                 )
@@ -276,7 +276,7 @@ class PodCounters:
 
     def _seen_by(self, pod_class: PodClass) -> list[TopologyCounter]:
         """Return the counters that count a class by its labels, terms and ports; shared by many classes."""
-        what = (pod_class.identity_index, pod_class.leaving, pod_class.anti_affinity, pod_class.ports)
+        what = (pod_class.identity_index, pod_class.terminating, pod_class.anti_affinity, pod_class.ports)
         found = self._seen.get(what)
         if found is None:
             has = (None, *pod_class.identity.labels.items(), *pod_class.anti_affinity)
@@ -351,7 +351,7 @@ def _wanted_by(key: tuple[object, ...]) -> Sequence[Label | AffinityTerm | None]
         case _:
             return ()
     for selector in selectors:
-        for labels in labels_asked_for(selector):
+        for labels in required_labels(selector):
             return labels
     return (None,)
 

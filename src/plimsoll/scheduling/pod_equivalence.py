@@ -112,7 +112,7 @@ class PodClass(msgspec.Struct, frozen=True, eq=False):
     claims: tuple[PodClaim, ...]
     gates: tuple[str, ...]
     priority: int
-    leaving: bool  # uses its node's resources, but a spread does not count it
+    terminating: bool  # uses its node's resources, but a spread does not count it
     node_bound: bool  # a DaemonSet pod or a mirror of a static pod: it ends with its node and is never moved
 
     @property
@@ -379,7 +379,7 @@ class PodClasses:
             claims=claims,
             gates=tuple([gate.name for gate in spec.scheduling_gates]),
             priority=spec.priority,
-            leaving=meta.deletion_timestamp is not None,
+            terminating=meta.deletion_timestamp is not None,
             node_bound=node_bound,
         )
 

@@ -46,7 +46,7 @@ def _as_seen(one: PodClass, mentioned: set[str]) -> object:
         one.claims,
         one.gates,
         one.priority,
-        one.leaving,
+        one.terminating,
         one.node_bound,
     )
 

@@ -25,7 +25,7 @@ def slots_that_move(snapshot: Snapshot, rows: list[int]) -> Indexes:
     """Return the pods on these rows that need another node: not DaemonSet pods, mirror pods or terminating pods."""
     wanted = np.zeros(len(snapshot.nodes), np.bool_)
     wanted[rows] = True
-    moves = np.array([not (c.node_bound or c.leaving) for c in snapshot.classes.classes], np.bool_)
+    moves = np.array([not (c.node_bound or c.terminating) for c in snapshot.classes.classes], np.bool_)
     slots = np.flatnonzero(snapshot.pod_rows >= 0)
     return slots[wanted[snapshot.pod_rows[slots]] & moves[snapshot.pod_classes[slots]]] if len(slots) else slots
 

@@ -59,18 +59,18 @@ class _Removals:
         self.free: dict[int, list[int]] = {}  # rows that are being filled, as plain integers
         self._best_fits: dict[int, BestFit | None] = {}  # by class
         self._best_fits_by_mask: dict[bytes, BestFit] = {}
-        self.leaving = PodsToMove(snapshot, slots, self._taken_for(indexes))
+        self.to_move = PodsToMove(snapshot, slots, self._taken_for(indexes))
         rows = [snapshot.rows[name] for name in self.state.names]
         # resource × row: what must find a place if the node is removed
-        self.wanted: Ints = self.leaving.amounts[:, rows]
+        self.wanted: Ints = self.to_move.amounts[:, rows]
         # Total free amounts on all nodes that still accept pods: requests beyond that can never be placed.
         self.free_in_all: Ints = np.maximum(self.state.free[: len(self.wanted), : self.state.size], 0).sum(axis=1)
         self.destination = [-1] * len(snapshot.uids)  # slot → row
         self.passed_on: dict[int, dict[int, int]] = {}  # row → received slot → next row
         self.last_left: dict[int, int] = {}  # slot → the last row that passed it on
         self.arrived: dict[int, list[MoveGroup]] = {}  # row → groups it received
-        self.reasons_by_node = 0
-        self.refusals_before: dict[int, int] = {}  # row → number of kept nodes when it received its first pods
+        self.kept_nodes = 0
+        self.kept_before: dict[int, int] = {}  # row → number of kept nodes when it received its first pods
         # How often a shape fits on each row and in total. Valid until a node is removed.
         self._places: dict[Shape, tuple[Ints, int]] = {}
         self._in_vain = 0
@@ -103,7 +103,7 @@ class _Removals:
         for name in self.names:
             if name in self.row_of:
                 reasons[name] = unschedulable = self._remove(name)
-                self.reasons_by_node += unschedulable is not None
+                self.kept_nodes += unschedulable is not None
             else:
                 reasons[name] = Unschedulable(Constraint.NODE_UNKNOWN, f"there is no node {name}")
         uids, names, destination = self.snapshot.uids, self.state.names, self.destination
@@ -111,7 +111,7 @@ class _Removals:
         for name, reason in reasons.items():
             plan = None
             if reason is None:
-                slots = self.leaving.slots(self.snapshot.rows[name])
+                slots = self.to_move.slots(self.snapshot.rows[name])
                 plan = {uids[slot]: names[destination[slot]] for slot in slots}
                 passed_on = self.passed_on.get(self.row_of[name], {})
                 plan.update((uids[slot], names[row]) for slot, row in passed_on.items())
@@ -125,7 +125,7 @@ class _Removals:
         lacking = np.flatnonzero(wanted > elsewhere)
         if len(lacking):
             return self._too_little(row, int(lacking[0]), elsewhere)
-        groups = self.leaving.groups(self.snapshot.rows[name]) + self.arrived.get(row, [])
+        groups = self.to_move.groups(self.snapshot.rows[name]) + self.arrived.get(row, [])
         if self._places:  # nothing has changed since the counts were computed
             for group in groups:
                 if group.shape in self._places and self.lacks_places(row, group, groups):
@@ -210,16 +210,18 @@ class _Removals:
     def _too_little(self, row: int, resource: int, elsewhere: Ints) -> Unschedulable:
         name = self.state.names[row]
         what = self.snapshot.classes.resources[resource]
-        asked, free = (
+        requested, free = (
             format_amount(what, int(self.wanted[resource, row])),
             format_amount(what, int(elsewhere[resource])),
         )
-        slots = self.leaving.slots(self.snapshot.rows[name])
+        slots = self.to_move.slots(self.snapshot.rows[name])
         others = f" and {len(slots) - 1} more pods" if len(slots) > 1 else ""
         pods = (
-            f"pod {self.snapshot.first_named(slots)}{others} of node {name}" if slots else f"what node {name} took in"
+            f"pod {self.snapshot.first_named(slots)}{others} of node {name}"
+            if slots
+            else f"the pods moved to node {name}"
         )
-        words = f"{pods} would need {asked} of {what}, all other nodes together have {free} free"
+        words = f"{pods} would need {requested} of {what}, all other nodes together have {free} free"
         return Unschedulable(Constraint.RESOURCES, words)
 
     def best_fit_for(self, pod_class: PodClass) -> BestFit | None:
@@ -334,7 +336,7 @@ class _Attempt:
         snapshot = self.removals.snapshot
         for slot in snapshot.pods_on[snapshot.rows[state.names[self.row]]]:
             pod_class = snapshot.classes.classes[snapshot.pod_classes[slot]]
-            if pod_class.node_bound or pod_class.leaving:
+            if pod_class.node_bound or pod_class.terminating:
                 for counter in state.pod_counters.increments(pod_class):
                     counter.add_one(self.row, sign)
         if sign < 0:
@@ -373,18 +375,18 @@ class _Attempt:
                 for resource, amount in group.shape:
                     removals.wanted[resource, row] += amount * count
         arrivals = {slot for group in removals.arrived.get(self.row, ()) for slot in group.slots}
-        refused_since = removals.reasons_by_node > removals.refusals_before.get(self.row, removals.reasons_by_node)
+        kept_since = removals.kept_nodes > removals.kept_before.get(self.row, removals.kept_nodes)
         for group, taken in (*self.ruled, *self.plain):
             # A pod without inter-pod rules goes to its final node at once. Others take every step, because the final
             # node may not have been allowed before this node was removed.
-            steps = arrivals and (refused_since or not removals.is_unnoticed(group.pod_class))
+            steps = arrivals and (kept_since or not removals.is_unnoticed(group.pod_class))
             position = 0
             for row, count in taken:
                 slots = group.slots[position : position + count]
                 position += count
                 for slot in slots:
                     removals.send(slot, row, passed_on_by=self.row if steps and slot in arrivals else None)
-                removals.refusals_before.setdefault(row, removals.reasons_by_node)
+                removals.kept_before.setdefault(row, removals.kept_nodes)
                 removals.arrived.setdefault(row, []).append(MoveGroup(group.pod_class, group.shape, slots))
         if state.pod_counters:
             for group, taken in self.plain:
@@ -409,4 +411,4 @@ class _Attempt:
         for row, amounts in self.saved.items():
             self.state.free[:, row] = amounts
         pod = removals.snapshot.first_named(group.slots)
-        return Unschedulable(unschedulable.rule, f"pod {pod} has no other place: {unschedulable.message}")
+        return Unschedulable(unschedulable.rule, f"pod {pod} fits on no other node: {unschedulable.message}")

@@ -25,7 +25,7 @@ class ReplayOptions(NamedTuple):
     to: MoveTarget = MoveTarget()  # where those pods go
     others_stay: bool = False  # even where they break a spread
     # pods with an affinity first: otherwise they would have to follow their group elsewhere
-    company_first: bool = False
+    affinity_first: bool = False
     last: frozenset[int] = frozenset()  # groups that come after all others
     may_open: bool = True  # whether further nodes may be opened
 
@@ -69,7 +69,7 @@ def _move_single_pods(plan: PackingPlan) -> None:
         goal = plan.skew_violations.better_place(plan.placer.constraints(group.pod_class), group.shape, row)
         if goal is not None:
             alone = ReplayOptions(frozenset((pod,)), goal, others_stay=True)
-            moved = _try(plan, alone) or _try(plan, alone._replace(company_first=True))
+            moved = _try(plan, alone) or _try(plan, alone._replace(affinity_first=True))
         else:  # a node could still be enlarged for it, which only an attempt shows
             moved = few > _MOVED_ALONE and _try(plan, ReplayOptions(frozenset((pod,)), others_stay=True))
         if moved:

@@ -85,8 +85,8 @@ class KubeSchedulerModel:
         state = self._state
         rows = [row for sample in self._samples for row in sample]
         held, there = state.held(np.array(rows)).sum(axis=1), state.offerings.caps[:, state.offering[rows]].sum(axis=1)
-        asked = {resource for shape in shapes for resource, _ in shape}.difference(_SCORED)
-        return [*_SCORED, *sorted(r for r in asked if held[r] > _PLENTY_LEFT * there[r])]
+        requested = {resource for shape in shapes for resource, _ in shape}.difference(_SCORED)
+        return [*_SCORED, *sorted(r for r in requested if held[r] > _PLENTY_LEFT * there[r])]
 
     def _read(self, arrivals: Arrivals) -> None:
         """Write the requests of each pod to arrays, and the pods to queues."""
@@ -94,12 +94,14 @@ class KubeSchedulerModel:
         exclusions: list[int] = []  # by constraints: what it must not share a host with; -1: nothing
         circles: list[int] = []  # by constraints: the affinity group that has no pod yet; -1: none
         lonely: dict[int, int] = {}
-        company: dict[int, tuple[int, ClassConstraints]] = {}
+        affinity_group: dict[int, tuple[int, ClassConstraints]] = {}
         for constraints in arrivals.all_constraints:
-            counter, wanted = _alone_on_host(constraints), _company_that_is_to_come(constraints)
+            counter, wanted = _alone_on_host(constraints), _affinity_group_to_come(constraints)
             zonal.append(_has_rule_about_zones(constraints))
             exclusions.append(-1 if counter is None else lonely.setdefault(counter, len(lonely)))
-            circles.append(-1 if wanted is None else company.setdefault(wanted, (len(company), constraints))[0])
+            circles.append(
+                -1 if wanted is None else affinity_group.setdefault(wanted, (len(affinity_group), constraints))[0]
+            )
         lane_of = np.zeros(self._state.size, np.intp)  # by row
         sample_of = np.zeros(self._state.size, np.intp)
         for number, (sample, lanes) in enumerate(zip(self._samples, self._lanes, strict=True)):
@@ -122,8 +124,8 @@ class KubeSchedulerModel:
         ]
         self._orders = _orders(sample_of[arrivals.rows], turns, arrivals.numbers, draw)
         self._circle = np.append(np.array(circles)[arrivals.constraints_of], -1)
-        sizes = np.bincount(self._circle[:-1] + 1, minlength=1 + len(company))[1:].tolist()
-        groups = [(constraints, sizes[circle]) for circle, constraints in company.values()]
+        sizes = np.bincount(self._circle[:-1] + 1, minlength=1 + len(affinity_group))[1:].tolist()
+        groups = [(constraints, sizes[circle]) for circle, constraints in affinity_group.values()]
         self._drawn = [self._lanes_drawn(groups, draw) for _ in range(_ORDERS)] if groups else []
 
     def _lanes_drawn(self, groups: list[tuple[ClassConstraints, int]], draw: Random) -> list[int]:
@@ -296,7 +298,7 @@ def _has_rule_about_zones(constraints: ClassConstraints) -> bool:
     )
 
 
-def _company_that_is_to_come(constraints: ClassConstraints) -> int | None:
+def _affinity_group_to_come(constraints: ClassConstraints) -> int | None:
     """Return a key of pods that stay together in a zone and of which none is running yet."""
     affinity_rule = constraints.affinity_rule
     if (

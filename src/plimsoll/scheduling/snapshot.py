@@ -42,7 +42,7 @@ class NodeFacts(Struct, frozen=True):
 class ClaimFacts(Struct, frozen=True):
     volume: str  # "" while unbound
     selected_node: str  # where the volume of an unbound claim is being provisioned
-    leaving: bool
+    terminating: bool
 
     @classmethod
     def of(cls, claim: PersistentVolumeClaim) -> ClaimFacts:

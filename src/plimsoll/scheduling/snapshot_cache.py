@@ -61,10 +61,9 @@ class SnapshotCache:
             followed = self._followed[resource] = _Followed(store)
             followed.taken()
             held.update(((obj.metadata.namespace, obj.metadata.name), obj) for obj in store)
-        built = Snapshot.build(
+        self.snapshot = Snapshot.build(
             view[NODES], view[PODS], namespaces=view[NAMESPACES], claims=view[CLAIMS], volumes=view[VOLUMES]
         )
-        vars(self.snapshot).update(vars(built))  # it stays the same one for whoever holds it
         return [CacheChange(None, obj) for held in self._held.values() for obj in held.values()]
 
 

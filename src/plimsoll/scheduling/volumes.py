@@ -64,10 +64,10 @@ def volume_rules(snapshot: Snapshot, pod_class: PodClass) -> VolumeRules:
         if snapshot.claims is None:
             unknown.append(f"claim {name} is not watched")
         elif claim is None and ephemeral:
-            unknown.append(f"claim {name} has not been made yet")
+            unknown.append(f"claim {name} does not exist yet")
         elif claim is None:
             return VolumeRules(problem=f"claim {pod_class.namespace}/{name} does not exist")
-        elif claim.leaving:
+        elif claim.terminating:
             return VolumeRules(problem=f"claim {pod_class.namespace}/{name} is being deleted")
         elif not claim.volume:
             if claim.selected_node:
@@ -76,7 +76,9 @@ def volume_rules(snapshot: Snapshot, pod_class: PodClass) -> VolumeRules:
         elif snapshot.volumes is None:
             unknown.append(f"volume {claim.volume} is not watched")
         elif (volume := snapshot.volumes.get(claim.volume)) is None:
-            return VolumeRules(problem=f"claim {pod_class.namespace}/{name} is bound to {claim.volume}, which is gone")
+            return VolumeRules(
+                problem=f"claim {pod_class.namespace}/{name} is bound to {claim.volume}, which does not exist"
+            )
         else:
             if volume.affinity is not None:
                 affinities.append(volume.affinity)

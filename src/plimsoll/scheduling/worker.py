@@ -96,9 +96,9 @@ class Worker:
                     await asyncio.wait_for(asyncio.shield(exchange), self.timeout_seconds)
                 )
             except TimeoutError:
-                raise WorkerFailed(f"no plan after {self.timeout_seconds:g} s: the worker process was ended") from None
+                raise WorkerFailed(f"no plan after {self.timeout_seconds:g} s: the worker process was killed") from None
             except (EOFError, OSError) as error:
-                raise WorkerFailed(f"the worker process died before it answered: {error!r}") from error
+                raise WorkerFailed(f"the worker process died before it replied: {error!r}") from error
             finally:
                 if not exchange.done() or exchange.exception() is not None:
                     self._stop()

@@ -60,7 +60,7 @@ def test_what_it_does_is_seen_as_it_happens(page: Page, operator: Working):
     operator.chapter(BURST)
     waiting = page.locator("tr[data-name^='shop/batch-']")
     expect(waiting).to_have_count(6)
-    expect(waiting.first).to_contain_text(re.compile("nodes will do.* labels that the pod asks for"))
+    expect(waiting.first).to_contain_text(re.compile("is feasible.* labels that the pod requires"))
     expect(waiting.first.locator("td").nth(1).locator(".ago")).to_have_text(re.compile("ago|now"))
     coming = re.compile(
         r"waits for node burst-\S+ of group shop/burst, ordered .*(ago|now), phase (Pending|Provision|Joining)"
