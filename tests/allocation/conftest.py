@@ -10,7 +10,7 @@ import pytest
 
 from plimsoll.controllers.allocation.controller import AllocationController
 from plimsoll.controllers.allocation.crd import crd
-from tests.allocation.stage import Stage, config, settings
+from tests.allocation.environment import Stage, config, settings
 from tests.faults.history import History
 from tests.faults.proxy import Proxy
 from tests.faults.record import Record

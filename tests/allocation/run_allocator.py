@@ -17,7 +17,7 @@ from plimsoll.runtime.clock import RealClock
 from plimsoll.runtime.logging import set_up_logging
 from plimsoll.runtime.metrics import Metrics
 from plimsoll.runtime.operator import Operator, connect, identity
-from tests.allocation.stage import SHORT_LEASE, config, settings
+from tests.allocation.environment import SHORT_LEASE, config, settings
 
 
 async def _run(kubeconfig: Path, namespace: str) -> int:

@@ -10,11 +10,11 @@ import pytest
 from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS
 from plimsoll.controllers.allocation.controller import AllocationController, AllocationDecision, AllocationSettings
 from plimsoll.controllers.allocation.inventory import BLOCKED, DRIVES
-from plimsoll.controllers.allocation.plan import Refusal
-from plimsoll.controllers.allocation.session import Ended, Opening, Task
+from plimsoll.controllers.allocation.plan import Unserved
+from plimsoll.controllers.allocation.session import Ended, Starting, Task
 from plimsoll.controllers.allocation.shortage import Shortage
 from plimsoll.controllers.allocation.types import WekaContainer
-from plimsoll.controllers.allocation.usage import Ledger
+from plimsoll.controllers.allocation.usage import NodeUsage
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.core import Node, Pod
 from plimsoll.kube.types.resources import NODES, PODS, Key
@@ -42,20 +42,20 @@ class World:
         return self.controller.decide(key, self.view, self.now)
 
     def task(self) -> Task:
-        (conversation,) = [one for one in self.decide().actions if isinstance(one, Transaction)]
-        assert isinstance(conversation.start, Opening)
-        return conversation.start.task
+        (transaction,) = [one for one in self.decide().actions if isinstance(one, Transaction)]
+        assert isinstance(transaction.start, Starting)
+        return transaction.start.task
 
     def patches(self) -> list[Patch]:
         return [one for one in self.decide().actions if isinstance(one, Patch)]
 
     def refuse(self, one: WekaContainer) -> None:
-        """The tenure found too little for this container."""
+        """The session found too little for this container."""
         task = self.task()
         here = [*self.view[WEKA_CONTAINERS]]
-        taken = Ledger("n1", task.inventory, here).tokens()  # type: ignore[arg-type]
-        (conversation,) = [one for one in self.decide().actions if isinstance(one, Transaction)]
-        conversation.ended(Ended(task, refusals=(Refusal(one, Shortage("InsufficientDrives", "too few"), taken),)))
+        taken = NodeUsage("n1", task.inventory, here).tokens()  # type: ignore[arg-type]
+        (transaction,) = [one for one in self.decide().actions if isinstance(one, Transaction)]
+        transaction.ended(Ended(task, unserved=(Unserved(one, Shortage("InsufficientDrives", "too few"), taken),)))
 
 
 def pod_of(one: WekaContainer, **fields: Any) -> Pod:
@@ -73,7 +73,7 @@ def test_nobody_waits() -> None:
     assert (world.decide().reason.code, world.decide().actions) == ("Allocated", ())
 
 
-def test_those_who_wait_are_served_oldest_first_in_one_tenure() -> None:
+def test_those_who_wait_are_served_oldest_first_in_one_session() -> None:
     young = container("young", drives=1, creationTimestamp="2026-01-01T00:00:09Z")
     old = container("old", drives=1, creationTimestamp="2026-01-01T00:00:01Z")
     world = World(node("n1", "S1"), young, old)

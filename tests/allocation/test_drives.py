@@ -9,7 +9,7 @@ from plimsoll.controllers.allocation.drives import choose_drives, choose_pieces
 from plimsoll.controllers.allocation.inventory import Inventory, SharedDrive
 from plimsoll.controllers.allocation.shortage import LONGEST_NOTE, Shortage
 from plimsoll.controllers.allocation.types import VirtualDrive, WekaContainer
-from plimsoll.controllers.allocation.usage import Holding, Ledger
+from plimsoll.controllers.allocation.usage import Holding, NodeUsage
 from tests.allocation.build import NODE, container, holding
 
 
@@ -17,17 +17,17 @@ def shared(**sizes: int) -> tuple[SharedDrive, ...]:
     return tuple(SharedDrive(f"uuid-{serial}", serial, size, "TLC") for serial, size in sizes.items())
 
 
-def ledger(*containers: WekaContainer, **fields: object) -> Ledger:
-    return Ledger(NODE, Inventory(**fields), containers)  # type: ignore[arg-type]
+def usage(*containers: WekaContainer, **fields: object) -> NodeUsage:
+    return NodeUsage(NODE, Inventory(**fields), containers)  # type: ignore[arg-type]
 
 
 def test_drives_are_given_in_the_nodes_own_order() -> None:
-    book = ledger(holding("a", drives=("S2",)), drives=("S3", "S2", "S1"), blocked=frozenset({"S1"}))
+    book = usage(holding("a", drives=("S2",)), drives=("S3", "S2", "S1"), blocked=frozenset({"S1"}))
     assert choose_drives(1, book) == ("S3",)
 
 
 def test_a_shortage_says_what_is_there_and_who_has_it() -> None:
-    book = ledger(
+    book = usage(
         holding("a", drives=("S1", "S2")), holding("b", drives=("S3",)), drives=("S1", "S2", "S3", "S4", "S5"),
         blocked=frozenset({"S5"}),
     )  # fmt: skip
@@ -42,7 +42,7 @@ def test_a_shortage_says_what_is_there_and_who_has_it() -> None:
 def test_a_shortage_fits_into_an_event_whoever_has_the_drives() -> None:
     drives = tuple(f"S{n}" for n in range(300))
     holders = [holding(f"a-container-with-a-long-name-{n}", drives=(f"S{n}",)) for n in range(300)]
-    found = choose_drives(1, ledger(*holders, drives=drives))
+    found = choose_drives(1, usage(*holders, drives=drives))
     assert isinstance(found, Shortage)
     assert len(found.message) <= LONGEST_NOTE
     assert " more" in found.message
@@ -50,7 +50,7 @@ def test_a_shortage_fits_into_an_event_whoever_has_the_drives() -> None:
 
 def test_a_container_that_is_leaving_holds_what_it_has() -> None:
     leaving = holding("a", drives=("S1",), deletionTimestamp="2026-01-01T00:00:00Z")
-    assert isinstance(choose_drives(1, ledger(leaving, drives=("S1",))), Shortage)
+    assert isinstance(choose_drives(1, usage(leaving, drives=("S1",))), Shortage)
 
 
 def test_a_proposal_counts_as_taken() -> None:
@@ -59,11 +59,11 @@ def test_a_proposal_counts_as_taken() -> None:
         "message": '{"node":"n1","epoch":"5","drives":["S1"]}',
     }  # fmt: skip
     waiting = container("a", status={"conditions": [proposal]})
-    assert choose_drives(1, ledger(waiting, drives=("S1", "S2"))) == ("S2",)
+    assert choose_drives(1, usage(waiting, drives=("S1", "S2"))) == ("S2",)
 
 
 def test_pieces_go_where_the_most_room_is() -> None:
-    book = ledger(shared=shared(A=100, B=300, C=200))
+    book = usage(shared=shared(A=100, B=300, C=200))
     found = choose_pieces((150, 100, 100), book, owner_uid="u", already=0)
     assert not isinstance(found, Shortage)
     assert [(drive.serial, drive.capacity_gib) for drive in found] == [("B", 150), ("C", 100), ("B", 100)]
@@ -72,14 +72,14 @@ def test_pieces_go_where_the_most_room_is() -> None:
 
 
 def test_the_same_need_gives_the_same_virtual_uuids() -> None:
-    book = ledger(shared=shared(A=100))
+    book = usage(shared=shared(A=100))
     first = choose_pieces((10, 10), book, owner_uid="u", already=0)
     assert first == choose_pieces((10, 10), book, owner_uid="u", already=0)
     assert first != choose_pieces((10, 10), book, owner_uid="u", already=2)
 
 
 def test_room_in_sum_is_not_room_for_a_piece() -> None:
-    found = choose_pieces((150,), ledger(shared=shared(A=100, B=100)), owner_uid="u", already=0)
+    found = choose_pieces((150,), usage(shared=shared(A=100, B=100)), owner_uid="u", already=0)
     assert isinstance(found, Shortage)
     assert found.code == "InsufficientDriveCapacity"
     assert "asked for 150 GiB in 1 virtual drives of up to 150 GiB" in found.message
@@ -88,11 +88,11 @@ def test_room_in_sum_is_not_room_for_a_piece() -> None:
 
 def test_one_disk_is_never_both() -> None:
     fields = {"drives": ("A", "B"), "shared": shared(A=100, B=100)}
-    whole = ledger(holding("a", drives=("A",)), **fields)
+    whole = usage(holding("a", drives=("A",)), **fields)
     pieces = choose_pieces((60, 40), whole, owner_uid="u", already=0)
     assert not isinstance(pieces, Shortage)
     assert {drive.serial for drive in pieces} == {"B"}
-    parts = ledger(**fields)
+    parts = usage(**fields)
     parts.enter(
         Holding("u", "default/b", virtual_drives=(VirtualDrive("v", "uuid-A", 10),))
     )  # others left the serial out
@@ -101,7 +101,7 @@ def test_one_disk_is_never_both() -> None:
 
 
 def test_a_blocked_disk_gives_no_capacity() -> None:
-    found = choose_pieces((10,), ledger(shared=shared(A=100), blocked=frozenset({"A"})), owner_uid="u", already=0)
+    found = choose_pieces((10,), usage(shared=shared(A=100), blocked=frozenset({"A"})), owner_uid="u", already=0)
     assert isinstance(found, Shortage)
     assert "100 blocked" in found.message
 
@@ -113,7 +113,7 @@ def test_a_blocked_disk_gives_no_capacity() -> None:
 )
 def test_no_disk_is_ever_overbooked(sizes: list[int], pieces: list[int], used: list[int]) -> None:
     drives = tuple(SharedDrive(f"u{n}", f"S{n}", size) for n, size in enumerate(sizes))
-    book = ledger(shared=drives)
+    book = usage(shared=drives)
     for number, amount in enumerate(used):
         if number < len(drives) and amount <= drives[number].capacity_gib:
             book.enter(

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.allocation.conftest import NewStage
-from tests.allocation.stage import SHORT_LEASE, Stage
+from tests.allocation.environment import SHORT_LEASE, Stage
 from tests.faults import answers
 from tests.faults.calls import Call
 from tests.faults.faults import CrashAfter, CrashBefore, Fault, Misreport, ResetAfter

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from plimsoll.controllers.allocation.inventory import BLOCKED
-from tests.allocation.stage import FIRST_SWEEP, SHORT_LEASE, Stage, SuspendedClock
+from tests.allocation.environment import FIRST_SWEEP, SHORT_LEASE, Stage, SuspendedClock
 from tests.clocks import PushedClock
 from tests.eventually import eventually
 from tests.faults import answers
@@ -29,7 +29,7 @@ def stage(stage: Stage) -> Stage:
 
 
 async def _struck(rule: Rule) -> None:
-    await eventually(lambda: rule.struck, "the operator is in the midst of its tenure")
+    await eventually(lambda: rule.struck, "the operator is in the midst of its session")
 
 
 async def _runs_out(stage: Stage, *clocks: PushedClock) -> None:
@@ -114,7 +114,7 @@ async def test_slow_lease_calls(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("how", ["edited", "deleted", "taken"])
-async def test_a_lease_that_is_touched_in_mid_tenure_stops_the_commit(stage: Stage, how: str) -> None:
+async def test_a_lease_that_is_touched_in_mid_session_stops_the_commit(stage: Stage, how: str) -> None:
     node = await stage.node("S1")
     await stage.container("c000", node=node, drives=1)
     late = Hold()

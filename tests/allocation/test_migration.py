@@ -50,8 +50,8 @@ def test_a_difference_keeps_the_annotation_and_only_that() -> None:
     assert found.removable == (PORT_CLAIMS,)
     assert {claim.detail for claim in found.claims} == {
         "",
-        "its status holds something else",
-        "its status holds nothing at all",
+        "its status has a different allocation",
+        "its status has no allocation",
     }
 
 

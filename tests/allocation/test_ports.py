@@ -7,13 +7,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.controllers.allocation.conditions import Marker, Proposal, committed, described, marker_of
+from plimsoll.controllers.allocation.conditions import Marker, Proposal, commit_patch, marker_message, marker_of
 from plimsoll.controllers.allocation.inventory import Inventory
 from plimsoll.controllers.allocation.ports import Ports, choose_ports
 from plimsoll.controllers.allocation.shortage import Shortage
-from plimsoll.controllers.allocation.spec import Ask, read_ask
+from plimsoll.controllers.allocation.spec import ResourceRequest, read_request
 from plimsoll.controllers.allocation.types import WekaContainer
-from plimsoll.controllers.allocation.usage import Holding, Ledger
+from plimsoll.controllers.allocation.usage import Holding, NodeUsage
 from tests import build
 from tests.allocation.build import NODE, container, holding
 
@@ -23,14 +23,14 @@ def marked(name: str, port: int, ports: int, agent: int = 0) -> WekaContainer:
     plain = holding(name, port=port, agent=agent)
     condition = {
         "type": "Allocated", "status": "True", "reason": "AllocatedByPlimsoll",
-        "message": described(NODE, plain.allocations, ports, "7"),
+        "message": marker_message(NODE, plain.allocations, ports, "7"),
     }  # fmt: skip
     return container(name, status={"allocations": {"wekaPort": port, "agentPort": agent}, "conditions": [condition]})
 
 
 def choose(*others: WekaContainer, size: int = 100, cluster: str = "", **spec: Any) -> Ports | Shortage:
     wanting = container("wanting", spec=spec, cluster=cluster)
-    return choose_ports(read_ask(wanting, size), Ledger(NODE, Inventory(), [*others, wanting]), cluster=cluster)
+    return choose_ports(read_request(wanting, size), NodeUsage(NODE, Inventory(), [*others, wanting]), cluster=cluster)
 
 
 def test_the_first_container_of_a_node() -> None:
@@ -58,7 +58,7 @@ def test_a_range_that_nobody_marked_is_taken_for_a_long_one() -> None:
 def test_a_range_that_nobody_marked_stays_a_long_one_when_its_container_grows() -> None:
     """We add a drive to what others gave, and mark it as ours: its ports are as many as before."""
     theirs = holding("a", port=35000, agent=35300)
-    status = committed(theirs, Proposal(NODE, "7", ("S1",)), build.START)["status"]
+    status = commit_patch(theirs, Proposal(NODE, "7", ("S1",)), build.START)["status"]
     grown = container("a", status={**status, "allocations": {"wekaPort": 35000, "agentPort": 35300, "drives": ["S1"]}})
     assert marker_of(grown) == Marker(NODE, 100)
     assert choose(grown) == Ports(35100, 100, 35301)
@@ -118,9 +118,9 @@ def test_explicit_ports_that_are_held_are_refused_with_their_holder() -> None:
 
 
 def test_three_hundred_containers_fit_on_a_node_and_no_port_is_given_twice() -> None:
-    book, taken = Ledger(NODE, Inventory()), set[int]()
+    book, taken = NodeUsage(NODE, Inventory()), set[int]()
     count = 0
-    while not isinstance(found := choose_ports(Ask(ports=100, agent=True), book, cluster=""), Shortage):
+    while not isinstance(found := choose_ports(ResourceRequest(ports=100, agent=True), book, cluster=""), Shortage):
         ports = {*range(found.first, found.first + found.count), found.agent}
         assert len(ports) == 101
         assert not ports & taken
@@ -140,12 +140,14 @@ def test_three_hundred_containers_fit_on_a_node_and_no_port_is_given_twice() -> 
 def test_whatever_is_held_ports_are_free_and_inside(
     held: list[tuple[int, int]], size: int, first: int, length: int
 ) -> None:
-    book = Ledger(NODE, Inventory())
+    book = NodeUsage(NODE, Inventory())
     for number, (port, ports) in enumerate(held):
         book.enter(Holding(str(number), f"h{number}", weka_port=port, ports=ports))
     last = first + length - 1
     offset = 300 if size == 100 else 240
-    ask = Ask(ports=size, agent=True, first_port=first, last_port=last, own_range=True, single_ports_offset=offset)
+    ask = ResourceRequest(
+        ports=size, agent=True, first_port=first, last_port=last, own_range=True, single_ports_offset=offset
+    )
     free = set(range(first, last + 1)) - {p for port, ports in held for p in range(port, port + ports)}
     found = choose_ports(ask, book, cluster="")
     if isinstance(found, Shortage):

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.allocation.stage import Stage, SuspendedClock
+from tests.allocation.environment import Stage, SuspendedClock
 from tools.controlplane.cluster import ControlPlane
 
 

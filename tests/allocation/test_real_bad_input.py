@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from plimsoll.controllers.allocation.inventory import DRIVES
-from tests.allocation.stage import Stage
+from tests.allocation.environment import Stage
 from tests.eventually import eventually
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from plimsoll.controllers.allocation.migration import DRIVE_CLAIMS, PORT_CLAIMS
-from tests.allocation.stage import Stage
+from tests.allocation.environment import Stage
 from tests.allocation.test_real_lost_status import command
 from tools.controlplane.cluster import ControlPlane
 

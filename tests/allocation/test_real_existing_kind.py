@@ -10,7 +10,7 @@ from typing import Any
 
 from plimsoll.controllers.allocation.conditions import LONGEST_MESSAGE
 from plimsoll.controllers.allocation.crd import crd
-from tests.allocation.stage import Allocator, Stage
+from tests.allocation.environment import Allocator, Stage
 from tests.clocks import PushedClock
 from tests.eventually import eventually
 from tests.faults.history import History

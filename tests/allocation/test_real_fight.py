@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from tests.allocation.stage import Stage
+from tests.allocation.environment import Stage
 from tests.faults.processes import OperatorProcess
 from tests.faults.rules import on
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plimsoll.controllers.allocation.inventory import BLOCKED
-from tests.allocation.stage import FIRST_SWEEP, Stage
+from tests.allocation.environment import FIRST_SWEEP, Stage
 from tests.eventually import eventually
 from tests.faults.upstream import Json
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from click.testing import Result
 
-from tests.allocation.stage import Stage
+from tests.allocation.environment import Stage
 from tests.cli.command import plimsoll
 from tests.eventually import eventually
 from tools.controlplane.cluster import ControlPlane

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tests.allocation.stage import Stage
+from tests.allocation.environment import Stage
 from tests.eventually import eventually
 from tests.faults.upstream import Json, RefusedError
 

@@ -9,7 +9,7 @@ import pytest
 from plimsoll.config import Allocation, Config, Controllers, Operator
 from plimsoll.config.sources import ConfigurationError
 from plimsoll.controllers.allocation.controller import AllocationController
-from plimsoll.controllers.allocation.session import Opening, Task
+from plimsoll.controllers.allocation.session import Starting, Task
 from plimsoll.controllers.build import controllers
 from plimsoll.kube.types.resources import Key
 from plimsoll.runtime.decision import Transaction
@@ -29,9 +29,9 @@ def configured(**fields: object) -> AllocationController:
 
 def task(controller: AllocationController) -> Task:
     view = World(node("n1", "S1"), container("a", drives=1)).view
-    (conversation,) = [one for one in controller.decide(KEY, view, build.START).actions if isinstance(one, Transaction)]
-    assert isinstance(conversation.start, Opening)
-    return conversation.start.task
+    (transaction,) = [one for one in controller.decide(KEY, view, build.START).actions if isinstance(one, Transaction)]
+    assert isinstance(transaction.start, Starting)
+    return transaction.start.task
 
 
 def test_it_runs_only_where_it_is_named() -> None:

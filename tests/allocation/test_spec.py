@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from plimsoll.controllers.allocation.spec import Ask, InvalidSpecError, read_ask
+from plimsoll.controllers.allocation.spec import InvalidSpecError, ResourceRequest, read_request
 from tests.allocation.build import container, holding
 
 
-def ask(ports: int = 100, **fields: Any) -> Ask:
-    return read_ask(container("c", **fields), ports)
+def ask(ports: int = 100, **fields: Any) -> ResourceRequest:
+    return read_request(container("c", **fields), ports)
 
 
 def test_a_new_container_needs_drives_a_range_and_an_agent_port() -> None:
@@ -20,12 +20,14 @@ def test_a_new_container_needs_drives_a_range_and_an_agent_port() -> None:
 
 
 def test_what_it_has_it_does_not_need_again() -> None:
-    assert read_ask(holding("c", drives=("A", "B"), port=35000, agent=35300), 100).nothing
-    assert read_ask(holding("c", drives=("A",), port=35000, agent=35300, spec={"numDrives": 3}), 100) == Ask(drives=2)
+    assert read_request(holding("c", drives=("A", "B"), port=35000, agent=35300), 100).nothing
+    assert read_request(
+        holding("c", drives=("A",), port=35000, agent=35300, spec={"numDrives": 3}), 100
+    ) == ResourceRequest(drives=2)
 
 
 def test_fewer_drives_than_it_has_takes_nothing_away() -> None:
-    assert read_ask(holding("c", drives=("A", "B"), port=35000, agent=35300, spec={"numDrives": 1}), 100).nothing
+    assert read_request(holding("c", drives=("A", "B"), port=35000, agent=35300, spec={"numDrives": 1}), 100).nothing
 
 
 @pytest.mark.parametrize("mode", ["drivers-loader", "discovery", "adhoc-op", "dist", "ssdproxy"])
@@ -78,7 +80,7 @@ def test_a_container_whose_capacity_grows_gets_the_difference() -> None:
         "agentPort": 2,
     }
     found = ask(spec={"containerCapacity": 1000, "numDrives": 2}, status={"allocations": has})
-    assert found == Ask(pieces_gib=(400,))
+    assert found == ResourceRequest(pieces_gib=(400,))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,7 @@ def test_a_container_whose_capacity_grows_gets_the_difference() -> None:
         ({"numCores": -2}, "spec.numCores is -2"),
         ({"driveCapacity": -2}, "spec.driveCapacity is -2"),
         ({"containerCapacity": -2}, "spec.containerCapacity is -2"),
-        ({"driveCapacity": 10}, "expected how many drives of that size"),
+        ({"driveCapacity": 10}, "expected the number of drives in spec.numDrives"),
         ({"containerCapacity": 10, "numCores": 1000}, "spec.numCores is 1000"),
         ({"port": 70000}, "spec.port is 70000; expected 1 to 65436"),
         ({"port": 65500}, "spec.port is 65500"),

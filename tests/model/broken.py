@@ -10,11 +10,11 @@ from plimsoll.controllers.allocation.conditions import PROPOSED, without
 from plimsoll.controllers.allocation.lease import NONCE
 from plimsoll.controllers.allocation.plan import Assignment
 from plimsoll.controllers.allocation.protocol import step
-from plimsoll.controllers.allocation.session import BATCH, Clearing, Proposing, State, Verifying
+from plimsoll.controllers.allocation.session import BATCH, ClearingStale, Proposing, State, VerifyingLease
 from plimsoll.controllers.allocation.types import WekaContainer
-from plimsoll.kube.types.core import Metadata
-from plimsoll.kube.types.stored import Lease, LeaseSpec
-from plimsoll.runtime.transaction import Answer, Answered, Found, ListAll, Reply, Request
+from plimsoll.kube.types.coordination import Lease, LeaseSpec
+from plimsoll.kube.types.meta import Metadata
+from plimsoll.runtime.transaction import Found, ListAll, TransactionReply, TransactionRequest, WriteResult, WritesDone
 from tests.model.world import MOMENT, Rules, Running, Store
 
 
@@ -22,13 +22,13 @@ from tests.model.world import MOMENT, Rules, Running, Store
 class WithoutEpochCheck(Rules):
     """Whoever looks at the lease before it commits finds it untouched, whatever became of it."""
 
-    def transition(self, state: State, reply: Reply) -> tuple[State, Request]:
-        if isinstance(state, Verifying):
-            tenure = state.tenure
+    def transition(self, state: State, reply: TransactionReply) -> tuple[State, TransactionRequest]:
+        if isinstance(state, VerifyingLease):
+            session = state.session
             meta = Metadata(
-                uid=tenure.lease.uid, resource_version=tenure.epoch, annotations={NONCE: tenure.nonce}
+                uid=session.lease.uid, resource_version=session.epoch, annotations={NONCE: session.nonce}
             )  # fmt: skip
-            reply = Found(MOMENT, Lease(metadata=meta, spec=LeaseSpec(holder_identity=tenure.task.identity)))
+            reply = Found(MOMENT, Lease(metadata=meta, spec=LeaseSpec(holder_identity=session.task.identity)))
         return step(state, reply)
 
 
@@ -36,10 +36,10 @@ class WithoutEpochCheck(Rules):
 class WithoutProposals(Rules):
     """One write instead of two: the proposal is only thought of, and the allocation written right away."""
 
-    def transition(self, state: State, reply: Reply) -> tuple[State, Request]:
+    def transition(self, state: State, reply: TransactionReply) -> tuple[State, TransactionRequest]:
         following, request = step(state, reply)
         while isinstance(following, Proposing) and following.rest:
-            thought = Answered(MOMENT, tuple(Answer("done", _imagined(one)) for one in following.rest[:BATCH]))
+            thought = WritesDone(MOMENT, tuple(WriteResult("done", _imagined(one)) for one in following.rest[:BATCH]))
             following, request = step(following, thought)
         return following, request
 
@@ -48,11 +48,11 @@ class WithoutProposals(Rules):
 class WithoutClearing(Rules):
     """What former holders proposed counts as free without a write that takes it back."""
 
-    def transition(self, state: State, reply: Reply) -> tuple[State, Request]:
+    def transition(self, state: State, reply: TransactionReply) -> tuple[State, TransactionRequest]:
         following, request = step(state, reply)
-        while isinstance(following, Clearing):
-            ignored = tuple(Answer("done", _unproposed(one)) for one in following.stale[:BATCH])
-            following, request = step(following, Answered(MOMENT, ignored))
+        while isinstance(following, ClearingStale):
+            ignored = tuple(WriteResult("done", _unproposed(one)) for one in following.stale[:BATCH])
+            following, request = step(following, WritesDone(MOMENT, ignored))
         return following, request
 
 
@@ -60,7 +60,7 @@ class WithoutClearing(Rules):
 class WithStaleLists(Rules):
     """The list under the lease comes from a cache that saw nothing since the beginning."""
 
-    def _read(self, store: Store, operator: Running, request: Request) -> Running:
+    def _read(self, store: Store, operator: Running, request: TransactionRequest) -> Running:
         if isinstance(request, ListAll):
             old = self.beginning().store.containers
             # Of its own next container it has seen everything: only what the others did meanwhile is missing.
@@ -73,7 +73,7 @@ class WithStaleLists(Rules):
 
 def operator_name(rules: Rules, operator: Running) -> str:
     state = rules.states[operator.state][0]
-    return state.tenure.task.process[0]  # type: ignore[union-attr]
+    return state.session.task.process[0]  # type: ignore[union-attr]
 
 
 def _imagined(one: Assignment) -> WekaContainer:

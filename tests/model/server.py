@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS
 from plimsoll.controllers.allocation.types import WekaContainer
 from plimsoll.kube.codec import decode
-from plimsoll.kube.types.stored import Lease
+from plimsoll.kube.types.coordination import Lease
 from plimsoll.runtime.decision import Create, Delete, Patch
 from plimsoll.runtime.transaction import Write
 

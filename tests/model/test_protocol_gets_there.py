@@ -15,4 +15,4 @@ def test_every_way_ends_with_everyone_served(operators: int) -> None:
     assert found.ends
     for world in found.ends:
         assert rules.satisfied(world.store), "nothing more can happen, and someone waits"
-        assert world.left.epochs, "it took more tenures than there are operators"
+        assert world.left.epochs, "it took more sessions than there are operators"

@@ -14,23 +14,23 @@ from typing import Any, NamedTuple, TypeAlias
 
 from plimsoll.controllers.allocation.inventory import Inventory
 from plimsoll.controllers.allocation.protocol import step
-from plimsoll.controllers.allocation.session import Ended, Opening, State, Taking, Task
+from plimsoll.controllers.allocation.session import AcquiringLease, Ended, Starting, State, Task
 from plimsoll.controllers.allocation.types import WekaContainer
 from plimsoll.kube.leader_election import LeaseTimes
-from plimsoll.kube.types.stored import Lease
+from plimsoll.kube.types.coordination import Lease
 from plimsoll.runtime.transaction import (
-    Answer,
-    Answered,
+    ConcurrentWrites,
     End,
     Found,
     Get,
     ListAll,
     Listed,
     Moment,
-    Opened,
-    Reply,
-    Request,
-    Together,
+    TransactionReply,
+    TransactionRequest,
+    TransactionStarted,
+    WriteResult,
+    WritesDone,
 )
 from tests.model.server import ABSENT, Json, Server, kind_of, name_of
 
@@ -91,7 +91,7 @@ class Rules:
     # first: a lease that changed in between is not taken, as if nobody had looked.
     coarse: bool = False
     server: Server = field(default_factory=Server)
-    states: list[tuple[State, Request]] = field(default_factory=list)
+    states: list[tuple[State, TransactionRequest]] = field(default_factory=list)
     _numbers: dict[str, int] = field(default_factory=dict)
     _steps: dict[tuple[int, Any], int] = field(default_factory=dict)
     _satisfied: dict[tuple[int, ...], bool] = field(default_factory=dict)
@@ -112,7 +112,7 @@ class Rules:
                     yield f"{name} begins", self._acquire(begun, number) if self.coarse else begun
                 continue
             _, request = self.states[operator.state]
-            if isinstance(request, Together):
+            if isinstance(request, ConcurrentWrites):
                 yield from self._writes(world, number, operator, request)
             else:
                 yield f"{name} reads", self._put(world, number, self._read(world.store, operator, request))
@@ -139,7 +139,7 @@ class Rules:
         world = self._put(world, number, self._read(world.store, operator, self.states[operator.state][1]))
         operator = world.operators[number]
         _, request = self.states[operator.state]
-        assert isinstance(request, Together)
+        assert isinstance(request, ConcurrentWrites)
         return next(following for _, following in self._writes(world, number, operator, request))
 
     def _begin(self, name: str, number: int, operator: Running) -> Running:
@@ -150,10 +150,12 @@ class Rules:
             f"{name}{operator.life}", turn,
             times=LeaseTimes(duration=timedelta(seconds=15 if self.fair_weather else 0)),
         )  # fmt: skip
-        opening = self._number(Opening(task), End())
-        return self._step(operator, opening, ("opened", operator.tries), Opened(MOMENT, str(operator.tries)))
+        opening = self._number(Starting(task), End())
+        return self._step(
+            operator, opening, ("opened", operator.tries), TransactionStarted(MOMENT, str(operator.tries))
+        )
 
-    def _read(self, store: Store, operator: Running, request: Request) -> Running:
+    def _read(self, store: Store, operator: Running, request: TransactionRequest) -> Running:
         objects = self.server.objects
         if isinstance(request, ListAll):
             there = tuple(one for one in store.containers if one != ABSENT)
@@ -169,7 +171,9 @@ class Rules:
 
     # ── writes ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _writes(self, world: World, number: int, operator: Running, request: Together) -> Iterator[tuple[str, World]]:
+    def _writes(
+        self, world: World, number: int, operator: Running, request: ConcurrentWrites
+    ) -> Iterator[tuple[str, World]]:
         name = "ABC"[number]
         answers = operator.answers or (UNANSWERED,) * len(request.writes)
         for position, answer in enumerate(answers):
@@ -200,7 +204,7 @@ class Rules:
         return bool(world.left.epochs) or not body["spec"].get("holderIdentity")  # type: ignore[call-overload]
 
     def _answered(
-        self, operator: Running, position: int, answers: Answers, outcome: tuple[int, str], request: Together
+        self, operator: Running, position: int, answers: Answers, outcome: tuple[int, str], request: ConcurrentWrites
     ) -> Running:
         now = (*answers[:position], outcome, *answers[position + 1 :])
         if UNANSWERED in now:
@@ -208,12 +212,12 @@ class Rules:
         kinds = [kind_of(write) for write in request.writes]
         objects = self.server.objects
         items = [
-            Answer(status, objects.decoded(one, kind) if one != ABSENT else None)  # type: ignore[arg-type]
+            WriteResult(status, objects.decoded(one, kind) if one != ABSENT else None)  # type: ignore[arg-type]
             for (one, status), kind in zip(now, kinds, strict=True)
         ]
-        tries = operator.tries + (isinstance(self.states[operator.state][0], Taking) and now[0][1] != "done")
+        tries = operator.tries + (isinstance(self.states[operator.state][0], AcquiringLease) and now[0][1] != "done")
         return self._step(
-            operator._replace(tries=tries), operator.state, ("answered", now), Answered(MOMENT, tuple(items))
+            operator._replace(tries=tries), operator.state, ("answered", now), WritesDone(MOMENT, tuple(items))
         )
 
     def _apply(self, world: World, write: int) -> tuple[tuple[int, str], Store | None]:
@@ -243,10 +247,10 @@ class Rules:
 
     # ── the adversary ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _crash(self, world: World, number: int, operator: Running, request: Request) -> World:
+    def _crash(self, world: World, number: int, operator: Running, request: TransactionRequest) -> World:
         """The process dies; what it had sent may arrive yet. Its successor is another process."""
         sent: set[int] = set()
-        if isinstance(request, Together):
+        if isinstance(request, ConcurrentWrites):
             answers = operator.answers or (UNANSWERED,) * len(request.writes)
             sent = {
                 self.server.write_number(write)
@@ -284,14 +288,14 @@ class Rules:
 
     # ── the protocol ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _number(self, state: State, request: Request) -> int:
+    def _number(self, state: State, request: TransactionRequest) -> int:
         text = repr((state, request))
         if text not in self._numbers:
             self._numbers[text] = len(self.states)
             self.states.append((state, request))
         return self._numbers[text]
 
-    def _step(self, operator: Running, state: int, key: Any, reply: Reply) -> Running:
+    def _step(self, operator: Running, state: int, key: Any, reply: TransactionReply) -> Running:
         """One step of the real function; the same step from the same reply is taken once."""
         if (state, key) not in self._steps:
             following, request = self.transition(self.states[state][0], reply)
@@ -299,7 +303,7 @@ class Rules:
             self._steps[state, key] = IDLE if over else self._number(following, request)
         return operator._replace(state=self._steps[state, key], answers=())
 
-    def transition(self, state: State, reply: Reply) -> tuple[State, Request]:
+    def transition(self, state: State, reply: TransactionReply) -> tuple[State, TransactionRequest]:
         return step(state, reply)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""`plimsoll allocation`: look at what containers hold, clean up after the former scheme, and bring back what was lost."""
+"""`plimsoll allocation`: show allocations, migrate from the hybrid scheme, restore a lost status."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ from plimsoll.cli.allocation.show import show
 
 @click.group(name="allocation", commands=[migrate, restore, show])
 def allocation() -> None:
-    """Drives and ports that storage containers hold."""
+    """Show, migrate or restore drive and port allocations."""

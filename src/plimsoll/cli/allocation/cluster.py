@@ -1,11 +1,11 @@
-"""What the commands of allocation ask of a cluster."""
+"""Cluster access that the allocation commands share."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from plimsoll.cli.connection import ask, configuration
+from plimsoll.cli.connection import configuration, run_with_client
 from plimsoll.config import Config
 from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS
 from plimsoll.controllers.allocation.types import WekaContainer
@@ -23,7 +23,7 @@ async def nodes_and_containers(client: Client) -> tuple[dict[str, Node], tuple[W
 
 
 def run_on_cluster(work: Callable[[Client, Config], Awaitable[T]], options: Options) -> T:
-    """Do something with the cluster that the options point to."""
+    """Run `work` with a client for the cluster that the options select."""
     kubeconfig, context = options.pop("kubeconfig"), options.pop("context")
     config = configuration(**options)
-    return ask(lambda client: work(client, config), config, kubeconfig=kubeconfig, context=context)
+    return run_with_client(lambda client: work(client, config), config, kubeconfig=kubeconfig, context=context)

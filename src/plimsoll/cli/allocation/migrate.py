@@ -1,4 +1,4 @@
-"""`plimsoll allocation migrate`: claims that the former scheme left on nodes."""
+"""`plimsoll allocation migrate`: remove claims that the hybrid scheme left in node annotations."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Examples:
   plimsoll allocation migrate --apply --node storage-3
 """
 )
-@click.option("--dry-run/--apply", "dry_run", default=True, show_default="--dry-run", help="Only tell, or remove, too.")
+@click.option("--dry-run/--apply", "dry_run", default=True, show_default="--dry-run", help="List only, or remove.")
 @click.option("--node", metavar="NAME", help="Only this node.")
 @cluster_options
 def migrate(*, dry_run: bool, node: str | None, **options: Any) -> None:
-    """Compare the claims that the former scheme left on nodes with what status says, and remove those that are safe to lose.
+    """Compare the claims of the hybrid scheme in node annotations with container status, and remove redundant ones.
 
-    An annotation is removed only if all of its claims are in their owner's status, too, or their owner is gone. Exit code 1:
-    some differ, and were kept.
+    An annotation is removed only if each of its claims is also in its owner's status, or its owner is deleted. Exit code 1:
+    some claims differ and were kept.
     """
 
     async def run(client: Client, _: Config) -> tuple[list[Migration], dict[str, str]]:
@@ -61,14 +61,14 @@ def migrate(*, dry_run: bool, node: str | None, **options: Any) -> None:
         click.echo(f"  {verb}: {', '.join(migration.removable) or 'nothing'}")
         kept = kept or bool(migration.unreadable) or any(claim.verdict == "differs" for claim in migration.claims)
     for name, why in failed.items():
-        click.echo(f"{name}: nothing was removed: {why}", err=True)
-    click.echo(f"{len(found)} nodes have claims of the former scheme")
+        click.echo(f"{name}: not removed: {why}", err=True)
+    click.echo(f"{len(found)} nodes have claims of the hybrid scheme")
     if failed or kept:
         raise SystemExit(1)
 
 
 async def _remove(client: Client, name: str, containers: Sequence[WekaContainer]) -> None:
-    """Kubelets write their nodes all the time: where one came in between, the node is compared anew."""
+    """Remove with a resourceVersion precondition; retry on conflicts, since kubelets write their nodes often."""
     for attempt in range(_ATTEMPTS):
         node = await client.get(NODES, "", name)
         migration = compare(node, containers)

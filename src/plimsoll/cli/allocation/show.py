@@ -1,4 +1,4 @@
-"""`plimsoll allocation show`: who holds what."""
+"""`plimsoll allocation show`: drives and ports by node and container."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Examples:
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @cluster_options
 def show(*, node: str | None, output: str, **options: Any) -> None:
-    """Print who holds what, what is free, blocked and in conflict, read live."""
+    """Print allocations, free and blocked drives, waiting containers and conflicts by node, read live."""
 
     async def look(client: Client, config: Config) -> list[NodeOverview]:
         nodes, containers = await nodes_and_containers(client)
@@ -49,7 +49,7 @@ def show(*, node: str | None, output: str, **options: Any) -> None:
         for line in (*one.conflicts, *one.problems):
             console.print(f"  [red]{line}[/red]", highlight=False)
     if not found:
-        click.echo("no node has drives, and no container names a node")
+        click.echo("no node has drives and no container has a node")
 
 
 def _table(one: NodeOverview) -> Table:

@@ -1,1 +1,1 @@
-"""Which drives and ports does a container hold? `WekaContainer.status.allocations` says it, and nothing else does."""
+"""Allocate drives and ports to WekaContainers. `status.allocations` is the only record of what a container holds."""

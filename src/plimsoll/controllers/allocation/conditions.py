@@ -1,7 +1,7 @@
-"""What we write beside `status.allocations`, in conditions: a proposal while it is one, and our marker once it is committed.
+"""Read and write the two conditions of a WekaContainer: `AllocationProposed`, and `Allocated`, the marker of a committed one.
 
-Conditions, because a CRD that others installed silently drops status fields that it does not know, and because others start
-to act as soon as `status.allocations` is there.
+They are conditions and not status fields because a CRD that others installed prunes fields it does not know, and because the
+storage operator starts to act as soon as `status.allocations` is set.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from plimsoll.kube.codec import builtins
 PROPOSED = "AllocationProposed"
 ALLOCATED = "Allocated"
 OURS = "AllocatedByPlimsoll"  # the reason of the marker
-UNREADABLE = "?"  # the epoch of a proposal that someone edited until it could not be read
-LONGEST_MESSAGE = 32_768  # what the API allows in a condition
-# What a range is taken to be where nobody wrote down how long it is: the longest there is.
+UNREADABLE = "?"  # the epoch of a proposal whose message does not parse
+LONGEST_MESSAGE = 32_768  # characters; the API's limit for a condition message
+# The size of a port range without our marker: assume the largest.
 UNMARKED_PORTS = 100
 
 
 class Proposal(Struct, frozen=True, omit_defaults=True):
-    """What a container is to get in addition to what it has. Others count it as taken; nobody may use it yet."""
+    """What a session adds to a container. It counts as taken on the node until it is committed or cleared."""
 
     node: str
-    epoch: str  # the tenure in which it was made: the resourceVersion of the write that took the lease
+    epoch: str  # of its session: the resourceVersion of the write that acquired the lease
     drives: tuple[str, ...] = ()
     virtual_drives: tuple[VirtualDrive, ...] = ()
     weka_port: int = 0
-    ports: int = 0  # how many, from weka_port on
+    ports: int = 0  # size of the range that starts at weka_port
     agent_port: int = 0
 
     @property
@@ -42,10 +42,10 @@ class Proposal(Struct, frozen=True, omit_defaults=True):
 
 
 class Marker(Struct, frozen=True):
-    """What `status.allocations` does not say of itself: whose drives they are, and how many ports."""
+    """What `status.allocations` leaves out: the node of the drives and the size of the port range."""
 
     node: str
-    ports: int  # from wekaPort on; 0 where it has none
+    ports: int  # size of the range that starts at wekaPort; 0 without a range
 
 
 _PORTS = re.compile(r"\bports (\d+)-(\d+)\b")
@@ -58,11 +58,11 @@ def proposal_of(container: WekaContainer) -> Proposal | None:
     try:
         return msgspec.json.decode(condition.message, type=Proposal)
     except msgspec.DecodeError:
-        return Proposal(container.home, UNREADABLE)
+        return Proposal(container.node_name, UNREADABLE)
 
 
 def marker_of(container: WekaContainer) -> Marker | None:
-    """Our marker, or None where nothing is allocated or others have allocated it."""
+    """Our marker; None if nothing is allocated or somebody else allocated it."""
     condition = condition_of(container, ALLOCATED)
     if condition is None or condition.status != "True" or condition.reason != OURS or not container.allocated:
         return None
@@ -76,47 +76,47 @@ def marker_of(container: WekaContainer) -> Marker | None:
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def proposed(container: WekaContainer, proposal: Proposal, now: datetime) -> dict[str, Any]:
-    """The patch that proposes, and does nothing else."""
+def propose_patch(container: WekaContainer, proposal: Proposal, now: datetime) -> dict[str, Any]:
+    """The status patch that adds the proposal and leaves `status.allocations` alone."""
     return _status(container, {}, _with(container, PROPOSED, "True", reason="Proposed", message=proposal.text, now=now))
 
 
-def cleared(container: WekaContainer) -> dict[str, Any]:
-    """The patch that takes a proposal back."""
+def clear_patch(container: WekaContainer) -> dict[str, Any]:
+    """The status patch that removes the proposal."""
     return _status(container, {}, without(container.conditions, PROPOSED))
 
 
 def ports_held(container: WekaContainer) -> int:
-    """How many ports from wekaPort on are the container's."""
+    """Size of the container's port range; 0 without one."""
     marker = marker_of(container)
     if not container.allocations.weka_port:
         return 0
     return marker.ports if marker is not None and marker.ports else UNMARKED_PORTS
 
 
-def will_hold(container: WekaContainer, proposal: Proposal) -> str:
-    """The marker of a container whose proposal is committed."""
-    total = grown(container.allocations, proposal)
-    return described(proposal.node, total, proposal.ports or ports_held(container), proposal.epoch)
+def marker_after(container: WekaContainer, proposal: Proposal) -> str:
+    """The marker message once the proposal is committed."""
+    total = with_proposal(container.allocations, proposal)
+    return marker_message(proposal.node, total, proposal.ports or ports_held(container), proposal.epoch)
 
 
-def committed(container: WekaContainer, proposal: Proposal, now: datetime) -> dict[str, Any]:
-    """The patch that makes a proposal true: allocations, marker, and the proposal gone, in one write."""
-    total = grown(container.allocations, proposal)
-    message = will_hold(container, proposal)
+def commit_patch(container: WekaContainer, proposal: Proposal, now: datetime) -> dict[str, Any]:
+    """The status patch that commits a proposal: set allocations and marker, remove the proposal, in one write."""
+    total = with_proposal(container.allocations, proposal)
+    message = marker_after(container, proposal)
     conditions = _with(container, ALLOCATED, "True", reason=OURS, message=message, now=now)
     return _status(container, {"allocations": builtins(total)}, without(conditions, PROPOSED))
 
 
-def refused(container: WekaContainer, reason: str, message: str, now: datetime) -> dict[str, Any]:
-    """The patch that says on the container why it has nothing."""
+def not_allocated_patch(container: WekaContainer, reason: str, message: str, now: datetime) -> dict[str, Any]:
+    """The status patch that sets `Allocated` to False and says why."""
     return _status(
         container, {}, _with(container, ALLOCATED, "False", reason=reason, message=message[:LONGEST_MESSAGE], now=now)
     )
 
 
-def described(node: str, allocations: Allocations, ports: int, epoch: str) -> str:
-    """The marker's text: for people, and for us to find the node and the number of ports in."""
+def marker_message(node: str, allocations: Allocations, ports: int, epoch: str) -> str:
+    """The marker message. `marker_of` parses the node and the port range out of it."""
     parts = []
     if allocations.drives:
         parts.append(f"{len(allocations.drives)} drives")
@@ -130,8 +130,8 @@ def described(node: str, allocations: Allocations, ports: int, epoch: str) -> st
     return f"node {node}: {', '.join(parts)} (epoch {epoch})"
 
 
-def grown(had: Allocations, proposal: Proposal) -> Allocations:
-    """What a container has once the proposal is committed: only ever more."""
+def with_proposal(had: Allocations, proposal: Proposal) -> Allocations:
+    """The allocations after the commit. A proposal only adds."""
     return Allocations(
         drives=(*(had.drives or ()), *proposal.drives) or None,
         virtual_drives_as_written=(*(had.virtual_drives_as_written or ()), *map(_written, proposal.virtual_drives))
@@ -142,7 +142,7 @@ def grown(had: Allocations, proposal: Proposal) -> Allocations:
 
 
 def _written(drive: VirtualDrive) -> dict[str, Any]:
-    """All fields, also empty ones: those who own the kind may insist on them."""
+    """Every field, also empty ones: the CRD of the storage operator may require them."""
     return {
         "virtualUUID": drive.virtual_uuid,
         "physicalUUID": drive.physical_uuid,
@@ -178,7 +178,7 @@ def _stamp(now: datetime) -> str:
 
 
 def _status(container: WekaContainer, fields: dict[str, Any], conditions: tuple[AsWritten, ...]) -> dict[str, Any]:
-    # The resourceVersion that goes along says that the others' conditions are as they were. `status.status` is required by
-    # the CRD of those who own the kind, and absent from a container they never saw.
+    # The patch replaces the list of conditions; its resourceVersion precondition protects the conditions of others.
+    # The storage operator's CRD requires `status.status`, which is absent from a container it has not reconciled yet.
     known = {} if container.status.status is not None else {"status": ""}
     return {"status": {**known, **fields, "conditions": list(conditions)}}

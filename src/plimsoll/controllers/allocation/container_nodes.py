@@ -1,4 +1,4 @@
-"""On which nodes a container counts, and the kind as the API server serves it."""
+"""The WekaContainer resource, its index by node, and the nodes on which a container holds something."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from plimsoll.kube.types.resources import Index, Resource
 
 
 def nodes_of(container: WekaContainer) -> Iterable[str]:
-    """Every node on which the container may hold something, be it only by a proposal that nobody cleared."""
+    """Every node on which the container may hold something, including nodes of proposals that were not cleared."""
     proposal = proposal_of(container)
-    return {name for name in (container.home, *holding_nodes(container), proposal.node if proposal else "") if name}
+    return {
+        name for name in (container.node_name, *holding_nodes(container), proposal.node if proposal else "") if name
+    }
 
 
 def holding_nodes(container: WekaContainer) -> Iterable[str]:
     """The nodes whose drives and ports `status.allocations` names.
 
-    Our marker names the node. What others wrote names none: where spec and status disagree, it counts on both.
+    Our marker names the node. Allocations of others name none: if spec and status disagree, they count on both nodes.
     """
     if not container.allocated:
         return ()

@@ -1,8 +1,8 @@
 """The CustomResourceDefinition of `WekaContainer`, for clusters that have none.
 
-The fields that are read here have their types; all others are kept as they are, in spec and in status, so that objects of
-the operator that owns the kind pass unharmed. Bounds are left out on purpose: an object that is refused when someone else
-updates it would stop him, where a condition that names the field stops nobody.
+Fields that allocation reads have types; all other fields of spec and status are preserved, so objects of the storage operator
+pass unchanged. The schema has no bounds on purpose: a bound would reject updates by others, a condition that names the field
+does not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COLUMNS = (
 
 
 def crd() -> dict[str, Any]:
-    # Lists whose entries are kept as they were written, so that their type says nothing.
+    # These lists keep their entries as written, so their Python type has no schema.
     conditions = {
         "type": "object", "properties": {**_CONDITION, "observedGeneration": {"type": "integer"}}, **crd_schema.OPEN
     }  # fmt: skip

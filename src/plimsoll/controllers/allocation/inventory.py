@@ -1,6 +1,6 @@
-"""What a node has to give, read from its annotations, or every reason why it cannot be read.
+"""Parse the drive inventory from a node's annotations.
 
-The annotations are written by whoever signs the drives; here they are only read.
+The storage operator writes the annotations when it signs drives; Plimsoll only reads them.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ class SharedDrive(Struct, frozen=True):
 
 
 class Inventory(Struct, frozen=True):
-    """The drives of a node in the order in which they are given out."""
+    """The drives of a node, in the order in which they are allocated."""
 
     drives: tuple[str, ...] = ()
     shared: tuple[SharedDrive, ...] = ()
-    blocked: frozenset[str] = frozenset()  # serials; a disk blocked by its UUID is blocked by its serial, too
+    blocked: frozenset[str] = frozenset()  # serials; drives blocked by UUID are included by serial
 
     def serial_of(self, physical_uuid: str) -> str:
         return next((drive.serial for drive in self.shared if drive.physical_uuid == physical_uuid), "")
 
 
 class InvalidInventoryError(Exception):
-    """Annotations that cannot be followed; one sentence each, naming annotation and value."""
+    """Annotations that do not parse; one sentence per problem with annotation and value."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
@@ -61,7 +61,7 @@ class _SharedEntry(Struct):
 
 
 def read_inventory(node: Node) -> Inventory:
-    """The node's drives; InvalidInventoryError where an annotation is not what it should be."""
+    """The node's drives. Raises InvalidInventoryError if an annotation is invalid."""
     problems: list[str] = []
     annotations = node.annotations
     legacy = _read(annotations, DRIVES, list[str], problems) or []

@@ -1,8 +1,8 @@
-"""The lease of a node, as the specification has it, with a nonce beside the holder's name.
+"""The allocation lease of a node: its name, who may acquire it, and the patches that acquire and release it.
 
-The holder is named after a container, so two processes may use the same name; the nonce tells them apart. An epoch is the
-resourceVersion of the write that took the lease: nobody writes to a lease that he holds, so a lease with another
-version is no longer his.
+The holder identity is the name of a container, so two processes may use the same identity; a nonce in an annotation tells them
+apart. The epoch of a session is the resourceVersion of the write that acquired the lease. A holder never writes to its lease
+in between, so any other version means that the lease was lost.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from plimsoll.kube.codec import micro_time
 from plimsoll.kube.leader_election import LeaseTimes
-from plimsoll.kube.types.stored import Lease
+from plimsoll.kube.types.coordination import Lease
 
 NONCE = "plimsoll.dev/allocator-nonce"
 PREFIX = "weka-allocator-"
@@ -31,30 +31,32 @@ def lease_name(node: str) -> str:
     return f"{name[: _LONGEST_NAME - 17].rstrip('.-')}-{digest}"
 
 
-class Sighting(Struct, frozen=True):
-    """A lease as it was last seen to change, and when that was by our own clock; times inside it are another machine's."""
+class LeaseObservation(Struct, frozen=True):
+    """The last observed version of a lease and when it was first seen, by our clock: times in the lease are another machine's."""
 
     uid: str
     resource_version: str
     at: float
 
 
-def sighted(lease: Lease, known: Sighting | None, at: float) -> Sighting:
+def observe_lease(lease: Lease, known: LeaseObservation | None, at: float) -> LeaseObservation:
     meta = lease.metadata
     if known is not None and (known.uid, known.resource_version) == (meta.uid, meta.resource_version):
         return known
-    return Sighting(meta.uid, meta.resource_version, at)
+    return LeaseObservation(meta.uid, meta.resource_version, at)
 
 
-def may_be_taken(lease: Lease, sighting: Sighting, *, process: str, times: LeaseTimes, at: float) -> bool:
-    """Nobody holds it, its holder has let it run out, or an earlier tenure of this very process did not give it back."""
+def can_acquire(lease: Lease, observation: LeaseObservation, *, process: str, times: LeaseTimes, at: float) -> bool:
+    """Whether the lease is free, has expired, or is left over from an earlier session of this process."""
     spec = lease.spec
     if not spec.holder_identity or lease.annotations.get(NONCE, "").startswith(f"{process}/"):
         return True
-    return at >= sighting.at + (spec.lease_duration_seconds or times.duration.total_seconds())
+    return at >= observation.at + (spec.lease_duration_seconds or times.duration.total_seconds())
 
 
-def taking(lease: Lease | None, *, identity: str, nonce: str, times: LeaseTimes, now: datetime) -> dict[str, Any]:
+def acquire_patch(
+    lease: Lease | None, *, identity: str, nonce: str, times: LeaseTimes, now: datetime
+) -> dict[str, Any]:
     stamp = micro_time(now)
     return {
         "metadata": {"annotations": {NONCE: nonce}},
@@ -68,16 +70,16 @@ def taking(lease: Lease | None, *, identity: str, nonce: str, times: LeaseTimes,
     }
 
 
-def releasing(now: datetime) -> dict[str, Any]:
+def release_patch(now: datetime) -> dict[str, Any]:
     return {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time(now)}}
 
 
 def orphans(leases: Iterable[Lease], nodes: Iterable[str]) -> tuple[tuple[str, Lease], ...]:
-    """Leases whose node is not among `nodes`, with that node's name."""
+    """Leases whose node is not in `nodes`, with the name of that node."""
     wanted = {lease_name(node) for node in nodes}
     return tuple(
         (lease.name.removeprefix(PREFIX), lease)
         for lease in leases
-        # The name of a node that is too long is not to be had from its lease; what cannot be asked for is left alone.
+        # A shortened lease name does not contain the node name, so its node cannot be looked up: keep the lease.
         if lease.name.startswith(PREFIX) and lease.name not in wanted and len(lease.name) < _LONGEST_NAME - 17
     )

@@ -1,7 +1,7 @@
-"""Leases of nodes that are gone, removed: a conversation of its own, (state, reply) → (state, request).
+"""Delete the leases of deleted nodes, as a transaction: (state, reply) → (state, request).
 
-A lease protects nothing once its node is gone, and removing one is harmless at any time: a tenure that finds its lease
-changed ends. The view only says where to look; that the node is gone is read live.
+Deleting such a lease is safe at any time: a session whose lease changed ends. The cache only says where to look; each node is
+read live before its lease is deleted.
 """
 
 from __future__ import annotations
@@ -12,39 +12,39 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from plimsoll.controllers.allocation.lease import orphans
+from plimsoll.kube.types.coordination import Lease
 from plimsoll.kube.types.resources import LEASES, NODES
-from plimsoll.kube.types.stored import Lease
 from plimsoll.runtime.decision import Delete, Reason, Ref
 from plimsoll.runtime.transaction import (
-    Answer,
-    Answered,
+    ConcurrentWrites,
     End,
     Found,
     Get,
     ListAll,
     Listed,
-    Opened,
-    Reply,
-    Request,
-    Together,
-    Unread,
+    ReadFailed,
+    TransactionReply,
+    TransactionRequest,
+    TransactionStarted,
+    WriteResult,
+    WritesDone,
 )
 
 
-class Sweep(Struct, frozen=True):
+class LeaseGC(Struct, frozen=True):
     namespace: str
-    nodes: frozenset[str]  # that there are, as the view has them
-    rest: tuple[tuple[str, Lease], ...] = ()  # node and lease; the first one's node is being looked for
-    left: Answer | None = None  # what became of one that is still there, though its node is gone
+    nodes: frozenset[str]  # names of the nodes in the cache
+    rest: tuple[tuple[str, Lease], ...] = ()  # node name and lease; the first node is being read
+    left: WriteResult | None = None  # the reply to a delete that failed
     done: bool = False
 
 
-Next: TypeAlias = tuple[Sweep, Request]
+Next: TypeAlias = tuple[LeaseGC, TransactionRequest]
 
 
-def sweep(state: Sweep, reply: Reply) -> Next:
+def collect_leases(state: LeaseGC, reply: TransactionReply) -> Next:
     match reply:
-        case Opened():
+        case TransactionStarted():
             return state, ListAll(LEASES, state.namespace)
         case Listed():
             found = orphans(cast("tuple[Lease, ...]", reply.items), state.nodes)
@@ -52,21 +52,21 @@ def sweep(state: Sweep, reply: Reply) -> Next:
         case Found(item=None):
             (node, lease), *_ = state.rest
             why = Reason("NodeGone", f"node {node} is gone")
-            return state, Together((Delete(Ref.to(LEASES, lease), why),))
-        case Answered():
+            return state, ConcurrentWrites((Delete(Ref.to(LEASES, lease), why),))
+        case WritesDone():
             (answer,) = reply.answers
             left = state.left if answer.status in ("done", "would", "gone") else answer
             return _next(replace(state, rest=state.rest[1:], left=left))
         case Found():
             return _next(replace(state, rest=state.rest[1:]))
-        case Unread():
+        case ReadFailed():
             return state, End("failed", reply.detail)
 
 
-def _next(state: Sweep) -> Next:
+def _next(state: LeaseGC) -> Next:
     if not state.rest:
         if state.left is not None:
-            # A conflict: who holds it has just renewed it, or given it up. No node will go and ask for another look.
+            # On a conflict the holder just renewed or released the lease: retry, since no further event triggers another run.
             return state, End("conflict" if state.left.status == "conflict" else "failed", state.left.detail)
         return replace(state, done=True), End()
     return state, Get(NODES, "", state.rest[0][0])

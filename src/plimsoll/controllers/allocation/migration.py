@@ -1,7 +1,7 @@
-"""Claims that the hybrid scheme left on nodes, compared with what status says.
+"""Compare the claims that the former hybrid scheme left in node annotations with container status.
 
-They are ignored by the allocator. Here they are compared, so that they can be removed without losing the only record of an
-allocation: an annotation goes only if every claim in it is in its owner's status, too, or its owner is gone.
+The allocator ignores these claims. An annotation can be removed if every claim in it is also in its owner's status, or its
+owner is deleted; otherwise it may be the only record of an allocation. `plimsoll allocation migrate` calls this module.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Claim(Struct, frozen=True):
 
 
 class Migration(Struct, frozen=True):
-    """What is to become of one node's old annotations."""
+    """The claims of one node and the annotations that can be removed."""
 
     node: str
     claims: tuple[Claim, ...] = ()
@@ -44,7 +44,7 @@ class Migration(Struct, frozen=True):
 
 
 def compare(node: Node, containers: Iterable[WekaContainer]) -> Migration | None:
-    """None where the node has no old annotation."""
+    """None if the node has no annotation of the hybrid scheme."""
     by_title = {container.title: container for container in containers}
     claims: list[Claim] = []
     unreadable: list[str] = []
@@ -57,7 +57,7 @@ def compare(node: Node, containers: Iterable[WekaContainer]) -> Migration | None
             read = [_judge(annotation, what, value, by_title, holds) for what, value in _entries(text)]
         except ValueError as error:
             unreadable.append(
-                f"annotation {annotation} of node {node.name} cannot be read ({error}); look at it yourself"
+                f"annotation {annotation} of node {node.name} cannot be parsed ({error}); check and remove it by hand"
             )
             continue
         claims += read
@@ -89,7 +89,7 @@ def _judge(
         return Claim(annotation, what, owner, "owner gone")
     if holds(what, container.allocations):
         return Claim(annotation, what, owner, "same")
-    detail = "its status holds nothing at all" if not container.allocated else "its status holds something else"
+    detail = "its status has no allocation" if not container.allocated else "its status has a different allocation"
     return Claim(annotation, what, owner, "differs", detail)
 
 

@@ -1,4 +1,4 @@
-"""Who holds what on a node, what is free, blocked and in conflict: for `plimsoll allocation show`."""
+"""Allocations, free and blocked drives and conflicts of a node, for `plimsoll allocation show` and the dashboard."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from msgspec import Struct
 
 from plimsoll.controllers.allocation.container_nodes import nodes_of
 from plimsoll.controllers.allocation.inventory import InvalidInventoryError, Inventory, read_inventory
-from plimsoll.controllers.allocation.plan import ask_of
+from plimsoll.controllers.allocation.plan import open_request
 from plimsoll.controllers.allocation.types import WekaContainer
-from plimsoll.controllers.allocation.usage import Ledger
+from plimsoll.controllers.allocation.usage import NodeUsage
 from plimsoll.kube.types.core import Node
 
 
-class Holder(Struct, frozen=True, rename="camel"):
+class NodeHolder(Struct, frozen=True, rename="camel"):
     container: str
-    state: str  # committed, proposed, leaving
+    state: str  # committed, proposed, terminating
     drives: tuple[str, ...] = ()
     shared_gib: dict[str, int] = {}
     ports: tuple[str, ...] = ()
 
 
-class SharedRoom(Struct, frozen=True, rename="camel"):
+class SharedDriveUsage(Struct, frozen=True, rename="camel"):
     serial: str
     capacity_gib: int
     free_gib: int
@@ -32,10 +32,10 @@ class SharedRoom(Struct, frozen=True, rename="camel"):
 class NodeOverview(Struct, frozen=True, rename="camel"):
     node: str
     exists: bool
-    holders: tuple[Holder, ...]
+    holders: tuple[NodeHolder, ...]
     free_drives: tuple[str, ...]
     blocked_drives: tuple[str, ...]
-    shared: tuple[SharedRoom, ...]
+    shared: tuple[SharedDriveUsage, ...]
     waiting: tuple[str, ...]
     conflicts: tuple[str, ...]
     problems: tuple[str, ...]
@@ -50,31 +50,31 @@ def overview(
         inventory = read_inventory(node) if node is not None else inventory
     except InvalidInventoryError as error:
         problems = error.problems
-    ledger = Ledger(name, inventory, here)
+    usage = NodeUsage(name, inventory, here)
     return NodeOverview(
         node=name,
         exists=node is not None,
         holders=tuple(
-            Holder(
+            NodeHolder(
                 one.holder,
-                "leaving" if one.leaving else "committed" if one.committed else "proposed",
+                "terminating" if one.terminating else "committed" if one.committed else "proposed",
                 one.drives,
                 _by_serial((drive.serial or drive.physical_uuid, drive.capacity_gib) for drive in one.virtual_drives),
                 tuple(f"{first}-{last}" if last > first else str(first) for first, last in one.port_ranges),
             )
-            for one in ledger.holdings
+            for one in usage.holdings
         ),
-        free_drives=tuple(ledger.free_drives()),
+        free_drives=tuple(usage.free_drives()),
         blocked_drives=tuple(sorted(inventory.blocked)),
         shared=tuple(
-            SharedRoom(
-                drive.serial, drive.capacity_gib, ledger.free_gib(drive.serial, drive.capacity_gib),
+            SharedDriveUsage(
+                drive.serial, drive.capacity_gib, usage.free_gib(drive.serial, drive.capacity_gib),
                 drive.serial in inventory.blocked,
             )
             for drive in inventory.shared
         ),
-        waiting=tuple(one.title for one in here if ask_of(one, name, ports_per_container) is not None),
-        conflicts=tuple(conflict.message for conflict in ledger.conflicts()),
+        waiting=tuple(one.title for one in here if open_request(one, name, ports_per_container) is not None),
+        conflicts=tuple(conflict.message for conflict in usage.conflicts()),
         problems=problems,
     )  # fmt: skip
 

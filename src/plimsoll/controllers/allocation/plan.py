@@ -1,4 +1,4 @@
-"""Who gets what, from one live list: the whole of the decision that a tenure carries out."""
+"""Decide from one live list which container gets what. Deterministic, no I/O; `protocol.py` carries the plan out."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from plimsoll.controllers.allocation.drives import choose_drives, choose_pieces
 from plimsoll.controllers.allocation.inventory import Inventory
 from plimsoll.controllers.allocation.ports import choose_ports
 from plimsoll.controllers.allocation.shortage import Shortage
-from plimsoll.controllers.allocation.spec import Ask, InvalidSpecError, read_ask, takes_part
+from plimsoll.controllers.allocation.spec import InvalidSpecError, ResourceRequest, is_allocatable, read_request
 from plimsoll.controllers.allocation.types import VirtualDrive, WekaContainer
-from plimsoll.controllers.allocation.usage import Ledger, proposed_holding
+from plimsoll.controllers.allocation.usage import NodeUsage, proposed_holding
 
 
 class Assignment(Struct, frozen=True):
@@ -21,16 +21,16 @@ class Assignment(Struct, frozen=True):
     proposal: Proposal
 
 
-class Refusal(Struct, frozen=True):
-    """A container that could not be served, and what was taken at that moment: once some of it is free, it may ask again."""
+class Unserved(Struct, frozen=True):
+    """A container that could not be served, and what was taken then: it is retried once some of that is freed."""
 
     container: WekaContainer
     shortage: Shortage
     taken: frozenset[str]
 
 
-class Given(Struct, frozen=True):
-    """What an administrator says a container holds, whose status no longer does."""
+class RestoreRequest(Struct, frozen=True):
+    """What an administrator says a container holds whose status was lost."""
 
     uid: str
     drives: tuple[str, ...] = ()
@@ -42,27 +42,31 @@ class Given(Struct, frozen=True):
 
 class Plan(Struct, frozen=True):
     assignments: tuple[Assignment, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    unserved: tuple[Unserved, ...] = ()
 
 
-def ask_of(container: WekaContainer, node: str, ports_per_container: int) -> Ask | None:
-    """What the container needs on this node, or None: it is elsewhere, leaving, complete, or asks for what cannot be."""
-    if container.home != node or container.terminating:
+def open_request(container: WekaContainer, node: str, ports_per_container: int) -> ResourceRequest | None:
+    """What the container still needs on this node; None if it is elsewhere, terminating, complete or invalid."""
+    if container.node_name != node or container.terminating:
         return None
     marker = marker_of(container)
     if marker is not None and marker.node != node:
-        return None  # what it has is on another node: it is reported, and nothing is added to that
+        return None  # its allocation is on another node: that is reported, and nothing is added
     try:
-        ask = read_ask(container, ports_per_container)
+        request = read_request(container, ports_per_container)
     except InvalidSpecError:
         return None
-    return None if ask.nothing else ask
+    return None if request.nothing else request
 
 
-def lost(containers: Iterable[WekaContainer], node: str, running: Iterable[str]) -> tuple[WekaContainer, ...]:
-    """Containers that run there with nothing in their status: nobody knows what they hold, so nothing may be given away."""
+def lost_containers(
+    containers: Iterable[WekaContainer], node: str, running: Iterable[str]
+) -> tuple[WekaContainer, ...]:
+    """Containers that run there without an allocation: what they use is unknown, so nothing may be allocated."""
     uids = set(running)
-    return tuple(c for c in containers if c.uid in uids and not c.allocated and takes_part(c) and c.home in (node, ""))
+    return tuple(
+        c for c in containers if c.uid in uids and not c.allocated and is_allocatable(c) and c.node_name in (node, "")
+    )
 
 
 def make_plan(
@@ -75,64 +79,68 @@ def make_plan(
     held_back: frozenset[str],
     ports_per_container: int,
 ) -> Plan:
-    """Serve those that wait, in their turn. `inventory` None: it cannot be read, and only ports are given out."""
-    ledger = Ledger(node, inventory or Inventory(), containers)
+    """Serve the waiting containers in the order of `turn`. Without an inventory (it is invalid) only ports are allocated."""
+    usage = NodeUsage(node, inventory or Inventory(), containers)
     place = {uid: number for number, uid in enumerate(turn)}
     waiting = sorted(
         (c for c in containers if c.uid not in held_back),
         key=lambda c: (place.get(c.uid, len(place)), str(c.metadata.creation_timestamp), c.title),
     )
     assignments: list[Assignment] = []
-    refusals: list[Refusal] = []
+    unserved: list[Unserved] = []
     for container in waiting:
-        ask = ask_of(container, node, ports_per_container)
-        if ask is None or (inventory is None and (ask.drives or ask.pieces_gib)):
+        request = open_request(container, node, ports_per_container)
+        if request is None or (inventory is None and (request.drives or request.pieces_gib)):
             continue
-        outcome = _serve(container, ask, ledger, epoch)
+        outcome = _serve(container, request, usage, epoch)
         if isinstance(outcome, Shortage):
-            refusals.append(Refusal(container, outcome, ledger.tokens()))
+            unserved.append(Unserved(container, outcome, usage.tokens()))
         else:
-            ledger.enter(proposed_holding(container, outcome))
+            usage.enter(proposed_holding(container, outcome))
             assignments.append(Assignment(container, outcome))
-    return Plan(tuple(assignments), tuple(refusals))
+    return Plan(tuple(assignments), tuple(unserved))
 
 
-def _serve(container: WekaContainer, ask: Ask, ledger: Ledger, epoch: str) -> Proposal | Shortage:
-    drives = choose_drives(ask.drives, ledger) if ask.drives else ()
+def _serve(container: WekaContainer, request: ResourceRequest, usage: NodeUsage, epoch: str) -> Proposal | Shortage:
+    drives = choose_drives(request.drives, usage) if request.drives else ()
     if isinstance(drives, Shortage):
         return drives
     already = len(container.allocations.virtual_drives)
-    pieces = choose_pieces(ask.pieces_gib, ledger, owner_uid=container.uid, already=already) if ask.pieces_gib else ()
+    pieces = (
+        choose_pieces(request.pieces_gib, usage, owner_uid=container.uid, already=already) if request.pieces_gib else ()
+    )
     if isinstance(pieces, Shortage):
         return pieces
-    ports = choose_ports(ask, ledger, cluster=container.cluster)
+    ports = choose_ports(request, usage, cluster=container.cluster)
     if isinstance(ports, Shortage):
         return ports
-    made = Proposal(ledger.node, epoch, drives, pieces, ports.first, ports.count, ports.agent)
+    made = Proposal(usage.node, epoch, drives, pieces, ports.first, ports.count, ports.agent)
     if len(made.text) > LONGEST_MESSAGE:
         return Shortage(
             "InsufficientDriveCapacity",
-            f"{len(pieces)} virtual drives do not fit into one condition; ask for fewer and larger ones",
+            f"{len(pieces)} virtual drives do not fit into one condition; request fewer, larger ones",
         )
     return made
 
 
 def restore_plan(
-    node: str, inventory: Inventory | None, containers: Sequence[WekaContainer], given: Given, *, epoch: str
+    node: str, inventory: Inventory | None, containers: Sequence[WekaContainer], restore: RestoreRequest, *, epoch: str
 ) -> Plan:
-    """Give a container back what it is said to hold, unless another holds some of it."""
-    container = next((one for one in containers if one.uid == given.uid), None)
+    """Restore the allocation of a container unless another container holds a part of it."""
+    container = next((one for one in containers if one.uid == restore.uid), None)
     if container is None:
         return Plan()
-    ledger = Ledger(node, inventory or Inventory(), containers)
-    proposal = Proposal(node, epoch, given.drives, given.virtual_drives, given.weka_port, given.ports, given.agent_port)
+    usage = NodeUsage(node, inventory or Inventory(), containers)
+    proposal = Proposal(
+        node, epoch, restore.drives, restore.virtual_drives, restore.weka_port, restore.ports, restore.agent_port
+    )
     if container.allocated:
-        return _not_restored(container, ledger, "its status already holds an allocation, which is not overwritten")
-    ledger.enter(proposed_holding(container, proposal))
-    if clashes := [one.message for one in ledger.conflicts() if container.title in one.holders]:
-        return _not_restored(container, ledger, f"on node {node} {'; '.join(clashes)}")
+        return _not_restored(container, usage, "its status already holds an allocation, which is not overwritten")
+    usage.enter(proposed_holding(container, proposal))
+    if clashes := [one.message for one in usage.conflicts() if container.title in one.holders]:
+        return _not_restored(container, usage, f"on node {node} {'; '.join(clashes)}")
     return Plan((Assignment(container, proposal),))
 
 
-def _not_restored(container: WekaContainer, ledger: Ledger, why: str) -> Plan:
-    return Plan(refusals=(Refusal(container, Shortage("AllocationNotRestored", why), ledger.tokens()),))
+def _not_restored(container: WekaContainer, usage: NodeUsage, why: str) -> Plan:
+    return Plan(unserved=(Unserved(container, Shortage("AllocationNotRestored", why), usage.tokens()),))

@@ -1,6 +1,6 @@
-"""Which ports a container gets: so many in a row for itself, and a single one for its agent.
+"""Choose a contiguous port range for a container and a single port for its agent.
 
-Both come from its cluster's range, or from 35000 up where it names none, the lowest that are free. Nothing lies above 65535.
+Both are the lowest free ports of the cluster's range, or from 35000 up without one. No port is above 65535.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from plimsoll.controllers.allocation.shortage import Shortage, among
-from plimsoll.controllers.allocation.spec import Ask
-from plimsoll.controllers.allocation.usage import Ledger
+from plimsoll.controllers.allocation.shortage import Shortage, holders_text
+from plimsoll.controllers.allocation.spec import ResourceRequest
+from plimsoll.controllers.allocation.usage import NodeUsage
 
 CODE = "PortAllocationFailed"
 
@@ -22,43 +22,45 @@ class Ports(Struct, frozen=True):
     agent: int = 0
 
 
-def choose_ports(ask: Ask, ledger: Ledger, *, cluster: str) -> Ports | Shortage:
+def choose_ports(request: ResourceRequest, usage: NodeUsage, *, cluster: str) -> Ports | Shortage:
     first = 0
-    taken = [(port.first, port.last) for port in ledger.ports]
-    # One that names its range may use it, whoever names it, too; the ports that others really hold are theirs all the same.
-    foreign = [] if ask.own_range else ledger.ranges_of_other_clusters(cluster)
-    # The agent's own wish is kept free, or the range found first might lie over it.
-    wish = [(ask.agent_port, ask.agent_port)] if ask.agent_port else []
-    if ask.ports:
-        if ask.port:
-            if (holder := _holder(ledger, ask.port, ask.port + ask.ports - 1)) is not None:
-                return Shortage(CODE, f"{_asked(ask, ledger)}: spec.port {ask.port} is not free, {holder}")
-            first = ask.port
+    taken = [(port.first, port.last) for port in usage.ports]
+    # A container with its own range may use all of it, even if another cluster reserves it; ports in use stay excluded.
+    foreign = [] if request.own_range else usage.ranges_of_other_clusters(cluster)
+    # Keep the requested agent port free: the range is chosen first and could cover it.
+    wish = [(request.agent_port, request.agent_port)] if request.agent_port else []
+    if request.ports:
+        if request.port:
+            if (holder := _holder(usage, request.port, request.port + request.ports - 1)) is not None:
+                return Shortage(CODE, f"{_asked(request, usage)}: spec.port {request.port} is not free, {holder}")
+            first = request.port
         else:
-            found = _lowest([*taken, *foreign, *wish], ask.ports, ask.first_port, ask.last_port)
+            found = _lowest([*taken, *foreign, *wish], request.ports, request.first_port, request.last_port)
             if found is None:
-                return Shortage(CODE, _no_room(ask, ledger, f"{ask.ports} ports in a row", foreign))
+                return Shortage(CODE, _no_room(request, usage, f"{request.ports} ports in a row", foreign))
             first = found
-        taken.append((first, first + ask.ports - 1))
+        taken.append((first, first + request.ports - 1))
     agent = 0
-    if ask.agent:
-        if ask.agent_port:
-            if (holder := _holder(ledger, ask.agent_port, ask.agent_port)) is not None:
-                return Shortage(CODE, f"{_asked(ask, ledger)}: spec.agentPort {ask.agent_port} is not free, {holder}")
-            agent = ask.agent_port
+    if request.agent:
+        if request.agent_port:
+            if (holder := _holder(usage, request.agent_port, request.agent_port)) is not None:
+                return Shortage(
+                    CODE, f"{_asked(request, usage)}: spec.agentPort {request.agent_port} is not free, {holder}"
+                )
+            agent = request.agent_port
         else:
-            behind = min(ask.first_port + ask.single_ports_offset, ask.last_port + 1)
-            single = _lowest([*taken, *foreign], 1, behind, ask.last_port)
-            # The room behind the ranges may be full, or the range be shorter than they are.
-            single = single or _lowest([*taken, *foreign], 1, ask.first_port, ask.last_port)
+            behind = min(request.first_port + request.single_ports_offset, request.last_port + 1)
+            single = _lowest([*taken, *foreign], 1, behind, request.last_port)
+            # Fall back to the whole range if the part behind the offset is full or does not exist.
+            single = single or _lowest([*taken, *foreign], 1, request.first_port, request.last_port)
             if single is None:
-                return Shortage(CODE, _no_room(ask, ledger, "a port for the agent", foreign))
+                return Shortage(CODE, _no_room(request, usage, "a port for the agent", foreign))
             agent = single
-    return Ports(first, ask.ports, agent)
+    return Ports(first, request.ports, agent)
 
 
 def _lowest(taken: Iterable[tuple[int, int]], count: int, first: int, last: int) -> int | None:
-    """Where the lowest gap of `count` ports begins, from `first` to `last`."""
+    """The first port of the lowest gap of `count` ports between `first` and `last`; None if there is none."""
     start = first
     for low, high in sorted(taken):
         if high < start:
@@ -69,24 +71,24 @@ def _lowest(taken: Iterable[tuple[int, int]], count: int, first: int, last: int)
     return start if start + count - 1 <= last else None
 
 
-def _holder(ledger: Ledger, first: int, last: int) -> str | None:
-    for port in ledger.ports:
+def _holder(usage: NodeUsage, first: int, last: int) -> str | None:
+    for port in usage.ports:
         if port.first <= last and first <= port.last:
             return f"ports {port.first}-{port.last} are held by {port.holder}"
     return None
 
 
-def _asked(ask: Ask, ledger: Ledger) -> str:
-    return f"asked for {ask.ports} ports in a row and {int(ask.agent)} for the agent on node {ledger.node}"
+def _asked(request: ResourceRequest, usage: NodeUsage) -> str:
+    return f"asked for {request.ports} ports in a row and {int(request.agent)} for the agent on node {usage.node}"
 
 
-def _no_room(ask: Ask, ledger: Ledger, what: str, foreign: list[tuple[int, int]]) -> str:
-    inside = [port for port in ledger.ports if port.first <= ask.last_port and ask.first_port <= port.last]
+def _no_room(request: ResourceRequest, usage: NodeUsage, what: str, foreign: list[tuple[int, int]]) -> str:
+    inside = [port for port in usage.ports if port.first <= request.last_port and request.first_port <= port.last]
     held: dict[str, int] = {}
     for port in inside:
         held[port.holder] = held.get(port.holder, 0) + port.last - port.first + 1
     reserved = f", {len(set(foreign))} ranges are kept by other clusters" if foreign else ""
     return (
-        f"{_asked(ask, ledger)}: no room for {what} from {ask.first_port} to {ask.last_port}; "
-        f"{ask.last_port - ask.first_port + 1} are there, 0 blocked, {sum(held.values())} taken{reserved}{among(held)}"
+        f"{_asked(request, usage)}: no room for {what} from {request.first_port} to {request.last_port}; "
+        f"{request.last_port - request.first_port + 1} are there, 0 blocked, {sum(held.values())} taken{reserved}{holders_text(held)}"
     )

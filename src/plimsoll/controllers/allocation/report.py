@@ -1,4 +1,4 @@
-"""What is wrong with a node or a container, in words for the one who can mend it."""
+"""Problems of a container or node as conditions, events and `Problem`s that say how to fix them."""
 
 from __future__ import annotations
 
@@ -11,65 +11,67 @@ from plimsoll.controllers.allocation import conditions
 from plimsoll.controllers.allocation.conditions import marker_of
 from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS
 from plimsoll.controllers.allocation.inventory import Inventory
-from plimsoll.controllers.allocation.spec import Ask, InvalidSpecError, read_ask, takes_part
+from plimsoll.controllers.allocation.spec import InvalidSpecError, ResourceRequest, is_allocatable, read_request
 from plimsoll.controllers.allocation.types import WekaContainer, condition_of
-from plimsoll.controllers.allocation.usage import Ledger, holdings_on
+from plimsoll.controllers.allocation.usage import NodeUsage, holdings_on
 from plimsoll.runtime.decision import Event, Patch, Problem, Reason, Ref
 
 LOST = "AllocationLost"
-WAITING = "Waiting"  # said only where something else was said before
+WAITING = "Waiting"  # written only to replace an earlier reason
 
 
-class Trouble(Struct, frozen=True):
-    """Why a container is not served, and not for want of drives."""
+class ContainerProblem(Struct, frozen=True):
+    """Why a container is not served, other than a shortage."""
 
     container: WekaContainer
     code: str
     message: str
 
 
-def container_trouble(
+def container_problem(
     container: WekaContainer, node: str, *, node_exists: bool, invalid_inventory: str, ports_per_container: int
-) -> Trouble | None:
-    """What keeps this container from being served whatever is free on the node."""
-    if container.home != node or container.terminating or not takes_part(container):
+) -> ContainerProblem | None:
+    """Why this container cannot be served, regardless of what is free; None if it can."""
+    if container.node_name != node or container.terminating or not is_allocatable(container):
         return None
     try:
-        ask = read_ask(container, ports_per_container)
+        request = read_request(container, ports_per_container)
     except InvalidSpecError as error:
-        return Trouble(container, "InvalidSpec", f"{error}. Nothing is allocated until this is mended.")
+        return ContainerProblem(container, "InvalidSpec", f"{error}. Nothing is allocated until this is fixed.")
     marker = marker_of(container)
     if marker is not None and marker.node != node:
         message = (
-            f"nodeAffinity is {node}, but what it holds is on node {marker.node}; set nodeAffinity back to {marker.node}, or "
-            "delete the container and create it anew"
+            f"nodeAffinity is {node}, but its allocation is on node {marker.node}; set nodeAffinity back to {marker.node}, or "
+            "delete and recreate the container"
         )
-        return Trouble(container, "NodeChanged", message)
-    if ask.nothing:
+        return ContainerProblem(container, "NodeChanged", message)
+    if request.nothing:
         return None
     if not node_exists:
-        return Trouble(container, "NodeNotFound", f"nodeAffinity is {node}; there is no such node")
-    return _without_inventory(container, ask, invalid_inventory)
+        return ContainerProblem(container, "NodeNotFound", f"nodeAffinity is {node}; there is no such node")
+    return _without_inventory(container, request, invalid_inventory)
 
 
-def _without_inventory(container: WekaContainer, ask: Ask, invalid_inventory: str) -> Trouble | None:
-    if invalid_inventory and (ask.drives or ask.pieces_gib):
-        message = f"{invalid_inventory}. No drives are allocated until this is mended."
-        return Trouble(container, "InvalidInventory", message)
+def _without_inventory(
+    container: WekaContainer, request: ResourceRequest, invalid_inventory: str
+) -> ContainerProblem | None:
+    if invalid_inventory and (request.drives or request.pieces_gib):
+        message = f"{invalid_inventory}. No drives are allocated until this is fixed."
+        return ContainerProblem(container, "InvalidInventory", message)
     return None
 
 
-def lost_trouble(container: WekaContainer, node: str) -> Trouble:
+def lost_problem(container: WekaContainer, node: str) -> ContainerProblem:
     message = (
         f"its pod runs on node {node}, but its status holds no allocation: it was lost in a restore or overwritten. Nothing is "
         f"allocated on node {node} until it is known what this container uses. Find out, then run: plimsoll allocation restore "
         f"{container.namespace}/{container.name} --drives SERIAL,… --weka-port N --agent-port N; or delete the container"
     )
-    return Trouble(container, LOST, message)
+    return ContainerProblem(container, LOST, message)
 
 
-def held_up(waiting: Iterable[WekaContainer], missing: Iterable[WekaContainer], node: str) -> Iterator[Event]:
-    """Tell those who wait whom they wait for, once it is certain that its status is lost."""
+def held_up_events(waiting: Iterable[WekaContainer], missing: Iterable[WekaContainer], node: str) -> Iterator[Event]:
+    """An event on each waiting container that names the lost one, once the lost condition is written."""
     known = [
         one for one in missing if (said := condition_of(one, conditions.ALLOCATED)) is not None and said.reason == LOST
     ]
@@ -81,37 +83,40 @@ def held_up(waiting: Iterable[WekaContainer], missing: Iterable[WekaContainer], 
         yield Event(Ref.to(WEKA_CONTAINERS, one), "AllocationHeldUp", message[:1024], "Warning")
 
 
-def condition_patch(container: WekaContainer, trouble: Trouble | None, now: datetime) -> Patch | None:
-    """Say on the container what is wrong, or take it back; nothing where the condition already says so."""
+def condition_patch(container: WekaContainer, problem: ContainerProblem | None, now: datetime) -> Patch | None:
+    """Set or replace the `Allocated` condition; None if it is up to date."""
     said = condition_of(container, conditions.ALLOCATED)
-    if container.allocated and (trouble is None or trouble.code != LOST):
-        return None  # `Allocated` stays true; an event tells the rest
+    if container.allocated and (problem is None or problem.code != LOST):
+        return None  # `Allocated` stays True; an event reports the problem
     target = Ref.to(WEKA_CONTAINERS, container)
-    if trouble is not None:
-        if said is not None and (said.status, said.reason, said.message) == ("False", trouble.code, trouble.message):
+    if problem is not None:
+        if said is not None and (said.status, said.reason, said.message) == ("False", problem.code, problem.message):
             return None
-        body = conditions.refused(container, trouble.code, trouble.message, now)
-        # That a status is lost is told by the write that could only succeed because it is: a view may lag behind its pods.
-        told = Event(target, trouble.code, trouble.message[:1024], "Warning") if trouble.code == LOST else None
-        return Patch(target, body, Reason(trouble.code, trouble.message), subresource="status", event=told)
+        body = conditions.not_allocated_patch(container, problem.code, problem.message, now)
+        # Attach the event to this write: it succeeds only if the status is still empty, while the cache may be behind.
+        event = Event(target, problem.code, problem.message[:1024], "Warning") if problem.code == LOST else None
+        return Patch(target, body, Reason(problem.code, problem.message), subresource="status", event=event)
     if said is None or said.status != "False" or said.reason == WAITING:
         return None
-    message = f"waits for its turn on node {container.home}"
+    message = f"waiting to be served on node {container.node_name}"
     return Patch(
-        target, conditions.refused(container, WAITING, message, now), Reason(WAITING, message), subresource="status"
+        target,
+        conditions.not_allocated_patch(container, WAITING, message, now),
+        Reason(WAITING, message),
+        subresource="status",
     )
 
 
-def problem(trouble: Trouble) -> Problem:
-    target = Ref.to(WEKA_CONTAINERS, trouble.container)
-    return Problem(target, trouble.code, f"WekaContainer {trouble.container.title}: {trouble.message}"[:1024])
+def as_problem(problem: ContainerProblem) -> Problem:
+    target = Ref.to(WEKA_CONTAINERS, problem.container)
+    return Problem(target, problem.code, f"WekaContainer {problem.container.title}: {problem.message}"[:1024])
 
 
 def holding_problems(
-    node: str, containers: Iterable[WekaContainer], inventory: Inventory | None, ledger: Ledger
+    node: str, containers: Iterable[WekaContainer], inventory: Inventory | None, usage: NodeUsage
 ) -> Iterator[Problem]:
-    """Drives that were blocked after they were given away, and what two containers have: told, never mended by us."""
-    conflicts = tuple(ledger.conflicts())
+    """Report allocated drives that are blocked now, and conflicts. Plimsoll never takes an allocation away."""
+    conflicts = tuple(usage.conflicts())
     for container in containers:
         target = Ref.to(WEKA_CONTAINERS, container)
         held = [one for one in holdings_on(node, container) if one.committed]

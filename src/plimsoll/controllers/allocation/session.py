@@ -1,4 +1,4 @@
-"""What a tenure on a node is for, and how far it has come: the states between which `protocol.py` moves."""
+"""A session holds the lease of one node. This module defines its task and the states that `protocol.py` moves through."""
 
 from __future__ import annotations
 
@@ -7,135 +7,135 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from plimsoll.controllers.allocation.inventory import Inventory
-from plimsoll.controllers.allocation.lease import Sighting
-from plimsoll.controllers.allocation.plan import Assignment, Given, Plan, Refusal
+from plimsoll.controllers.allocation.lease import LeaseObservation
+from plimsoll.controllers.allocation.plan import Assignment, Plan, RestoreRequest, Unserved
 from plimsoll.controllers.allocation.types import WekaContainer
 from plimsoll.kube.leader_election import LeaseTimes
 from plimsoll.runtime.decision import Event, Ref
 from plimsoll.runtime.transaction import End
 
-# So many writes are under way together: after each batch the clock is looked at, and whether the tenure goes on.
+# Writes that are sent together. After each batch the session checks its deadline.
 BATCH = 32
 
 
 class Task(Struct, frozen=True):
-    """What a tenure is for. It is fixed before the first request; what is true is read live."""
+    """The input of a session, fixed before the first request. The session reads current state live."""
 
     node: str
-    inventory: Inventory | None  # None: it cannot be read, so no drives are given out
+    inventory: Inventory | None  # None if it is invalid: no drives are allocated
     lease_namespace: str
     lease_name: str
-    identity: str  # namespace/name of the container that opens the tenure
+    identity: str  # holder identity: namespace/name of the first container served
     process: str  # the nonce of this process
-    turn: tuple[str, ...] = ()  # UIDs in the order in which they are served
-    held_back: frozenset[str] = frozenset()  # UIDs that wait until something is freed
-    running: frozenset[str] = frozenset()  # UIDs of containers whose pod runs on this node
+    turn: tuple[str, ...] = ()  # UIDs in serving order
+    held_back: frozenset[str] = frozenset()  # UIDs in back-off after a shortage
+    running: frozenset[str] = frozenset()  # UIDs of containers with a pod on this node
     ports_per_container: int = 100
     times: LeaseTimes = LeaseTimes()
-    sighting: Sighting | None = None
-    given: Given | None = None  # a tenure that restores this, and does nothing else
+    observation: LeaseObservation | None = None
+    restore: RestoreRequest | None = None  # set: restore this allocation and serve nobody else
 
 
-class Tenure(Struct, frozen=True):
-    """A lease that was taken, and what follows from it."""
+class Session(Struct, frozen=True):
+    """A lease that this process acquired."""
 
     task: Task
-    lease: Ref  # uid and resourceVersion as of the acquiring write
+    lease: Ref  # uid and resourceVersion of the acquiring write
     nonce: str
-    since: float  # when the lease was asked for, by our own clock
-    failure: Event | None = None  # of a write that the server will not take: asked again at once, it would be the same
+    since: float  # when the acquiring write was sent, by our clock
+    failure: Event | None = None  # the first write that the server rejected; retrying at once would not help
 
     @property
     def epoch(self) -> str:
         return self.lease.resource_version
 
 
-class Opening(Struct, frozen=True):
+class Starting(Struct, frozen=True):
     task: Task
 
 
-class Looking(Struct, frozen=True):
-    """Who holds the lease?"""
+class ReadingLease(Struct, frozen=True):
+    """Reading the lease to see who holds it."""
 
-    task: Task
-    nonce: str
-
-
-class Taking(Struct, frozen=True):
     task: Task
     nonce: str
-    since: float
-    first: bool  # there was no lease, and one is being made
 
 
-class FindingOut(Struct, frozen=True):
-    """The reply to the acquiring write is lost: is the lease ours?"""
-
+class AcquiringLease(Struct, frozen=True):
     task: Task
     nonce: str
     since: float
+    first: bool  # the lease did not exist and is being created
 
 
-class Listing(Struct, frozen=True):
-    tenure: Tenure
+class ConfirmingLease(Struct, frozen=True):
+    """The reply to the acquiring write was lost: read the lease to see whether it is ours."""
+
+    task: Task
+    nonce: str
+    since: float
 
 
-class Doubting(Struct, frozen=True):
-    """Proposals that are not older than this tenure: either it is over, or the cluster was restored from a backup."""
+class ListingContainers(Struct, frozen=True):
+    session: Session
 
-    tenure: Tenure
+
+class RecheckingLease(Struct, frozen=True):
+    """Some proposals are newer than this session: either it lost the lease, or the cluster was restored from a backup."""
+
+    session: Session
     containers: tuple[WekaContainer, ...]
 
 
-class Clearing(Struct, frozen=True):
-    tenure: Tenure
+class ClearingStale(Struct, frozen=True):
+    session: Session
     containers: tuple[WekaContainer, ...]
-    stale: tuple[WekaContainer, ...]  # the first BATCH of them are being cleared
+    stale: tuple[WekaContainer, ...]  # the first BATCH are being cleared
 
 
 class Proposing(Struct, frozen=True):
-    tenure: Tenure
+    session: Session
     plan: Plan
-    rest: tuple[Assignment, ...]  # the first BATCH of them are being proposed
-    proposed: tuple[Assignment, ...] = ()  # with the container as the proposal left it
+    rest: tuple[Assignment, ...]  # the first BATCH are being proposed
+    proposed: tuple[Assignment, ...] = ()  # with the container as the server returned it
 
 
-class Verifying(Struct, frozen=True):
-    tenure: Tenure
+class VerifyingLease(Struct, frozen=True):
+    session: Session
     plan: Plan
     proposed: tuple[Assignment, ...]
 
 
 class Committing(Struct, frozen=True):
-    tenure: Tenure
+    session: Session
     plan: Plan
     rest: tuple[Assignment, ...]
     committed: int = 0
 
 
-class Releasing(Struct, frozen=True):
-    tenure: Tenure
+class ReleasingLease(Struct, frozen=True):
+    session: Session
     end: End
     plan: Plan = Plan()
 
 
 class Ended(Struct, frozen=True):
     task: Task
-    sighting: Sighting | None = None
-    refusals: tuple[Refusal, ...] = ()
+    observation: LeaseObservation | None = None
+    unserved: tuple[Unserved, ...] = ()
 
 
 State: TypeAlias = (
-    Opening
-    | Looking
-    | Taking
-    | FindingOut
-    | Listing
-    | Doubting
-    | Clearing
+    Starting
+    | ReadingLease
+    | AcquiringLease
+    | ConfirmingLease
+    | ListingContainers
+    | RecheckingLease
+    | ClearingStale
     | Proposing
-    | Verifying
+    | VerifyingLease
     | Committing
-    | Releasing
+    | ReleasingLease
     | Ended
 )

@@ -1,4 +1,4 @@
-"""What a container still needs, as a typed value, or every reason why its wish cannot be followed."""
+"""Parse what a WekaContainer requests, and validate its spec."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plimsoll.controllers.allocation.types import ContainerSpec, WekaContainer
 
 FIRST_PORT = 35_000
 LAST_PORT = 65_535
-# Modes that come and go, or share what others hold; they are given nothing and miss nothing.
+# Short-lived modes and modes that share resources of other containers.
 WITHOUT_ALLOCATION = frozenset(
     {
         "adhoc-op",
@@ -24,24 +24,24 @@ WITHOUT_ALLOCATION = frozenset(
     }
 )
 AGENT_PORT_ONLY = frozenset({"envoy", "telemetry"})
-# Single ports stand behind the first ranges of a cluster: three of 100, or four of 60.
+# Single ports start behind the first ranges of a cluster: three of 100 ports, or four of 60.
 SINGLE_PORTS_OFFSET = {100: 300, 60: 240}
-# A proposal must fit into a condition; no node has a tenth as many drives.
+# A proposal must fit into a condition. Real nodes have far fewer drives.
 MOST_DRIVES = 256
 
 
-class Ask(Struct, frozen=True):
-    """What is missing. All of it is given, or nothing."""
+class ResourceRequest(Struct, frozen=True):
+    """What a container still needs. A session allocates all of it or nothing."""
 
-    drives: int = 0  # whole ones
-    pieces_gib: tuple[int, ...] = ()  # of shared ones
-    ports: int = 0  # in a row; 0: none are missing
-    port: int = 0  # the first of them, where the container insists on it
+    drives: int = 0  # whole drives
+    pieces_gib: tuple[int, ...] = ()  # sizes of virtual drives
+    ports: int = 0  # size of the contiguous range; 0 if it has one
+    port: int = 0  # spec.port: the required first port; 0 for any
     agent: bool = False
-    agent_port: int = 0  # where the container insists on it
-    first_port: int = FIRST_PORT  # where both are looked for, and
+    agent_port: int = 0  # spec.agentPort: the required port; 0 for any
+    first_port: int = FIRST_PORT  # the range to choose from
     last_port: int = LAST_PORT
-    own_range: bool = False  # whether the container named that range itself
+    own_range: bool = False  # the range comes from the container's spec
     single_ports_offset: int = SINGLE_PORTS_OFFSET[100]
 
     @property
@@ -50,29 +50,29 @@ class Ask(Struct, frozen=True):
 
 
 class InvalidSpecError(Exception):
-    """A spec that cannot be followed; one sentence each, naming field and value."""
+    """An invalid spec; one sentence per problem with field and value."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(self.problems))
 
 
-def takes_part(container: WekaContainer) -> bool:
-    """Whether containers of this mode hold anything at all."""
+def is_allocatable(container: WekaContainer) -> bool:
+    """Whether containers of this mode get an allocation."""
     return container.spec.mode not in WITHOUT_ALLOCATION
 
 
-def read_ask(container: WekaContainer, ports_per_container: int) -> Ask:
-    """What the container needs in addition to what it has; growth only ever adds."""
-    if not takes_part(container):
-        return Ask()
+def read_request(container: WekaContainer, ports_per_container: int) -> ResourceRequest:
+    """What the container needs in addition to what it holds. Raises InvalidSpecError."""
+    if not is_allocatable(container):
+        return ResourceRequest()
     spec, has = container.spec, container.allocations
     if problems := [*_numbers(spec), *_ports(spec, ports_per_container)]:
         raise InvalidSpecError(problems)
     first, last = _window(spec)
     wants_range = spec.mode not in AGENT_PORT_ONLY and not has.weka_port
     shared = spec.drive_capacity > 0 or spec.container_capacity > 0
-    return Ask(
+    return ResourceRequest(
         drives=0 if shared else max(0, spec.num_drives - len(has.drives or ())),
         pieces_gib=_pieces(container) if shared else (),
         ports=ports_per_container if wants_range else 0,
@@ -87,7 +87,7 @@ def read_ask(container: WekaContainer, ports_per_container: int) -> Ask:
 
 
 def _pieces(container: WekaContainer) -> tuple[int, ...]:
-    """The sizes of the virtual drives that are missing: as many as asked for, and as even as whole GiB allow."""
+    """Sizes in GiB of the missing virtual drives, as equal as whole GiB allow."""
     spec, has = container.spec, container.allocations.virtual_drives
     if spec.container_capacity <= 0:
         return (spec.drive_capacity,) * max(0, spec.num_drives - len(has))
@@ -100,7 +100,7 @@ def _pieces(container: WekaContainer) -> tuple[int, ...]:
 
 
 def _range_of(spec: ContainerSpec) -> tuple[int, int] | None:
-    """First and last port of the range that the container names, if it names one."""
+    """First and last port of spec.portRange; None if it is not set."""
     named = spec.port_range
     if named is None or not named.base_port:
         return None
@@ -113,7 +113,7 @@ def _window(spec: ContainerSpec) -> tuple[int, int]:
 
 
 def reserved_range(container: WekaContainer) -> tuple[int, int] | None:
-    """The ports that a container's cluster keeps for itself: others without a range of their own stay out of it."""
+    """The ports that the container's cluster reserves: containers without a range of their own avoid them."""
     named = container.spec.port_range
     if named is None or named.base_port <= 0 or named.port_range <= 0:
         return None
@@ -132,7 +132,7 @@ def _numbers(spec: ContainerSpec) -> Iterable[str]:
     if spec.num_drives > MOST_DRIVES:
         yield f"spec.numDrives is {spec.num_drives}; expected at most {MOST_DRIVES}"
     if spec.drive_capacity > 0 and not spec.container_capacity and not spec.num_drives:
-        yield f"spec.driveCapacity is {spec.drive_capacity} and spec.numDrives is 0; expected how many drives of that size"
+        yield f"spec.driveCapacity is {spec.drive_capacity} and spec.numDrives is 0; expected the number of drives in spec.numDrives"
     pieces = spec.num_drives or spec.num_cores
     if spec.container_capacity > 0 and pieces > MOST_DRIVES:
         yield f"spec.numCores is {spec.num_cores}; expected at most {MOST_DRIVES} virtual drives"

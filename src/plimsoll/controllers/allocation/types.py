@@ -1,6 +1,6 @@
-"""`WekaContainer` as far as allocation reads it.
+"""The fields of `WekaContainer` that allocation reads.
 
-The kind belongs to a storage operator. What is not named here is left as it is: every write is a patch.
+The kind belongs to the storage operator. Every write is a patch, so fields that are not declared here stay as they are.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from typing import Any, TypeAlias
 from msgspec import Struct, field
 
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types.core import KubeObject, Part
+from plimsoll.kube.types.meta import KubeObject, Part
 
-# An entry of a list as it came. A patch replaces lists whole, so the others' entries must go back to the letter, with fields
-# that nobody here knows and empty ones that their CRD requires.
+# A list entry, undecoded. A patch replaces a whole list, so entries of others are written back unchanged, including unknown
+# fields and empty fields that their CRD requires.
 AsWritten: TypeAlias = Mapping[str, Any]
 
 
 class PortRange(Part, frozen=True, gc=False):
-    """The ports that a container's cluster has for itself; a size of 0 leaves the end open."""
+    """The port range of the container's cluster; `port_range` is its size, 0 means up to 65535."""
 
     base_port: int = 0
     port_range: int = 0
@@ -34,11 +34,11 @@ class ContainerSpec(Part, frozen=True, gc=False):
     agent_port: int = 0
     port_range: PortRange | None = None
     drive_capacity: int = 0  # GiB of each virtual drive
-    container_capacity: int = 0  # GiB of all virtual drives together; goes before drive_capacity
+    container_capacity: int = 0  # GiB of all virtual drives together; takes precedence over drive_capacity
 
 
 class VirtualDrive(Part, frozen=True, gc=False):
-    """A part of a disk that several containers share."""
+    """A part of a shared drive."""
 
     virtual_uuid: str = field(default="", name="virtualUUID")
     physical_uuid: str = field(default="", name="physicalUUID")
@@ -63,12 +63,12 @@ class Allocations(Part, frozen=True, gc=False):
 
 
 class StatusCondition(Struct, frozen=True):
-    """A condition, as far as it is read."""
+    """The fields of a condition that allocation reads."""
 
     status: str
     reason: str
     message: str
-    since: str  # as text, as it came
+    since: str  # lastTransitionTime, unparsed
 
 
 class ContainerStatus(Part, frozen=True, gc=False):
@@ -87,13 +87,13 @@ class WekaContainer(KubeObject, frozen=True, gc=False):
         return f"{self.namespace}/{self.name}"
 
     @property
-    def home(self) -> str:
-        """The node on which it wants to run."""
+    def node_name(self) -> str:
+        """The node of the container: spec.nodeAffinity, else status.nodeAffinity."""
         return self.spec.node_affinity or self.status.node_affinity
 
     @property
     def cluster(self) -> str:
-        """The UID of the storage cluster that it belongs to; empty for one that stands alone."""
+        """UID of the owning WekaCluster; empty without one."""
         return next((owner.uid for owner in self.metadata.owner_references if owner.kind == "WekaCluster"), "")
 
     @property

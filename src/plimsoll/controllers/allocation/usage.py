@@ -1,6 +1,6 @@
-"""What is taken on a node, by whom: committed and proposed, whole disks and parts of them, out of one book.
+"""Drives and ports in use on a node and who holds them: committed and proposed, whole drives and virtual drives.
 
-Disks are entered by serial, so one that is given away whole cannot also be shared, nor the other way round.
+Drives are keyed by serial, so a drive that is allocated whole cannot also be shared, and vice versa.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from plimsoll.controllers.allocation.types import VirtualDrive, WekaContainer
 
 
 class Holding(Struct, frozen=True):
-    """What one container has on one node, or is to have there."""
+    """What one container holds on one node, or will hold once its proposal is committed."""
 
     uid: str
     holder: str  # namespace/name
@@ -27,7 +27,7 @@ class Holding(Struct, frozen=True):
     ports: int = 0
     agent_port: int = 0
     committed: bool = True
-    leaving: bool = False  # the container is terminating; what it holds is free when it is gone
+    terminating: bool = False  # of the container; its resources are free once it is deleted
 
     @property
     def port_ranges(self) -> Iterator[tuple[int, int]]:
@@ -44,12 +44,12 @@ class PortsTaken(Struct, frozen=True):
 
 
 def holdings_on(node: str, container: WekaContainer) -> Iterator[Holding]:
-    """What the container holds there, and what it is proposed to get."""
+    """What the container holds on the node, then what is proposed for it there."""
     has = container.allocations
     if node in holding_nodes(container):
         yield Holding(
             container.uid, container.title, has.drives or (), has.virtual_drives, has.weka_port, ports_held(container),
-            has.agent_port, leaving=container.terminating,
+            has.agent_port, terminating=container.terminating,
         )  # fmt: skip
     proposal = proposal_of(container)
     if proposal is not None and proposal.node == node and proposal.epoch != UNREADABLE:
@@ -59,19 +59,19 @@ def holdings_on(node: str, container: WekaContainer) -> Iterator[Holding]:
 def proposed_holding(container: WekaContainer, proposal: Proposal) -> Holding:
     return Holding(
         container.uid, container.title, proposal.drives, proposal.virtual_drives, proposal.weka_port, proposal.ports,
-        proposal.agent_port, committed=False, leaving=container.terminating,
+        proposal.agent_port, committed=False, terminating=container.terminating,
     )  # fmt: skip
 
 
-class Conflict(Struct, frozen=True):
-    """What more than one container has; none of it is our doing, and all of it needs a person."""
+class AllocationConflict(Struct, frozen=True):
+    """A drive or port that several containers hold. Plimsoll never causes this; a person must resolve it."""
 
     holders: tuple[str, ...]  # namespace/name
     message: str
 
 
-class Ledger:
-    """The book of one node. Entries are only added: what is freed is absent from the next live list."""
+class NodeUsage:
+    """What is in use on one node. Built anew from each live list; entries are only added."""
 
     def __init__(self, node: str, inventory: Inventory, containers: Iterable[WekaContainer] = ()) -> None:
         self.node = node
@@ -84,7 +84,7 @@ class Ledger:
         for container in containers:
             for holding in holdings_on(node, container):
                 self.enter(holding)
-            if (reserved := reserved_range(container)) is not None and container.home == node:
+            if (reserved := reserved_range(container)) is not None and container.node_name == node:
                 self._reserved.append((*reserved, container.cluster))
 
     def enter(self, holding: Holding) -> None:
@@ -92,7 +92,7 @@ class Ledger:
         for serial in holding.drives:
             self._whole.setdefault(serial, []).append(holding.holder)
         for drive in holding.virtual_drives:
-            # Others may have left the serial out; a UUID that the node does not know stands for itself.
+            # Allocations of others may lack the serial; use the UUID if the inventory does not know it.
             serial = drive.serial or self.inventory.serial_of(drive.physical_uuid) or drive.physical_uuid
             parts = self._parts.setdefault(serial, {})
             parts[holding.holder] = parts.get(holding.holder, 0) + drive.capacity_gib
@@ -102,11 +102,11 @@ class Ledger:
         return (*self._whole.get(serial, ()), *self._parts.get(serial, ()))
 
     def free_drives(self) -> list[str]:
-        """Whole disks that can be given away, in the node's own order."""
+        """Serials of free whole drives, in inventory order."""
         return [s for s in self.inventory.drives if s not in self.inventory.blocked and not self.holders_of(s)]
 
     def free_gib(self, serial: str, capacity_gib: int) -> int:
-        """What is left of a shared disk; nothing of one that is blocked or given away whole."""
+        """Free GiB of a shared drive; 0 if it is blocked or allocated whole."""
         if serial in self.inventory.blocked or serial in self._whole:
             return 0
         return max(0, capacity_gib - sum(self._parts.get(serial, {}).values()))
@@ -114,27 +114,27 @@ class Ledger:
     def ranges_of_other_clusters(self, cluster: str) -> list[tuple[int, int]]:
         return [(first, last) for first, last, owner in self._reserved if owner != cluster]
 
-    def conflicts(self) -> Iterator[Conflict]:
+    def conflicts(self) -> Iterator[AllocationConflict]:
         for serial, holders in self._whole.items():
             everyone = self.holders_of(serial)
             if len(everyone) > 1 or len(holders) > 1:
                 names = tuple(dict.fromkeys(everyone))
-                yield Conflict(names, f"drive {serial} is held by {' and '.join(names)}")
+                yield AllocationConflict(names, f"drive {serial} is held by {' and '.join(names)}")
         for shared in self.inventory.shared:
             parts = self._parts.get(shared.serial, {})
             if (used := sum(parts.values())) > shared.capacity_gib:
-                message = f"drive {shared.serial} has {shared.capacity_gib} GiB, of which {used} are given away"
-                yield Conflict(tuple(parts), message)
+                message = f"drive {shared.serial} has {shared.capacity_gib} GiB, of which {used} are allocated"
+                yield AllocationConflict(tuple(parts), message)
         widest: PortsTaken | None = None
         for port in sorted(self.ports, key=lambda taken: (taken.first, taken.last)):
             if widest is not None and port.first <= widest.last and port.holder != widest.holder:
                 names = (widest.holder, port.holder)
-                yield Conflict(names, f"port {port.first} is held by {' and '.join(names)}")
+                yield AllocationConflict(names, f"port {port.first} is held by {' and '.join(names)}")
             if widest is None or port.last > widest.last:
                 widest = port
 
     def tokens(self) -> frozenset[str]:
-        """Everything that is taken, so that two looks can be compared: what is missing in the later one was freed."""
+        """Ids of everything in use. What a later call lacks was freed in between."""
         names = [f"port {first}" for holding in self.holdings for first, _ in holding.port_ranges]
         names += [f"drive {serial}" for holding in self.holdings for serial in holding.drives]
         names += [drive.virtual_uuid for holding in self.holdings for drive in holding.virtual_drives]

@@ -1,6 +1,6 @@
-"""What the operator remembers between two looks at a node: who was refused and when, and what lease it last saw.
+"""The state that the controller keeps between decisions: containers in back-off, observed leases, and lease gc.
 
-It makes waiting cheap and fair; nothing that must be safe depends on it, and a new process starts without it.
+It makes waiting cheap and fair. Safety does not depend on it, and a new process starts with an empty one.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from plimsoll.controllers.allocation.inventory import Inventory
-from plimsoll.controllers.allocation.lease import Sighting
+from plimsoll.controllers.allocation.lease import LeaseObservation
 from plimsoll.controllers.allocation.session import Ended, State
 from plimsoll.controllers.allocation.types import WekaContainer
 
 
-class Refused(Struct, frozen=True):
-    """A container that found too little, and what the node looked like then."""
+class RefusedContainer(Struct, frozen=True):
+    """A container that was not served, and the state of the node at that time."""
 
     at: datetime
     generation: int
@@ -25,42 +25,40 @@ class Refused(Struct, frozen=True):
     inventory: Inventory | None
 
 
-class Desk:
-    """One operator's waiting room, by node."""
+class WaitQueue:
+    """Waiting containers by node. `AllocationController` owns the only instance."""
 
     def __init__(self, wait: timedelta) -> None:
         self._wait = wait
-        self._refused: dict[str, dict[str, Refused]] = {}
-        self._sightings: dict[str, Sighting] = {}
-        self.swept: frozenset[str] | None = (
-            None  # the nodes that there were when leases of gone nodes were last looked for
-        )
+        self._refused: dict[str, dict[str, RefusedContainer]] = {}
+        self._observations: dict[str, LeaseObservation] = {}
+        self.nodes_at_last_gc: frozenset[str] | None = None
 
-    def sighting(self, node: str) -> Sighting | None:
-        return self._sightings.get(node)
+    def observation(self, node: str) -> LeaseObservation | None:
+        return self._observations.get(node)
 
     def remember(self, ended: State, now: datetime) -> None:
-        """A conversation is over: keep what it learned."""
+        """Keep what an ended session observed."""
         if not isinstance(ended, Ended):
             return
         node = ended.task.node
-        self._sightings.pop(node, None)
-        if ended.sighting is not None:
-            self._sightings[node] = ended.sighting
+        self._observations.pop(node, None)
+        if ended.observation is not None:
+            self._observations[node] = ended.observation
         refused = self._refused.setdefault(node, {})
-        for one in ended.refusals:
-            refused[one.container.uid] = Refused(
+        for one in ended.unserved:
+            refused[one.container.uid] = RefusedContainer(
                 now, one.container.metadata.generation, one.taken, ended.task.inventory
             )
 
     def until(
         self, node: str, container: WekaContainer, *, taken: frozenset[str], inventory: Inventory | None, now: datetime
     ) -> datetime | None:
-        """When a container that was refused may ask again; None: at once, because it was not, or because something changed."""
+        """When an unserved container is retried; None: now, because it was not refused or something changed since."""
         refused = self._refused.get(node, {}).get(container.uid)
         if refused is None:
             return None
-        # A refusal from the future was stamped before the clock was set back.
+        # An entry from the future means that the clock was set back.
         over = not refused.at <= now < refused.at + self._wait
         freed = bool(refused.taken - taken) or refused.inventory != inventory
         if over or freed or refused.generation != container.metadata.generation:
@@ -68,7 +66,7 @@ class Desk:
         return refused.at + self._wait
 
     def turn(self, node: str, waiting: Iterable[WekaContainer]) -> tuple[str, ...]:
-        """UIDs in the order in which they are served: those never refused by age, then those refused, the longest ago first."""
+        """UIDs in serving order: new containers by age, then unserved ones, longest wait first."""
         refused = self._refused.get(node, {})
 
         def rank(container: WekaContainer) -> tuple[bool, str, str, str]:
@@ -79,7 +77,7 @@ class Desk:
         return tuple(container.uid for container in sorted(waiting, key=rank))
 
     def forget_all_but(self, node: str, uids: Iterable[str]) -> None:
-        """Those that are gone or served leave the room."""
+        """Drop the entries of all other containers of the node: they are deleted or served."""
         kept = set(uids)
         refused = {uid: one for uid, one in self._refused.get(node, {}).items() if uid in kept}
         self._refused[node] = refused
@@ -88,4 +86,4 @@ class Desk:
 
     def node_gone(self, node: str) -> None:
         self._refused.pop(node, None)
-        self._sightings.pop(node, None)
+        self._observations.pop(node, None)

@@ -1,4 +1,4 @@
-"""A conversation's writes pass the door like all others: read-only, the tenure, audit, metrics, events and freshness."""
+"""Writes of a transaction pass the actuator like all others: read-only mode, leadership, audit, metrics, events, expectations."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import pytest
 
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.credentials import load_credentials
+from plimsoll.kube.types.core import ConfigMap
 from plimsoll.kube.types.resources import CONFIGMAPS, Resource
-from plimsoll.kube.types.stored import ConfigMap
 from plimsoll.runtime.clock import RealClock
 from plimsoll.runtime.decision import Blocker, Create, Event, Patch, Ref, Transaction
 from plimsoll.runtime.transaction import (
-    Answered,
+    ConcurrentWrites,
     End,
     Found,
     Get,
     ListAll,
     Listed,
-    Opened,
-    Reply,
-    Request,
-    Together,
-    Unread,
+    ReadFailed,
+    TransactionReply,
+    TransactionRequest,
+    TransactionStarted,
+    WritesDone,
 )
 from tests.runtime.test_door import KEY, WHY, Stage
 from tools.controlplane.cluster import ControlPlane
@@ -45,14 +45,14 @@ async def door(client: Client, namespace: str, tmp_path: Path) -> Stage:
 class Script:
     """Says what it was told to, whatever the replies are, and keeps them."""
 
-    def __init__(self, stage: Stage, *requests: Request) -> None:
+    def __init__(self, stage: Stage, *requests: TransactionRequest) -> None:
         self.requests = [*requests, End("done", "all was said")]
-        self.replies: list[Reply] = []
+        self.replies: list[TransactionReply] = []
         self.ended: list[Any] = []
         target = Ref(CONFIGMAPS, stage.namespace, "talk", "")
         self.action = Transaction(target, 0, self.step, WHY, ended=self.ended.append)
 
-    def step(self, state: int, reply: Reply) -> tuple[int, Request]:
+    def step(self, state: int, reply: TransactionReply) -> tuple[int, TransactionRequest]:
         self.replies.append(reply)
         return state + 1, self.requests[state]
 
@@ -65,16 +65,16 @@ async def test_replies_come_as_they_were_asked_for(door: Stage) -> None:
         Get(CONFIGMAPS, door.namespace, "kept"),
         Get(CONFIGMAPS, door.namespace, "nowhere"),
         ListAll(CONFIGMAPS, door.namespace),
-        Together(
+        ConcurrentWrites(
             (Patch(ref, {"data": {"b": "2"}}, WHY, event=event), Create(CONFIGMAPS, door.namespace, "made", {}, WHY))
         ),
-        Together((Patch(ref, {"data": {"b": "3"}}, WHY),)),
+        ConcurrentWrites((Patch(ref, {"data": {"b": "3"}}, WHY),)),
     )
     outcome = await door.act(script.action)
     assert [result.status for result in outcome.results] == ["done"]
     assert outcome.results[0].detail == "all was said"
     opened, found, missing, listed, first, second = script.replies
-    assert isinstance(opened, Opened)
+    assert isinstance(opened, TransactionStarted)
     assert opened.token
     assert isinstance(found, Found)
     assert isinstance(found.item, ConfigMap)
@@ -83,11 +83,11 @@ async def test_replies_come_as_they_were_asked_for(door: Stage) -> None:
     assert missing.item is None
     assert isinstance(listed, Listed)
     assert "kept" in {item.name for item in listed.items}
-    assert isinstance(first, Answered)
+    assert isinstance(first, WritesDone)
     assert [answer.status for answer in first.answers] == ["done", "done"]
     assert first.answers[0].item is not None
     assert first.answers[0].item.metadata.resource_version != ref.resource_version
-    assert isinstance(second, Answered)
+    assert isinstance(second, WritesDone)
     assert [answer.status for answer in second.answers] == ["conflict"]
     assert script.ended == [6]
     audited = [(one["action"], one["result"]) for one in door.audited()]
@@ -105,17 +105,17 @@ async def test_read_only_says_not_a_word(client: Client, namespace: str, tmp_pat
     assert script.replies == []
 
 
-async def test_a_tenure_that_ends_in_mid_conversation_writes_no_more(door: Stage) -> None:
+async def test_session_that_ends_in_mid_transaction_writes_no_more(door: Stage) -> None:
     ref = await door.config_map("kept")
-    script = Script(door, Together((Patch(ref, {"data": {"b": "2"}}, WHY),)))
+    script = Script(door, ConcurrentWrites((Patch(ref, {"data": {"b": "2"}}, WHY),)))
 
-    def lose(state: int, reply: Reply) -> tuple[int, Request]:
+    def lose(state: int, reply: TransactionReply) -> tuple[int, TransactionRequest]:
         door.leadership.current = "epoch-2"
         return script.step(state, reply)
 
     await door.act(Transaction(script.action.target, 0, lose, WHY, ended=script.ended.append))
     answered = script.replies[1]
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, WritesDone)
     assert [answer.status for answer in answered.answers] == ["refused"]
     assert await door.data("kept") == {"a": "1"}
 
@@ -124,7 +124,7 @@ async def test_reads_that_fail_are_replies_too(door: Stage) -> None:
     unknown: Resource[ConfigMap] = Resource("no.such.group", "v1", "things", "Thing", ConfigMap)
     script = Script(door, ListAll(unknown, door.namespace))
     await door.act(script.action)
-    assert isinstance(script.replies[1], Unread)
+    assert isinstance(script.replies[1], ReadFailed)
 
 
 async def test_how_it_ended_is_what_is_told(door: Stage) -> None:
@@ -137,10 +137,10 @@ async def test_how_it_ended_is_what_is_told(door: Stage) -> None:
     assert [(told.reason, told.type) for told in door.told] == [("Short", "Warning")]
 
 
-async def test_a_conversation_that_fails_is_ended_all_the_same(door: Stage) -> None:
+async def test_a_transaction_that_fails_is_ended_all_the_same(door: Stage) -> None:
     ended: list[Any] = []
 
-    def broken(state: int, reply: Reply) -> tuple[int, Request]:
+    def broken(state: int, reply: TransactionReply) -> tuple[int, TransactionRequest]:
         if state == 1:
             raise RuntimeError("a bug in the step function")
         return state + 1, Get(CONFIGMAPS, door.namespace, "kept")

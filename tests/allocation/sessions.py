@@ -1,4 +1,4 @@
-"""Holding a conversation by hand: every reply is the test's own."""
+"""Run a session by hand: the test supplies every reply."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any
 from plimsoll.controllers.allocation.inventory import Inventory
 from plimsoll.controllers.allocation.lease import NONCE
 from plimsoll.controllers.allocation.protocol import step
-from plimsoll.controllers.allocation.session import Opening, State, Task
+from plimsoll.controllers.allocation.session import Starting, State, Task
 from plimsoll.controllers.allocation.types import WekaContainer
 from plimsoll.kube.codec import builtins, convert
-from plimsoll.kube.types.stored import Lease
+from plimsoll.kube.types.coordination import Lease
 from plimsoll.runtime.decision import Create, Patch
 from plimsoll.runtime.transaction import (
-    Answer,
-    Answered,
+    ConcurrentWrites,
     End,
     Found,
     ListAll,
     Listed,
     Moment,
-    Opened,
-    Reply,
-    Request,
-    Together,
-    Unread,
+    ReadFailed,
+    TransactionReply,
+    TransactionRequest,
+    TransactionStarted,
+    WriteResult,
+    WritesDone,
 )
 from tests import build
 from tests.model.server import merged
@@ -35,50 +35,52 @@ NODE = "n1"
 
 
 class Talk:
-    """A tenure, step by step, at times that the test sets."""
+    """A session, step by step, at times that the test sets."""
 
     def __init__(self, **fields: Any) -> None:
         known: dict[str, Any] = {"inventory": Inventory(("S1", "S2", "S3")), "process": "me", "identity": "default/c"}
         self.task = Task(
             node=NODE, lease_namespace="system", lease_name=f"weka-allocator-{NODE}", **{**known, **fields}
         )
-        self.state: State = Opening(self.task)
+        self.state: State = Starting(self.task)
         self.at = 1000.0
-        self.request: Request = End()
-        self.say(Opened(self.moment, "1"))
+        self.request: TransactionRequest = End()
+        self.say(TransactionStarted(self.moment, "1"))
 
     @property
     def moment(self) -> Moment:
         return Moment(build.START + timedelta(seconds=self.at), self.at)
 
-    def say(self, reply: Reply) -> Request:
+    def say(self, reply: TransactionReply) -> TransactionRequest:
         self.state, self.request = step(self.state, reply)
         return self.request
 
-    def found(self, item: Lease | None) -> Request:
+    def found(self, item: Lease | None) -> TransactionRequest:
         return self.say(Found(self.moment, item))
 
-    def unread(self) -> Request:
-        return self.say(Unread(self.moment, "503"))
+    def unread(self) -> TransactionRequest:
+        return self.say(ReadFailed(self.moment, "503"))
 
-    def listed(self, *containers: WekaContainer) -> Request:
+    def listed(self, *containers: WekaContainer) -> TransactionRequest:
         assert isinstance(self.request, ListAll)
         return self.say(Listed(self.moment, containers))
 
-    def answered(self, *words: str, item: Any = None) -> Request:
+    def answered(self, *words: str, item: Any = None) -> TransactionRequest:
         """The same answer to each of the pending writes, or one for each."""
         writes = self.writes
         wanted = words if len(words) == len(writes) else words * len(writes)
-        answers = tuple(Answer(status, item) for status in wanted)  # type: ignore[arg-type]
-        return self.say(Answered(self.moment, answers))
+        answers = tuple(WriteResult(status, item) for status in wanted)  # type: ignore[arg-type]
+        return self.say(WritesDone(self.moment, answers))
 
-    def applied(self) -> Request:
+    def applied(self) -> TransactionRequest:
         """The pending writes succeed, as an API server would apply them."""
-        return self.say(Answered(self.moment, tuple(Answer("done", after(write, self.known)) for write in self.writes)))
+        return self.say(
+            WritesDone(self.moment, tuple(WriteResult("done", after(write, self.known)) for write in self.writes))
+        )
 
     @property
     def writes(self) -> tuple[Patch | Create, ...]:
-        assert isinstance(self.request, Together), self.request
+        assert isinstance(self.request, ConcurrentWrites), self.request
         return self.request.writes  # type: ignore[return-value]
 
     @property

@@ -28,9 +28,9 @@ from tests.faults.rules import Rules
 from tests.faults.upstream import Direct, Json, RefusedError
 
 CONTAINERS = "/apis/weka.weka.io/v1alpha1"
-# The specification's lease, looked at more often: on a busy machine a tenure may take seconds.
+# The specification's lease, looked at more often: on a busy machine a session may take seconds.
 TIMES = LeaseTimes(retry_period=timedelta(milliseconds=200))
-# One that a test may outwait. Its tenures may come to nothing on a busy machine, so nothing is counted where it is used.
+# One that a test may outwait. Its sessions may come to nothing on a busy machine, so nothing is counted where it is used.
 SHORT_LEASE = LeaseTimes(timedelta(seconds=3), timedelta(seconds=2), timedelta(milliseconds=200))
 # Each operator looks once for leases of nodes that are gone: up to a second after its view is live, and a test may be over by then.
 FIRST_SWEEP = Counter({"list leases": 1})
@@ -57,7 +57,7 @@ def settings(namespace: str, **changed: Any) -> AllocationSettings:
 
 
 class SuspendedClock(RealClock):
-    """No time passes for whoever measures with it: his tenure lasts, however busy the machine or late his request is."""
+    """No time passes for whoever measures with it: his session lasts, however busy the machine or late his request is."""
 
     def __init__(self) -> None:
         self._stopped_at = super().monotonic()

@@ -11,9 +11,9 @@ from plimsoll.controllers.allocation.inventory import Inventory, SharedDrive
 from plimsoll.controllers.allocation.session import Ended
 from plimsoll.controllers.allocation.types import WekaContainer
 from plimsoll.runtime.decision import Patch
-from plimsoll.runtime.transaction import Answer, Answered, Get
+from plimsoll.runtime.transaction import Get, WriteResult, WritesDone
 from tests.allocation.build import container, holding
-from tests.allocation.tenures import NODE, Talk, after, lease, own_lease
+from tests.allocation.sessions import NODE, Talk, after, lease, own_lease
 
 STALE = '{"node":"n1","epoch":"400","drives":["S1"],"weka_port":35000,"ports":100,"agent_port":35300}'
 
@@ -120,7 +120,7 @@ def test_a_server_that_drops_our_condition_gets_no_commit() -> None:
     talk.answered("done", item=one)
     talk.applied()
     assert talk.end.status == "failed", "asked again at once, it would be the same"
-    assert "does not keep the condition AllocationProposed" in talk.end.detail
+    assert "dropped the condition AllocationProposed" in talk.end.detail
 
 
 def test_a_write_that_the_server_refuses_is_tried_again_later_and_the_others_are_served() -> None:
@@ -134,7 +134,7 @@ def test_a_write_that_the_server_refuses_is_tried_again_later_and_the_others_are
     assert talk.end.status == "failed", "a conflict would be tried again at once, and for ever"
     (event,) = talk.end.events
     assert (event.regarding.name, event.reason, event.type) == ("a", "AllocationFailed", "Warning")
-    assert "the status of default/a could not be written" in event.message
+    assert "cannot write the status of default/a" in event.message
 
 
 def test_a_commit_or_a_clearing_that_the_server_refuses_is_tried_again_later() -> None:
@@ -178,7 +178,7 @@ def test_a_container_that_is_gone_when_its_proposal_is_cleared_holds_nothing() -
     assert [_drives(write) for write in talk.writes] == [("S1",)]
 
 
-def test_a_proposal_newer_than_this_tenure_is_cleared_only_if_the_lease_is_still_ours() -> None:
+def test_a_proposal_newer_than_this_session_is_cleared_only_if_the_lease_is_still_ours() -> None:
     """It is a successor's, or a cluster was restored from a backup; only a live look can tell."""
     newer = STALE.replace("400", "900")
     talk = Talk()
@@ -234,7 +234,7 @@ def test_everyone_who_waits_is_served_in_turn_and_a_shortage_stops_nobody_else()
     (event,) = talk.end.events
     assert (event.reason, event.type) == ("InsufficientDrives", "Warning")
     assert isinstance(talk.state, Ended)
-    (refusal,) = talk.state.refusals
+    (refusal,) = talk.state.unserved
     assert refusal.container.name == "big"
 
 
@@ -262,7 +262,7 @@ def test_a_container_on_another_node_is_no_concern_of_ours() -> None:
     assert [_drives(write) for write in talk.writes] == [("S1", "S2", "S3")]
 
 
-def test_a_tenure_ends_within_its_lease() -> None:
+def test_session_ends_within_its_lease() -> None:
     """After half of its time it proposes no more; after all of it, it commits no more."""
     many = [container(f"c{n:02}", uid=f"c{n:02}") for n in range(40)]
     talk = Talk()
@@ -307,7 +307,7 @@ def _drives(write: Any) -> tuple[str, ...]:
 
 def _mixed(talk: Talk, *words: str) -> Any:
     answers = tuple(
-        Answer(status, after(write, talk.known) if status == "done" else None)  # type: ignore[arg-type]
+        WriteResult(status, after(write, talk.known) if status == "done" else None)  # type: ignore[arg-type]
         for status, write in zip(words, talk.writes, strict=True)
     )
-    return Answered(talk.moment, answers)
+    return WritesDone(talk.moment, answers)

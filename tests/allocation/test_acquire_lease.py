@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from plimsoll.controllers.allocation.lease import NONCE, Sighting, lease_name
-from plimsoll.controllers.allocation.session import Ended, Listing
+from plimsoll.controllers.allocation.lease import NONCE, LeaseObservation, lease_name
+from plimsoll.controllers.allocation.session import Ended, ListingContainers
 from plimsoll.runtime.decision import Create, Patch
 from plimsoll.runtime.transaction import Get, ListAll
-from tests.allocation.tenures import Talk, lease, own_lease
+from tests.allocation.sessions import Talk, lease, own_lease
 
 
 def test_the_lease_is_looked_at_first() -> None:
@@ -41,30 +41,30 @@ def test_one_that_is_held_is_respected_and_remembered() -> None:
     assert talk.end.blocker.code == "LeaseHeld"
     assert "other/x" in talk.end.detail
     assert isinstance(talk.state, Ended)
-    assert talk.state.sighting == Sighting("lease-uid", "77", 1000.0)
+    assert talk.state.observation == LeaseObservation("lease-uid", "77", 1000.0)
 
 
 def test_one_that_does_not_change_for_its_duration_is_taken() -> None:
-    talk = Talk(sighting=Sighting("lease-uid", "77", 985.1))
+    talk = Talk(observation=LeaseObservation("lease-uid", "77", 985.1))
     talk.found(lease())
     assert talk.end.status == "refused"
-    talk = Talk(sighting=Sighting("lease-uid", "77", 985.0))
+    talk = Talk(observation=LeaseObservation("lease-uid", "77", 985.0))
     talk.found(lease())
     assert isinstance(talk.writes[0], Patch)
 
 
 def test_the_duration_that_its_holder_wrote_counts() -> None:
     """Another version may be configured otherwise."""
-    talk = Talk(sighting=Sighting("lease-uid", "77", 985.0))
+    talk = Talk(observation=LeaseObservation("lease-uid", "77", 985.0))
     talk.found(lease(duration=60))
     assert talk.end.status == "refused"
-    talk = Talk(sighting=Sighting("lease-uid", "77", 985.0))
+    talk = Talk(observation=LeaseObservation("lease-uid", "77", 985.0))
     talk.found(lease(duration=0))
     assert isinstance(talk.writes[0], Patch), "one that says nothing lasts as long as ours"
 
 
 def test_a_lease_that_changed_meanwhile_is_respected_anew() -> None:
-    talk = Talk(sighting=Sighting("lease-uid", "76", 900.0))
+    talk = Talk(observation=LeaseObservation("lease-uid", "76", 900.0))
     talk.found(lease())
     assert talk.end.status == "refused"
 
@@ -76,7 +76,7 @@ def test_time_stamps_in_the_lease_are_not_believed() -> None:
     assert talk.end.status == "refused"
 
 
-def test_what_an_earlier_tenure_of_this_process_left_is_taken_at_once() -> None:
+def test_what_an_earlier_session_of_this_process_left_is_taken_at_once() -> None:
     talk = Talk()
     talk.found(lease(nonce="me/0"))
     assert isinstance(talk.writes[0], Patch)
@@ -113,7 +113,7 @@ def test_a_namespace_that_is_not_there_is_named() -> None:
     assert talk.end.status == "failed", "it is tried again, later each time"
     assert talk.end.blocker is not None
     assert talk.end.blocker.code == "NoLeaseNamespace"
-    assert "no namespace system" in talk.end.detail
+    assert "namespace system for the node leases does not exist" in talk.end.detail
     assert "allocation.namespace" in talk.end.detail
 
 
@@ -124,8 +124,8 @@ def test_after_a_lost_reply_the_nonce_decides() -> None:
     assert isinstance(talk.request, Get)
     talk.found(own_lease("612"))
     assert isinstance(talk.request, ListAll)
-    assert isinstance(talk.state, Listing)
-    assert talk.state.tenure.epoch == "612"
+    assert isinstance(talk.state, ListingContainers)
+    assert talk.state.session.epoch == "612"
 
 
 def test_after_a_lost_reply_another_nonce_is_someone_elses_lease() -> None:
