@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from plimsoll.cli.cleanup import is_held, on_members, on_nodes, on_pods
-from plimsoll.controllers.deletion_cost.values import COST, MARK
+from plimsoll.controllers.deletion_cost.values import COST, VALUE_RECORD
 from plimsoll.controllers.nodegroups.types import FINALIZER, VPSieNode
 from plimsoll.controllers.placement.annotations import CLASS, PLACED_BY
 from plimsoll.kube.codec import convert
+from plimsoll.kube.types.coordination import Lease
 from plimsoll.kube.types.core import Node, Pod
-from plimsoll.kube.types.stored import Lease
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -20,11 +20,11 @@ def pod(**annotations: str) -> Pod:
 
 
 def test_values_with_our_mark_go_and_those_of_others_stay():
-    ours = {COST: "7", MARK: '{"cost":7,"type":"zone","spreadBy":"zone"}'}
+    ours = {COST: "7", VALUE_RECORD: '{"cost":7,"type":"zone","spreadBy":"zone"}'}
     (found,) = on_pods([pod(**ours), pod(**{COST: "7"}), pod()])
-    assert found.patch == {"metadata": {"annotations": {MARK: None, COST: None}}}
+    assert found.patch == {"metadata": {"annotations": {VALUE_RECORD: None, COST: None}}}
     (changed,) = on_pods([pod(**{**ours, COST: "8"})])
-    assert changed.patch == {"metadata": {"annotations": {MARK: None}}}, "someone has made the value his own"
+    assert changed.patch == {"metadata": {"annotations": {VALUE_RECORD: None}}}, "someone has made the value his own"
 
 
 def test_the_annotations_of_a_class_go():

@@ -12,7 +12,7 @@ import aiohttp
 import msgspec
 
 from plimsoll.embedded_cluster.api import kinds
-from plimsoll.embedded_cluster.cluster import Cluster
+from plimsoll.embedded_cluster.cluster import EmbeddedCluster
 from plimsoll.embedded_cluster.http import HttpServer
 from plimsoll.runtime.clock import RealClock
 from tests.cli.command import PLIMSOLL, environment, plimsoll
@@ -57,7 +57,7 @@ def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
 
 async def test_a_cluster_is_shown_and_nothing_is_written_there(tmp_path: Path) -> None:
     kubeconfig = tmp_path / "kubeconfig"
-    async with Cluster(RealClock()) as cluster, HttpServer(cluster.api) as server:
+    async with EmbeddedCluster(RealClock()) as cluster, HttpServer(cluster.api) as server:
         await cluster.add_nodes("2 zone=a class=spot")
         server.write_kubeconfig(kubeconfig)
         process = await asyncio.create_subprocess_exec(

@@ -88,7 +88,7 @@ async def test_keys_scale_and_reclaim(tmp_path: Path) -> None:
         terminal.press("-")
         await terminal.sees("of 15")
         terminal.press("r")
-        await terminal.sees("going")
+        await terminal.sees("draining")
         terminal.press("q")
         await terminal.sees("It was left in chapter")
         assert await asyncio.wait_for(terminal.process.wait(), _SECONDS) == 0

@@ -14,7 +14,7 @@ from plimsoll.config.providers import Providers, Vpsie
 from plimsoll.controllers.build import controllers
 from plimsoll.controllers.placement.webhook_configuration import url_configuration
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, Key, Resource
 from plimsoll.manifests.install import manifests
 from plimsoll.manifests.objects import Manifest, as_yaml

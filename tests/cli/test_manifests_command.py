@@ -79,8 +79,8 @@ def pods(control_plane: ControlPlane, namespace: str) -> list[object]:
 
 def uninstall(control_plane: ControlPlane, text: str) -> None:
     """What lies outside the test's namespace goes: a webhook left behind would be asked about every later test's pods."""
-    outside = [m for m in yaml.safe_load_all(text) if "namespace" not in m["metadata"] and m["kind"] != "Namespace"]
-    control_plane.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=yaml.safe_dump_all(outside))
+    scoped_name = [m for m in yaml.safe_load_all(text) if "namespace" not in m["metadata"] and m["kind"] != "Namespace"]
+    control_plane.kubectl("delete", "--ignore-not-found", "-f", "-", stdin=yaml.safe_dump_all(scoped_name))
 
 
 async def test_a_cluster_takes_them_and_their_rights_are_enough(

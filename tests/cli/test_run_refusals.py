@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from plimsoll.embedded_cluster.cluster import Cluster
+from plimsoll.embedded_cluster.cluster import EmbeddedCluster
 from plimsoll.embedded_cluster.http import HttpServer
 from plimsoll.runtime.clock import RealClock
 from plimsoll.runtime.exit_codes import ExitCode
@@ -81,7 +81,7 @@ async def test_a_start_that_waits_for_an_answer_can_be_stopped(tmp_path: Path) -
 async def test_a_webhook_without_a_namespace_for_its_certificate_names_the_setting_and_the_remedy(
     tmp_path: Path,
 ) -> None:
-    async with Cluster(RealClock()) as cluster, HttpServer(cluster.api) as server:
+    async with EmbeddedCluster(RealClock()) as cluster, HttpServer(cluster.api) as server:
         server.write_kubeconfig(tmp_path / "kubeconfig")
         settings = ("--set", "webhook.mode=url", "--set", "webhook.port=0", "--set", "operator.namespace=nowhere")
         async with running(tmp_path, "--kubeconfig", str(tmp_path / "kubeconfig"), *settings) as operator:

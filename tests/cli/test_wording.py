@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from plimsoll.cli.invariant_text import why, worded
-from plimsoll.simulate.invariants import NewEvent
+from plimsoll.cli.invariant_text import describe_reason, describe_timeline
+from plimsoll.simulate.invariants import TimelineEntry
 
 _NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def shown(*noted: str) -> list[str]:
-    return [text for _, text in worded(NewEvent(_NOON, one, "because") for one in noted)]
+    return [text for _, text in describe_timeline(TimelineEntry(_NOON, one, "because") for one in noted)]
 
 
 @pytest.mark.parametrize(
@@ -41,11 +41,11 @@ def test_what_is_said_again_and_again_is_shown_now_and_then() -> None:
 def test_nodes_that_come_together_are_one_line() -> None:
     nodes = [f"node spot-a-{number} came" for number in range(12)]
     assert shown(*nodes, "node spot-a-1 went") == ["12 nodes came", "node spot-a-1 went"]
-    later = NewEvent(_NOON + timedelta(seconds=1), "node late came", "")
-    assert [text for _, text in worded([NewEvent(_NOON, nodes[0], ""), later])] == [nodes[0], "node late came"]
+    later = TimelineEntry(_NOON + timedelta(seconds=1), "node late came", "")
+    assert [text for _, text in describe_timeline([TimelineEntry(_NOON, nodes[0], ""), later])] == [nodes[0], "node late came"]
 
 
 def test_reasons_go_without_the_name_of_their_rule() -> None:
-    assert why(NewEvent(_NOON, "x", "scale-up-on-demand: 8 on spot")) == "8 on spot"
-    assert why(NewEvent(_NOON, "x", "none: all is well")) == "all is well"
-    assert why(NewEvent(_NOON, "x", "pod a moves: there is room")) == "pod a moves: there is room"
+    assert describe_reason(TimelineEntry(_NOON, "x", "scale-up-on-demand: 8 on spot")) == "8 on spot"
+    assert describe_reason(TimelineEntry(_NOON, "x", "none: all is well")) == "all is well"
+    assert describe_reason(TimelineEntry(_NOON, "x", "pod a moves: there is room")) == "pod a moves: there is room"

@@ -26,7 +26,7 @@ def test_what_is_there_and_what_is_wanted():
     # Files do not know what a provider sells: that is said, and nothing is promised.
     assert [blocker["code"] for blocker in answer["blockers"]] == ["ProviderUnknown"]
     told = plimsoll("explain", "nodegroup/workers", "-f", "-", stdin=yaml.safe_dump(GROUP)).stdout
-    assert "nodes         0, 2 are wanted" in told
+    assert "nodes         0 current, 2 desired" in told
 
 
 def test_one_that_nobody_can_follow():

@@ -37,7 +37,7 @@ def test_nothing_is_wrong(tmp_path: Path):
     file = tmp_path / "web.yaml"
     file.write_text(web())
     result = plimsoll("validate", str(file))
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "1 object, nothing is wrong\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "1 object, no problems\n")
 
 
 @pytest.mark.parametrize(

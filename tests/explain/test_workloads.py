@@ -1,4 +1,4 @@
-"""`plimsoll explain deployment/…`: target, current, what happens next, what holds it up, and who leaves first."""
+"""`plimsoll explain deployment/…`: target, current, what happens next, what holds it up, and the deletion order."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ def test_a_drifted_deployment():
     assert {one["pod"] for one in order["departures"]} == {f"web-1-{number}" for number in range(4)}
 
 
-def test_a_guard_that_is_shut_says_until_when():
+def test_a_guard_that_blocks_says_until_when():
     window = {
         "spotalis.io/disruption-schedule": "0 3 * * *",
         "spotalis.io/disruption-duration": "1h",
     }
     text = as_file(objects(annotations=ANNOTATIONS | window), kind="Snapshot", takenAt="2026-03-01T12:00:00Z")
     answer = explained(text)
-    (shut,) = [guard for guard in answer["guards"] if not guard["open"]]
-    assert (shut["guard"], shut["until"]) == ("window is open", "2026-03-02T03:00:00Z")
+    (blocking,) = [guard for guard in answer["guards"] if not guard["open"]]
+    assert (blocking["guard"], blocking["until"]) == ("window is open", "2026-03-02T03:00:00Z")
     assert [blocker["code"] for blocker in answer["blockers"]] == ["WindowClosed"]
     assert answer["asOf"] == "2026-03-01T12:00:00Z"
     told = plimsoll("explain", "deploy/web", "-f", "-", *SERVED, stdin=text).stdout
-    assert "shut  window is open: the disruption window of Deployment/shop/web" in told
+    assert "block  window is open: the disruption window of Deployment/shop/web" in told
     assert "(until 2026-03-02 03:00:00 UTC, in 15h 0m 0s)" in told
 
 
-def test_a_budget_that_is_shut():
+def test_a_budget_that_blocks():
     text = as_file([*objects(), build.budget(namespace="shop", allowed=0)])
     answer = explained(text)
     assert [blocker["code"] for blocker in answer["blockers"]] == ["NotEnoughPdb"]
@@ -89,7 +89,7 @@ def test_the_text_is_for_people():
     assert "target        2 spot, 2 on-demand" in told
     assert "current       1 spot, 3 on-demand; 4 ready" in told
     assert any(line.startswith("next          evict Pod/shop/web-1-1: ") for line in told)
-    assert any(line.startswith("leaves first  ReplicaSet web-1") for line in told)
+    assert any(line.startswith("deleted first ReplicaSet web-1") for line in told)
 
 
 @pytest.mark.parametrize(

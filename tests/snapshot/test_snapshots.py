@@ -12,7 +12,7 @@ import yaml
 from plimsoll.config import Config
 from plimsoll.explain.targets import Explainer
 from plimsoll.snapshot.documents import BadFileError, parse
-from plimsoll.snapshot.view import Still, from_documents
+from plimsoll.snapshot.view import SnapshotView, from_documents
 from plimsoll.snapshot.writer import snapshot
 from tests.cli.command import plimsoll
 from tests.explain.cluster import as_file, objects
@@ -21,7 +21,7 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 WATCHES = Explainer(Config()).watches
 
 
-def still_of(text: str) -> Still:
+def still_of(text: str) -> SnapshotView:
     return from_documents(parse(text, "cluster.yaml"), WATCHES, NOW)
 
 
@@ -33,9 +33,9 @@ def explained(document: dict[str, Any], thing: str) -> dict[str, Any]:
 
 
 def test_what_was_written_reads_as_what_was_seen():
-    still = still_of(as_file(objects(waiting=True)))
-    again = still_of(yaml.safe_dump(snapshot(still)))
-    for store in still.view.stores():
+    snapshot_view = still_of(as_file(objects(waiting=True)))
+    again = still_of(yaml.safe_dump(snapshot(snapshot_view)))
+    for store in snapshot_view.view.stores():
         assert {obj.name: obj for obj in again.view[store.resource]} == {obj.name: obj for obj in store}
     assert again.at == NOW
 
@@ -48,13 +48,13 @@ def test_nothing_leaks():
         "spec": {"containers": [secret], "nodeName": "d-1"},
     }  # fmt: skip
     other = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"password": "hunter2"}}
-    still = still_of(yaml.safe_dump_all([pod, other]))
-    assert "hunter2" not in yaml.safe_dump(snapshot(still))
+    snapshot_view = still_of(yaml.safe_dump_all([pod, other]))
+    assert "hunter2" not in yaml.safe_dump(snapshot(snapshot_view))
 
 
 def test_hashed_names_are_gone_and_everything_still_meets():
-    still = still_of(as_file(objects()))
-    plain, hashed = snapshot(still), snapshot(still, hashed=True)
+    snapshot_view = still_of(as_file(objects()))
+    plain, hashed = snapshot(snapshot_view), snapshot(snapshot_view, hashed=True)
     text = json.dumps(hashed)
     for name in ("web", "shop", "s-1", "d-2", "web-1-3"):
         assert f'"{name}"' not in text
@@ -68,10 +68,10 @@ def test_hashed_names_are_gone_and_everything_still_meets():
 
 def test_a_stateful_sets_pods_keep_their_ordinals():
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "db-7"}}
-    still = still_of(
+    snapshot_view = still_of(
         yaml.safe_dump_all([{"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"}}, pod])
     )
-    names = {item["kind"]: item["metadata"]["name"] for item in snapshot(still, hashed=True)["items"]}
+    names = {item["kind"]: item["metadata"]["name"] for item in snapshot(snapshot_view, hashed=True)["items"]}
     assert names["Pod"] == f"{names['StatefulSet']}-7"
 
 

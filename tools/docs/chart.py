@@ -1,6 +1,6 @@
-"""What the chart takes from the code: which rights each controller needs, and what Prometheus should wake someone for.
+"""Chart files that are generated from the code: RBAC rules per controller, the webhook, CRDs and alerts.
 
-Helm can choose among the controllers that are switched on; what each of them may do is known to the code alone.
+The chart selects the rules of the enabled controllers; the code alone knows which permissions each controller uses.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from plimsoll.config import Config
 from plimsoll.controllers.allocation.crd import crd as weka_container_crd
 from plimsoll.controllers.build import MAKERS, controllers
-from plimsoll.controllers.nodegroups.crds import crds as node_group_crds
+from plimsoll.controllers.nodegroups.crds import node_group_crds
 from plimsoll.controllers.nodegroups.scale_down.measured_usage import USE_OF_NODES
 from plimsoll.controllers.placement.webhook_configuration import service_client, webhooks
 from plimsoll.dashboard.token_reviews import PERMISSIONS
@@ -23,11 +23,11 @@ from plimsoll.manifests.rbac import (
     EVENTS_OF_CLUSTER_WIDE_OBJECTS,
     KWOK_NODES,
     KWOK_ORDERS,
-    LIVE_LOOKS,
+    LIVE_READS,
     VPSIE_ORDERS,
     is_cluster_wide,
     rules_for,
-    sights,
+    watch_permissions,
 )
 from plimsoll.runtime.decision import Permission
 from plimsoll.runtime.operator import evicts, watched_by
@@ -35,7 +35,7 @@ from plimsoll.runtime.operator import evicts, watched_by
 _HEADER = "# Generated from the code by `make docs`: do not edit.\n"
 
 
-def rights_file() -> str:
+def rbac_file() -> str:
     config = Config()
     by_name: dict[str, dict[str, Any]] = {}
     for name, make in MAKERS.items():
@@ -43,7 +43,7 @@ def rights_file() -> str:
         seen = watched_by([controller])
         elsewhere = [one for one in controller.permissions if one.namespace]
         by_name[name] = {
-            "see": _split(sights(seen), seen),
+            "see": _split(watch_permissions(seen), seen),
             "do": _split([one for one in controller.permissions if not one.namespace], seen),
             "remembers": any(resource.watched_in for resource in seen),
             "evicts": evicts(controller),
@@ -56,8 +56,8 @@ def rights_file() -> str:
     found: dict[str, Any] = {
         "default": [controller.name for controller in controllers(config)],
         "events": {"rules": rules_for(EVENTS), "ofClusterWideObjects": EVENTS_OF_CLUSTER_WIDE_OBJECTS},
-        "liveLooks": rules_for(LIVE_LOOKS),
-        "useOfNodes": rules_for([USE_OF_NODES]),
+        "liveReads": rules_for(LIVE_READS),
+        "nodeMetrics": rules_for([USE_OF_NODES]),
         "providers": {
             "default": list(config.providers.enabled),
             "kwok": {"nodes": rules_for(KWOK_NODES), "orders": rules_for(KWOK_ORDERS)},
@@ -81,7 +81,7 @@ def alerts_file() -> str:
 
 
 def webhook_file() -> str:
-    """The webhook without what an installation chooses: its namespaces and its time limit."""
+    """The webhook without the fields that the chart fills in: client, namespaces and timeout."""
     (hook,) = webhooks(service_client("NAMESPACE"), operator_namespace="NAMESPACE", timeout_seconds=2)
     for chosen in ("clientConfig", "namespaceSelector", "timeoutSeconds"):
         del hook[chosen]

@@ -1,4 +1,4 @@
-"""Which pages are generated, and whether those on disk are what the code says now."""
+"""The generated pages, and whether the files on disk are up to date."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from plimsoll.manifests.grafana import dashboard_text
-from tools.docs.chart import alerts_file, crds_file, rights_file, webhook_file
+from tools.docs.chart import alerts_file, crds_file, rbac_file, webhook_file
 from tools.docs.chart_schema import schema_file
 from tools.docs.cli import cli_page
 from tools.docs.configuration import configuration_page
@@ -20,7 +20,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "docs/metrics.md": metrics_page,
     "docs/decisions/index.md": decisions_page,
     "charts/plimsoll/values.schema.json": schema_file,
-    "charts/plimsoll/files/rights.yaml": rights_file,
+    "charts/plimsoll/files/rbac.yaml": rbac_file,
     "charts/plimsoll/files/webhook.yaml": webhook_file,
     "charts/plimsoll/files/alerts.yaml": alerts_file,
     "charts/plimsoll/files/crds.yaml": crds_file,
@@ -35,7 +35,7 @@ def write(root: Path) -> None:
 
 
 def stale(root: Path) -> list[str]:
-    """The pages that are missing or differ."""
+    """Pages that are missing or outdated."""
     return [
         name
         for name, page in PAGES.items()

@@ -12,15 +12,15 @@ app.kubernetes.io/name: plimsoll
 
 {{/* Which controllers run, as JSON. */}}
 {{- define "plimsoll.controllers" -}}
-{{- $rights := .Files.Get "files/rights.yaml" | fromYaml -}}
+{{- $rbac := .Files.Get "files/rbac.yaml" | fromYaml -}}
 {{- $config := include "plimsoll.config" . | fromJson -}}
 {{- $enabled := default list (default dict $config.controllers).enabled -}}
 {{- range $enabled -}}
-{{- if not (hasKey $rights.controllers .) -}}
-{{- fail (printf "config.controllers.enabled: there is no controller %q; there are: %s" . (keys $rights.controllers | sortAlpha | join ", ")) -}}
+{{- if not (hasKey $rbac.controllers .) -}}
+{{- fail (printf "config.controllers.enabled: there is no controller %q; there are: %s" . (keys $rbac.controllers | sortAlpha | join ", ")) -}}
 {{- end -}}
 {{- end -}}
-{{- dict "names" (empty $enabled | ternary $rights.default $enabled) | toJson -}}
+{{- dict "names" (empty $enabled | ternary $rbac.default $enabled) | toJson -}}
 {{- end }}
 
 {{/* Whether replicas are placed, and not only looked at: "true" or nothing. */}}

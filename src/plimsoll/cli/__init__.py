@@ -1,4 +1,4 @@
-"""The command `plimsoll`: one file a command."""
+"""The command `plimsoll`, one file per subcommand. Each is imported when it is used."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ import click
 
 from plimsoll import __version__
 
-# By name: the module, what the command is called in it, and what the list of commands says of it.
+# Name: module, attribute, and the line in `plimsoll --help`.
 _COMMANDS = {
-    "allocation": ("allocation", "allocation", "Drives and ports that storage containers hold."),
-    "cleanup": ("cleanup", "cleanup", "Take away what the operator has left in a cluster."),
-    "cluster": ("cluster", "cluster", "Run a Kubernetes cluster in this process, without a container."),
-    "completion": ("completion", "completion", "Print what lets a shell complete the command."),
+    "allocation": ("allocation", "allocation", "Show, migrate or restore drive and port allocations."),
+    "cleanup": ("cleanup", "cleanup", "Remove what the operator left in a cluster."),
+    "cluster": ("cluster", "cluster", "Run an embedded Kubernetes cluster in this process."),
+    "completion": ("completion", "completion", "Print a shell completion script."),
     "config": ("config", "config", "Show the effective configuration, or check a file."),
-    "dashboard": ("dashboard", "dashboard", "Serve the operator's page over a cluster or a snapshot."),
-    "demo": ("demo", "demo", "Watch the operator at work, without a cluster of your own."),
-    "explain": ("explain", "explain", "Say why an object is as it is: the operator's own decision."),
+    "dashboard": ("dashboard", "dashboard", "Serve the dashboard for a cluster or a snapshot."),
+    "demo": ("demo", "demo", "Watch the operator work on an embedded cluster."),
+    "explain": ("explain", "explain", "Explain the operator's decision about an object."),
     "manifests": ("manifests", "manifests", "Print the objects that install the operator."),
-    "run": ("run", "run", "Run the operator until it is told to stop."),
-    "simulate": ("simulate", "simulate", "Say what would happen, without doing it."),
-    "snapshot": ("snapshot", "snapshot", "Write what the controllers see of a cluster to one file."),
+    "run": ("run", "run", "Run the operator."),
+    "simulate": ("simulate", "simulate", "Simulate what would happen, without doing it."),
+    "snapshot": ("snapshot", "snapshot", "Write a snapshot of a cluster to one file."),
     "validate": ("validate", "validate", "Check annotations and custom resources in files."),
-    "version": ("version", "version", "Print the version, and what it runs on."),
+    "version": ("version", "version", "Print the version and the platform."),
 }
 
 
 class _Commands(Mapping[str, click.Command]):
-    """Loads a command when it is asked for: `plimsoll version` need not wait for all that `plimsoll run` stands on."""
+    """Imports a subcommand when it is used, so that `plimsoll version` starts fast."""
 
     def __getitem__(self, name: str) -> click.Command:
         module, command, _ = _COMMANDS[name]
@@ -46,7 +46,7 @@ class _Commands(Mapping[str, click.Command]):
 
 
 def _load_structlog_alone() -> None:
-    """structlog loads rich where it finds it, for tracebacks that nobody here prints: a fifth of the time of a start."""
+    """Keep structlog from importing rich for tracebacks that we never print: it takes a fifth of the start-up time."""
     if "structlog" in sys.modules or "rich" in sys.modules:
         return
     sys.modules["rich"] = None  # type: ignore[assignment]
@@ -58,7 +58,7 @@ def _load_structlog_alone() -> None:
 
 class _Group(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """From the table above: to ask each command would load all of them, which takes seconds."""
+        """Print the table above. Asking each command would import all of them, which takes seconds."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, said) for name, (_, _, said) in _COMMANDS.items()])
@@ -71,9 +71,9 @@ class _Group(click.Group):
 )
 @click.version_option(__version__, "--version", prog_name="plimsoll", message="%(prog)s %(version)s")
 def main() -> None:
-    """Keep a cluster's capacity right and safe, and say why."""
+    """Keep a cluster's capacity right and safe, and explain every decision."""
 
 
 def kubectl_plugin() -> None:
-    """The program `kubectl-plimsoll`, which `kubectl plimsoll` calls: the same command under the name that was written."""
+    """The program `kubectl-plimsoll`, which `kubectl plimsoll` runs."""
     main(prog_name="kubectl plimsoll")

@@ -1,4 +1,4 @@
-"""`plimsoll cleanup`: take away what the operator has written on objects that are not its own, once it is uninstalled."""
+"""`plimsoll cleanup`: after an uninstall, remove what the operator wrote to objects of others, and its own leftovers."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from typing import Any
 import click
 from msgspec import Struct
 
-from plimsoll.cli.connection import ask, cluster_options, configuration
+from plimsoll.cli.connection import cluster_options, configuration, run_with_client
 from plimsoll.config import Config
 from plimsoll.controllers.deletion_cost.values import removed
-from plimsoll.controllers.nodegroups.patches import LEAVING
+from plimsoll.controllers.nodegroups.patches import DRAIN_TAINT
 from plimsoll.controllers.nodegroups.types import FINALIZER, VPSIE_NODES, VPSieNode
 from plimsoll.controllers.placement.annotations import CLASS, PLACED_BY, REASON, TOKEN
 from plimsoll.controllers.placement.webhook_configuration import SECRET, url_configuration
-from plimsoll.disruption.entries import LABEL
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import Conflict, KubeError, NotFound
 from plimsoll.kube.codec import builtins
-from plimsoll.kube.types.core import KubeObject, Node, Pod
+from plimsoll.kube.shards import LABEL
+from plimsoll.kube.types.coordination import Lease
+from plimsoll.kube.types.core import Node, Pod
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import CONFIGMAPS, LEASES, NODES, PODS, SECRETS, Resource
-from plimsoll.kube.types.stored import Lease
 from plimsoll.webhook.registration import REGISTERED_BY, WEBHOOK_CONFIGURATIONS
 
 
 class Leftover(Struct, frozen=True):
-    """Something of ours on an object, or (without a patch) an object that is ours altogether."""
+    """A part of an object that is ours, or without a patch the whole object."""
 
     resource: Resource[Any]
     obj: KubeObject
@@ -42,38 +43,38 @@ class Leftover(Struct, frozen=True):
 @click.command(
     epilog="""\b
 Examples:
-  plimsoll cleanup                       tell what is there
-  plimsoll cleanup --apply               and take it away
+  plimsoll cleanup                       list what would be removed
+  plimsoll cleanup --apply               remove it
 """
 )
-@click.option("--dry-run/--apply", "dry_run", default=True, show_default="--dry-run", help="Only tell, or remove, too.")
+@click.option("--dry-run/--apply", "dry_run", default=True, show_default="--dry-run", help="List only, or remove.")
 @cluster_options
 def cleanup(*, dry_run: bool, **options: Any) -> None:
-    """Take away what the operator has left in a cluster from which it was uninstalled.
+    """Remove what the operator left in a cluster after it was uninstalled.
 
     \b
-    Of pods     deletion costs that are ours, and the annotations of their class
-    Of nodes    our taint, where a drain was not finished
-    VPSieNodes  our finalizer: their machines are then the next operator's
-    Our own     what was remembered, the webhook's certificate and a registration of a process that crashed
+    Pods        deletion costs that Plimsoll wrote, and the placement annotations
+    Nodes       the drain taint of an unfinished drain
+    VPSieNodes  the finalizer: the next operator owns their machines then
+    Own objects state ConfigMaps, the webhook certificate, the webhook registration of a crashed process
 
-    No pod is restarted. What admission gave a pod (affinity, tolerations) stays with it until it is replaced. Values that others
-    wrote, allocations and node groups are left as they are. While an operator leads, nothing is touched.
+    No pod is restarted. Affinity and tolerations that admission added stay until a pod is replaced. Values that others wrote,
+    allocations and node groups are not changed. The command refuses to run while an operator holds the leader lease.
     """
     config = configuration(options["file"], options["settings"])
 
     async def run(client: Client) -> tuple[list[Leftover], dict[str, str]]:
-        await _refuse_while_led(client, config)
+        await _refuse_while_leading(client, config)
         found = await leftovers(client, config.operator.namespace)
         failed = {}
         for one in found if not dry_run else ():
             try:
-                await _take_away(client, one)
+                await _remove(client, one)
             except KubeError as error:
                 failed[str(one)] = str(error)
         return found, failed
 
-    found, failed = ask(run, config, kubeconfig=options["kubeconfig"], context=options["context"])
+    found, failed = run_with_client(run, config, kubeconfig=options["kubeconfig"], context=options["context"])
     for one in found:
         verb = "would be removed" if dry_run else "not removed" if str(one) in failed else "removed"
         click.echo(f"{one} {verb}")
@@ -84,7 +85,7 @@ def cleanup(*, dry_run: bool, **options: Any) -> None:
         raise SystemExit(1)
 
 
-async def _refuse_while_led(client: Client, config: Config) -> None:
+async def _refuse_while_leading(client: Client, config: Config) -> None:
     namespace, name = config.operator.namespace, config.operator.leader_election.lease_name
     try:
         lease = await client.get(LEASES, namespace, name)
@@ -92,8 +93,8 @@ async def _refuse_while_led(client: Client, config: Config) -> None:
         return
     if is_held(lease, datetime.now(UTC)):
         raise click.ClickException(
-            f"an operator leads (Lease {namespace}/{name} is held by {lease.spec.holder_identity}) and would write it all anew; "
-            "uninstall it first"
+            f"an operator is running (Lease {namespace}/{name} is held by {lease.spec.holder_identity}) and would write everything "
+            "again; uninstall it first"
         )
 
 
@@ -127,14 +128,14 @@ def on_pods(pods: Iterable[Pod]) -> list[Leftover]:
 def on_nodes(nodes: Iterable[Node]) -> list[Leftover]:
     found = []
     for node in nodes:
-        others = [builtins(taint) for taint in node.spec.taints if taint.key != LEAVING]
+        others = [builtins(taint) for taint in node.spec.taints if taint.key != DRAIN_TAINT]
         if len(others) < len(node.spec.taints):
-            found.append(Leftover(NODES, node, f"taint {LEAVING}", {"spec": {"taints": others or None}}))
+            found.append(Leftover(NODES, node, f"taint {DRAIN_TAINT}", {"spec": {"taints": others or None}}))
     return found
 
 
 def on_members(members: Iterable[VPSieNode]) -> list[Leftover]:
-    """One that is being deleted keeps it: without it the object would go, and its machine cost money for ever."""
+    """A terminating VPSieNode keeps the finalizer: without it the object would vanish while its machine keeps billing."""
     found = []
     for one in members:
         others = [finalizer for finalizer in one.metadata.finalizers if finalizer != FINALIZER]
@@ -146,13 +147,13 @@ def on_members(members: Iterable[VPSieNode]) -> list[Leftover]:
 
 async def _own(client: Client, namespace: str) -> list[Leftover]:
     remembered = (await client.list(CONFIGMAPS, namespace, label_selector=LABEL)).items
-    found = [Leftover(CONFIGMAPS, record, "what was remembered") for record in remembered]
+    found = [Leftover(CONFIGMAPS, record, "state of the operator") for record in remembered]
     with suppress(NotFound):
-        found.append(Leftover(SECRETS, await client.get(SECRETS, namespace, SECRET), "the webhook's certificate"))
+        found.append(Leftover(SECRETS, await client.get(SECRETS, namespace, SECRET), "certificate of the webhook"))
     with suppress(NotFound):
         registered = await client.get(WEBHOOK_CONFIGURATIONS, "", url_configuration(namespace))
         if REGISTERED_BY in registered.annotations:
-            found.append(Leftover(WEBHOOK_CONFIGURATIONS, registered, "a registration that a crash left behind"))
+            found.append(Leftover(WEBHOOK_CONFIGURATIONS, registered, "webhook registration of a crashed process"))
     return found
 
 
@@ -160,10 +161,10 @@ async def _all(client: Client, resource: Resource[Any]) -> Sequence[Any]:
     try:
         return (await client.list(resource)).items
     except NotFound:
-        return ()  # nobody has installed the kind
+        return ()  # the kind is not installed
 
 
-async def _take_away(client: Client, one: Leftover) -> None:
+async def _remove(client: Client, one: Leftover) -> None:
     meta = one.obj.metadata
     try:
         if one.patch is None:
@@ -175,4 +176,4 @@ async def _take_away(client: Client, one: Leftover) -> None:
     except NotFound:
         return
     except Conflict as error:
-        raise Conflict(409, "Conflict", "it was changed in the meantime; run the command again") from error
+        raise Conflict(409, "Conflict", "the object changed in the meantime; run the command again") from error

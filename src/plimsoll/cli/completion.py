@@ -1,4 +1,4 @@
-"""`plimsoll completion`: what a shell needs to complete the command, and what `kubectl` needs to complete the plug-in."""
+"""`plimsoll completion`: completion scripts for shells, and completion of the kubectl plug-in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from click.shell_completion import BashComplete, FishComplete, ShellComplete, Zs
 
 _SHELLS = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 _ASKS = "_PLIMSOLL_COMPLETE"
-# How kubectl asks its plug-ins: one suggestion a line, then what to do with them. 4: offer no names of files besides.
+# kubectl's plug-in protocol: one suggestion per line, then a directive. 4: do not suggest file names.
 _NO_FILES = ":4"
 
 
@@ -27,7 +27,7 @@ Fish:
   plimsoll completion fish > ~/.config/fish/completions/plimsoll.fish
 
 \b
-kubectl completes `kubectl plimsoll …` by itself, where kubectl_complete-plimsoll is on the PATH: it is installed beside plimsoll.
+kubectl completes `kubectl plimsoll …` if kubectl_complete-plimsoll is on the PATH; it is installed with plimsoll.
 """
 )
 @click.argument("shell", type=click.Choice(list(_SHELLS)))
@@ -35,13 +35,13 @@ kubectl completes `kubectl plimsoll …` by itself, where kubectl_complete-plims
 def completion(context: click.Context, *, shell: str) -> None:
     """Print a script that lets SHELL complete commands, options and their values."""
     script = _SHELLS[shell](context.find_root().command, {}, "plimsoll", _ASKS)
-    # As `source` does it, without asking the bash on the PATH for its version: the script may be for another machine.
+    # `source()` would check the version of the local bash, but the script may be for another machine.
     click.echo(script.source_template % script.source_vars())
 
 
 def complete_for_kubectl() -> None:
-    """The program `kubectl_complete-plimsoll WORD…`; the last word is the one that is being written."""
-    from plimsoll.cli import main  # noqa: PLC0415 - it names this module's command
+    """The program `kubectl_complete-plimsoll WORD…`; the last word is the one to complete."""
+    from plimsoll.cli import main  # noqa: PLC0415 - it imports this module
 
     *words, incomplete = sys.argv[1:] or [""]
     for item in ShellComplete(main, {}, "kubectl plimsoll", _ASKS).get_completions(words, incomplete):

@@ -1,4 +1,4 @@
-"""`plimsoll config`: what applies and where it comes from, and whether a file is right."""
+"""`plimsoll config`: show the effective configuration with its origins, or check a file."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def config() -> None:
 @settings_options
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 def show(*, output: str, **options: Any) -> None:
-    """Print what `plimsoll run` would go by, and where each value comes from.
+    """Print the configuration that `plimsoll run` would use, and where each value comes from.
 
-    As YAML the source of a value is a comment behind it, so the output can be saved and used as a file.
+    In YAML the origin of a value is a comment, so the output can be saved and used as a configuration file.
 
     \b
     Examples:
@@ -45,9 +45,9 @@ def show(*, output: str, **options: Any) -> None:
 @config.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path))
 def check(files: tuple[Path, ...]) -> None:
-    """Check files without running anything; the environment is not looked at.
+    """Check configuration files. Environment variables are ignored.
 
-    Prints every error with its line and exits with 2, or says that all is well.
+    Prints every error with its line and exits with 2, or prints ok per file.
 
     \b
     Examples:
@@ -67,7 +67,7 @@ def check(files: tuple[Path, ...]) -> None:
 
 
 def plain(group: Group, settings: Config) -> dict[str, Any]:
-    """The tree as YAML and JSON hold it, durations as people write them."""
+    """The configuration as plain values, with durations as text."""
     return {
         name: plain(member, settings) if isinstance(member, Group) else member.form.plain(member.value_in(settings))
         for name, member in group.members.items()

@@ -1,4 +1,4 @@
-"""The options that make a configuration, and what happens when it is wrong."""
+"""Command-line options for the configuration, and the error for an invalid one."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import IO, Any, TypeVar, get_args
 
 import click
 
-from plimsoll.config import LogFormat, LogLevel
+from plimsoll.config import Config, LogFormat, LogLevel
 from plimsoll.config.load import SERVICE_ACCOUNT_NAMESPACE, Flag, Loaded, load
 from plimsoll.config.sources import ConfigurationError
+from plimsoll.runtime.decision import Controller
 from plimsoll.runtime.exit_codes import ExitCode
 
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
 class BadConfiguration(click.ClickException):
-    """Every problem on a line of its own, on standard error, and no traceback: the reader is the author of a file."""
+    """Prints one line per problem on standard error, without a traceback."""
 
     exit_code = ExitCode.BAD_CONFIGURATION
 
@@ -66,13 +67,17 @@ controllers_option = click.option(
 
 
 def settings_options(command: AnyFunction) -> AnyFunction:
-    """The options of every command that acts on the effective configuration."""
+    """Add the options of commands that use the effective configuration."""
     for option in (
-        click.option("--log-level", type=click.Choice(get_args(LogLevel)), help="The least important records to keep."),
-        click.option("--log-format", type=click.Choice(get_args(LogFormat)), help="For people, or for machines."),
+        click.option("--log-level", type=click.Choice(get_args(LogLevel)), help="Minimum level of log records."),
+        click.option(
+            "--log-format",
+            type=click.Choice(get_args(LogFormat)),
+            help="Log format: text for people, json for machines.",
+        ),
         set_option,
         controllers_option,
-        click.option("--dry-run", is_flag=True, help="Decide and tell, but write nothing (operator.readOnlyMode)."),
+        click.option("--dry-run", is_flag=True, help="Decide and report, but write nothing (operator.readOnlyMode)."),
         config_option,
     ):
         command = option(command)
@@ -88,7 +93,7 @@ def effective(
     log_format: str | None,
     log_level: str | None,
 ) -> Loaded:
-    """What `plimsoll run` would go by here: the file, this environment, and the options."""
+    """The configuration that `plimsoll run` would use: file, environment and options."""
     named = [
         Flag("operator.readOnlyMode", "true", "--dry-run") if dry_run else None,
         Flag("controllers.enabled", controllers, "--controllers") if controllers is not None else None,
@@ -103,8 +108,18 @@ def effective(
 
 
 def as_written(file: Path | None, flags: Sequence[Flag] = ()) -> Loaded:
-    """What a file and options say by themselves, wherever they are read."""
+    """The configuration from a file and options, without the environment."""
     try:
         return load(file, flags=flags)
+    except ConfigurationError as error:
+        raise BadConfiguration(error) from None
+
+
+def controllers_for(config: Config) -> tuple[Controller, ...]:
+    """The controllers that a configuration enables. Raises BadConfiguration if it names an unknown one."""
+    from plimsoll.controllers.build import controllers  # noqa: PLC0415 - `plimsoll config` starts without controllers
+
+    try:
+        return controllers(config)
     except ConfigurationError as error:
         raise BadConfiguration(error) from None

@@ -1,4 +1,4 @@
-"""The options that point to a cluster, and a way to ask it something: what goes wrong there is one sentence, no traceback."""
+"""Options that select a cluster, and running a function with a client; API errors become one-line messages."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def configuration(file: Path | None, settings: Sequence[Flag]) -> Config:
     ).config
 
 
-def ask(work: Callable[[Client], Awaitable[T]], config: Config, *, kubeconfig: Path | None, context: str | None) -> T:
+def run_with_client(
+    work: Callable[[Client], Awaitable[T]], config: Config, *, kubeconfig: Path | None, context: str | None
+) -> T:
     async def go() -> T:
         async with connect(config, Metrics(), kubeconfig=kubeconfig, context=context) as client:
             return await work(client)

@@ -1,4 +1,4 @@
-"""`plimsoll explain`: why a workload, node or pod is as it is, and what the operator would do about it now."""
+"""`plimsoll explain`: the operator's decision about an object, and what it would do now."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import msgspec
 import yaml
 
 from plimsoll.cli.config_options import BadConfiguration
-from plimsoll.cli.connection import ask, cluster_options, configuration
+from plimsoll.cli.connection import cluster_options, configuration, run_with_client
 from plimsoll.cli.explain_text import lines
 from plimsoll.config.sources import ConfigurationError
 from plimsoll.explain.targets import Explainer, key_of
 from plimsoll.snapshot.documents import BadFileError, documents_in
-from plimsoll.snapshot.view import Still, from_documents, read_live
+from plimsoll.snapshot.view import SnapshotView, from_documents, read_live
 
 
 @click.command(
     epilog="""\b
 Examples:
-  plimsoll explain deployment/web -n shop          what is wanted, what is there, what holds it up
+  plimsoll explain deployment/web -n shop          target, current split, blockers
   plimsoll explain pod/web-5d9c-abcde -n shop      why it is Pending, rule by rule
-  plimsoll explain node/worker-3                   whether it could go, and where its pods would run
-  plimsoll explain deploy/web -f web.yaml          before it is applied anywhere
+  plimsoll explain node/worker-3                   whether it can be removed, and where its pods would run
+  plimsoll explain deploy/web -f web.yaml          before it is applied
   plimsoll explain deploy/web -f snapshot.yaml -o json
 """
 )
@@ -36,11 +36,11 @@ Examples:
     "--namespace",
     default="",
     metavar="NAME",
-    help="Its namespace. [default: the one that has it; of several, default]",
+    help="The namespace. [default: found by name; if several match, default]",
 )
 @click.option(
     "-f", "files", metavar="FILE", multiple=True, type=click.Path(path_type=Path),
-    help="Look at manifests or a snapshot instead of a cluster; - is standard input. Repeatable.",
+    help="Read manifests or a snapshot instead of a cluster; - is standard input. Repeatable.",
 )  # fmt: skip
 @click.option("-o", "--output", type=click.Choice(["text", "json", "yaml"]), default="text", show_default=True)
 @cluster_options
@@ -54,22 +54,22 @@ def explain(
     context: str | None,
     **options: Any,
 ) -> None:
-    """Say why KIND/NAME is as it is: the very decision that the operator would make now. Nothing is written."""
+    """Explain the decision that the operator would make about KIND/NAME now. Nothing is written."""
     config = configuration(**options)
     try:
         explainer = Explainer(config)
     except ConfigurationError as error:
         raise BadConfiguration(error) from None
     now = datetime.now(UTC)
-    still = (
+    snapshot_view = (
         _from_files(files, explainer, now)
         if files
-        else ask(
+        else run_with_client(
             lambda client: read_live(client, explainer.watches, now), config, kubeconfig=kubeconfig, context=context
         )
     )
     try:
-        answer = explainer.explain(key_of(thing, namespace, still.view), still.view, still.at)
+        answer = explainer.explain(key_of(thing, namespace, snapshot_view.view), snapshot_view.view, snapshot_view.at)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="KIND/NAME") from None
     except LookupError as error:
@@ -84,7 +84,7 @@ def explain(
             click.echo(line)
 
 
-def _from_files(files: tuple[Path, ...], explainer: Explainer, now: datetime) -> Still:
+def _from_files(files: tuple[Path, ...], explainer: Explainer, now: datetime) -> SnapshotView:
     stdin = sys.stdin.read() if any(str(file) == "-" for file in files) else None
     try:
         return from_documents(documents_in(files, stdin), explainer.watches, now)

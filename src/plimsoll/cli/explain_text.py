@@ -1,4 +1,4 @@
-"""An explanation as text: what is asked for, what is there, what happens next, and what stands in the way."""
+"""Format an explanation as text for the terminal."""
 
 from __future__ import annotations
 
@@ -7,25 +7,33 @@ from datetime import datetime
 
 import click
 
-from plimsoll.explain.records import Answer, DecisionAnswer, GroupAnswer, NodeAnswer, Order, PodAnswer, WorkloadAnswer
+from plimsoll.explain.records import (
+    DecisionExplanation,
+    Explanation,
+    NodeExplanation,
+    NodeGroupExplanation,
+    PodExplanation,
+    ReplicaSetOrder,
+    WorkloadExplanation,
+)
 from plimsoll.runtime.decision import Blocker, Reason
 
 _LABEL_WIDTH = 14
 
 
-def lines(answer: Answer) -> Iterator[str]:
+def lines(answer: Explanation) -> Iterator[str]:
     where = f"{answer.namespace}/{answer.name}" if answer.namespace else answer.name
     yield click.style(f"{answer.kind} {where}", bold=True)
     match answer:
-        case WorkloadAnswer():
+        case WorkloadExplanation():
             yield from _workload(answer)
-        case NodeAnswer():
+        case NodeExplanation():
             yield from _node(answer)
-        case PodAnswer():
+        case PodExplanation():
             yield from _pod(answer)
-        case GroupAnswer():
+        case NodeGroupExplanation():
             yield from _group(answer)
-        case DecisionAnswer():
+        case DecisionExplanation():
             yield from _field("controller", answer.controller)
             yield from _reason("now", answer.reason)
             yield from _list("next", answer.steps)
@@ -33,7 +41,7 @@ def lines(answer: Answer) -> Iterator[str]:
             yield from _list("errors", answer.errors, colour="red")
 
 
-def _workload(answer: WorkloadAnswer) -> Iterator[str]:
+def _workload(answer: WorkloadExplanation) -> Iterator[str]:
     if answer.policy is not None:
         policy = answer.policy
         yield from _field(
@@ -52,7 +60,7 @@ def _workload(answer: WorkloadAnswer) -> Iterator[str]:
         yield from _reason("now", answer.reason)
     yield from _list("next", answer.steps)
     for number, guard in enumerate(answer.guards):
-        mark = click.style("open", fg="green") if guard.open else click.style("shut", fg="red")
+        mark = click.style("pass", fg="green") if guard.open else click.style("block", fg="red")
         told = f": {guard.message}{_until(guard.until, answer.as_of)}" if not guard.open else ""
         yield from _field("guards" if number == 0 else "", f"{mark}  {guard.guard}{told}")
     if not answer.guards:
@@ -66,8 +74,8 @@ def _workload(answer: WorkloadAnswer) -> Iterator[str]:
         yield from _order(order)
 
 
-def _order(order: Order) -> Iterator[str]:
-    yield from _field("leaves first", f"ReplicaSet {order.replica_set}, imbalance {order.imbalance}")
+def _order(order: ReplicaSetOrder) -> Iterator[str]:
+    yield from _field("deleted first", f"ReplicaSet {order.replica_set}, imbalance {order.imbalance}")
     width = max((len(one.pod) for one in order.departures), default=0)
     for number, one in enumerate(order.departures, 1):
         cost = "no cost" if one.cost is None else str(one.cost)
@@ -75,46 +83,46 @@ def _order(order: Order) -> Iterator[str]:
         yield f"{'':{_LABEL_WIDTH}}{number:3}. {one.pod:{width}}  {one.zone or '-':14} {one.node or '-':20} {cost}{why}"
 
 
-def _node(answer: NodeAnswer) -> Iterator[str]:
+def _node(answer: NodeExplanation) -> Iterator[str]:
     state = "ready" if answer.ready else click.style("not ready", fg="red")
     yield from _field("class", f"{answer.capacity_class}, zone {answer.zone or 'unknown'}, {state}")
     if answer.leaving:
-        yield from _field("leaving", f"taint {answer.leaving}")
+        yield from _field("draining", f"taint {answer.leaving}")
     for number, use in enumerate(answer.usage):
         yield from _field(
             "requested" if number == 0 else "",
             f"{use.resource:22} {use.requested:>10} of {use.allocatable:>10}  {use.percent:5.1f} %",
         )
     if answer.why_not is not None:
-        yield from _reason("cannot go", answer.why_not)
+        yield from _reason("kept", answer.why_not)
     elif answer.moves:
-        yield from _list("could go", [f"{one.pod} → {one.to}" for one in answer.moves])
+        yield from _list("removable", [f"{one.pod} → {one.to}" for one in answer.moves])
     else:
-        yield from _field("could go", "none of its pods would have to move")
-    yield from _list("goes with it", answer.staying)
+        yield from _field("removable", "no pod has to move")
+    yield from _list("not moved", answer.staying)
 
 
-def _group(answer: GroupAnswer) -> Iterator[str]:
+def _group(answer: NodeGroupExplanation) -> Iterator[str]:
     if answer.current is not None:
-        yield from _field("nodes", f"{answer.current}, {answer.desired} are wanted")
+        yield from _field("nodes", f"{answer.current} current, {answer.desired} desired")
         if answer.adding or answer.removing:
-            yield from _field("changing", f"{answer.adding} are added, {answer.removing} are removed")
+            yield from _field("changing", f"{answer.adding} being added, {answer.removing} being removed")
     yield from _reason("now", answer.reason)
     yield from _list("next", answer.steps)
     yield from _blockers(answer.blockers, answer.as_of)
-    yield from _list("stays", [f"{one.node}: {one.why}" for one in answer.staying])
+    yield from _list("kept", [f"{one.node}: {one.why}" for one in answer.staying])
     yield from _list("errors", answer.errors, colour="red")
 
 
-def _pod(answer: PodAnswer) -> Iterator[str]:
+def _pod(answer: PodExplanation) -> Iterator[str]:
     yield from _field("phase", answer.phase + (f" on {answer.node}" if answer.node else ""))
     if answer.workload:
         yield from _field("workload", f"{answer.workload}, class {answer.capacity_class}")
     yield from _reason("now", answer.reason)
-    yield from _list("on their way", [one.sentence(answer.as_of) for one in answer.coming])
+    yield from _list("coming", [one.sentence(answer.as_of) for one in answer.coming])
     yield from _list("fits on", answer.fits)
     yield from _list(
-        "refused by",
+        "no fit on",
         [f"{one.nodes} nodes, {one.rule}: {one.message} (node {one.example})" for one in answer.refusals],
     )
 

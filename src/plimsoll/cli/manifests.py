@@ -1,4 +1,4 @@
-"""`plimsoll manifests`: what to apply to a cluster that has no Helm."""
+"""`plimsoll manifests`: print the objects of an installation, for clusters without Helm."""
 
 from __future__ import annotations
 
@@ -10,20 +10,26 @@ import click
 import msgspec
 
 from plimsoll import __version__
-from plimsoll.cli.config_options import BadConfiguration, as_written, config_option, controllers_option, set_option
-from plimsoll.cli.controllers import controllers_for
+from plimsoll.cli.config_options import (
+    BadConfiguration,
+    as_written,
+    config_option,
+    controllers_for,
+    controllers_option,
+    set_option,
+)
 from plimsoll.config import Config
 from plimsoll.config.load import DEFAULT, Flag, Loaded
 from plimsoll.config.settings import SETTINGS, build_config
 from plimsoll.config.sources import ConfigurationError
 from plimsoll.controllers.allocation.crd import crd as weka_container_crd
-from plimsoll.controllers.nodegroups.crds import crds as node_group_crds
-from plimsoll.dashboard.auth import refuse_to_be_open
+from plimsoll.controllers.nodegroups.crds import node_group_crds
+from plimsoll.dashboard.auth import require_access_control
 from plimsoll.manifests.install import manifests as all_manifests
 from plimsoll.manifests.objects import Manifest, as_yaml
 from plimsoll.runtime.operator import watched_by
 
-# What differs between a terminal and a cluster; a file or an option that says otherwise is followed.
+# Defaults that differ between a terminal and a cluster. A file or an option overrides them.
 IN_A_CLUSTER = {"web.host": "*", "webhook.host": "*", "webhook.mode": "service", "logging.format": "json"}
 
 
@@ -32,22 +38,22 @@ IN_A_CLUSTER = {"web.host": "*", "webhook.host": "*", "webhook.mode": "service",
     epilog="""\b
 Examples:
   plimsoll manifests | kubectl apply --server-side -f -
-  plimsoll manifests crds | kubectl apply --server-side -f -                   before it, where a controller needs kinds of its own
-  plimsoll manifests --read-only | kubectl apply --server-side -f -            look first: without any right to write
+  plimsoll manifests crds | kubectl apply --server-side -f -                   first, for controllers with their own kinds
+  plimsoll manifests --read-only | kubectl apply --server-side -f -            observe only, without write permissions
   plimsoll manifests --namespace capacity --config plimsoll.yaml -o json
 """,
 )
 @config_option
 @set_option
 @controllers_option
-@click.option("--namespace", metavar="NAME", help="Where the operator runs. [default: plimsoll-system]")
+@click.option("--namespace", metavar="NAME", help="Namespace of the operator. [default: plimsoll-system]")
 @click.option("--image", metavar="IMAGE", default=f"plimsoll:{__version__}", show_default=True)
 @click.option(
     "--monitoring",
     is_flag=True,
-    help="Add a ServiceMonitor and alerts, for the Prometheus operator, and a dashboard for Grafana.",
+    help="Add a ServiceMonitor and alerts for the Prometheus operator, and a Grafana dashboard.",
 )
-@click.option("--read-only", is_flag=True, help="Only watch: readOnlyMode, and no right to write anything.")
+@click.option("--read-only", is_flag=True, help="Set readOnlyMode and grant no write permissions.")
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 @click.pass_context
 def manifests(
@@ -62,9 +68,9 @@ def manifests(
     monitoring: bool,
     output: str,
 ) -> None:
-    """Print the objects that install the operator, with exactly the rights that its controllers use.
+    """Print the objects that install the operator, with exactly the permissions that its controllers use.
 
-    The file and the options become the operator's own configuration in the cluster; the environment is not looked at.
+    The file and the options become the operator's configuration in the cluster. Environment variables are ignored.
     """
     if context.invoked_subcommand:
         return
@@ -79,17 +85,17 @@ def manifests(
     for key, port, who in (
         ("web.port", config.web.port, "probes"),
         ("webhook.port", config.webhook.port, "the Service"),
-        ("dashboard.port", config.dashboard.port, "whoever forwards it"),
+        ("dashboard.port", config.dashboard.port, "port-forward"),
     ):
         if port == 0:
             raise click.UsageError(
-                f"{key}: 0 takes any port, but in a cluster {who} must know it; set one from 1 to 65535"
+                f"{key}: 0 selects a random port, but in a cluster {who} must know it; set 1 to 65535"
             )
     if config.webhook.mode == "url":
-        raise click.UsageError("webhook.mode: url is for an operator outside of the cluster; expected service or off")
+        raise click.UsageError("webhook.mode: url is for an operator outside the cluster; expected service or off")
     running = controllers_for(config)
     try:
-        refuse_to_be_open(config)
+        require_access_control(config)
         found = all_manifests(
             config, running, seen=watched_by(running), settings=_written(loaded), image=image, monitored=monitoring
         )
@@ -101,9 +107,9 @@ def manifests(
 @manifests.command()
 @click.option("-o", "--output", type=click.Choice(["yaml", "json"]), default="yaml", show_default=True)
 def crds(*, output: str) -> None:
-    """Print the kinds that controllers bring along, for a cluster that does not have them.
+    """Print the CustomResourceDefinitions of the controllers, for a cluster that does not have them.
 
-    One that is installed by others already is used as it is: do not replace it.
+    Do not replace a CRD that another operator installed: Plimsoll works with it.
     """
     _print([*node_group_crds(), weka_container_crd()], output)
 
@@ -117,14 +123,14 @@ def _print(found: Sequence[Manifest], output: str) -> None:
 
 
 def _in_a_cluster(loaded: Loaded) -> Config:
-    """The configuration that the operator will find itself with."""
+    """The configuration with the defaults of a cluster."""
     values = {key: setting.value_in(loaded.config) for key, setting in SETTINGS.items()}
     values |= {key: value for key, value in IN_A_CLUSTER.items() if loaded.origins[key] == DEFAULT}
     return build_config(values)
 
 
 def _written(loaded: Loaded) -> dict[str, Any]:
-    """What was set, and nothing that is a default: a later version's defaults then take effect by themselves."""
+    """The settings that were set explicitly, so that the defaults of a later version take effect."""
     said = {
         key: SETTINGS[key].form.plain(SETTINGS[key].value_in(loaded.config))
         for key, origin in loaded.origins.items()

@@ -12,8 +12,7 @@ import click
 import structlog
 
 from plimsoll import __version__
-from plimsoll.cli.config_options import effective, settings_options
-from plimsoll.cli.controllers import controllers_for
+from plimsoll.cli.config_options import controllers_for, effective, settings_options
 from plimsoll.cli.signals import stop_on_signals
 from plimsoll.config import Config
 from plimsoll.config.sources import ConfigurationError
@@ -25,8 +24,8 @@ from plimsoll.providers.registry import Installed, discover
 from plimsoll.runtime.clock import RealClock
 from plimsoll.runtime.decision import Controller
 from plimsoll.runtime.exit_codes import ExitCode
-from plimsoll.runtime.gc_tuning import garbage_at_chosen_moments
-from plimsoll.runtime.health_server import WebServer
+from plimsoll.runtime.gc_tuning import scheduled_gc
+from plimsoll.runtime.health_server import HealthServer
 from plimsoll.runtime.listen import CannotListenError
 from plimsoll.runtime.logging import set_up_logging
 from plimsoll.runtime.metrics import Metrics
@@ -42,18 +41,18 @@ EXIT_CODES = "\n".join(f"  {code.value}  {code.meaning}" for code in ExitCode)
 @click.command(
     epilog=f"""\b
 Examples:
-  plimsoll run --dry-run                            watch, decide and tell; write nothing
+  plimsoll run --dry-run                            watch, decide and report; write nothing
   plimsoll run --config plimsoll.yaml --log-format json
   plimsoll run --context staging --controllers deletion-cost --set web.port=0
 
 \b
 Settings come from, weakest first: defaults, the file, PLIMSOLL_* variables, options.
-`plimsoll config show` takes the same options and prints what they come to.
+`plimsoll config show` takes the same options and prints the result.
 
 \b
 Exit codes:
 {EXIT_CODES}
-A first SIGTERM or SIGINT stops within 10 s (else exit code 1); a second one ends at once (128 + its number).
+The first SIGTERM or SIGINT stops within 10 s (otherwise exit code 1); a second one exits at once (128 + its number).
 """
 )
 @settings_options
@@ -65,13 +64,13 @@ A first SIGTERM or SIGINT stops within 10 s (else exit code 1); a second one end
 )
 @click.option("--context", metavar="NAME", help="The kubeconfig's context to use.")
 def run(*, kubeconfig: Path | None, context: str | None, **options: Any) -> None:
-    """Run the operator until it is told to stop."""
+    """Run the operator until SIGTERM or SIGINT."""
     config = effective(**options).config
     controllers = controllers_for(config)
     set_up_logging(config.logging.level, config.logging.format)
     stop = asyncio.Event()
     runner = asyncio.Runner()
-    # The loop is closed inside the block: what its threads still do must end in time, too.
+    # Close the loop inside the block: its threads must end in time, too.
     with stop_on_signals(runner.get_loop(), stop), runner:
         code = runner.run(_run(config, controllers, kubeconfig=kubeconfig, context=context, stop=stop))
     sys.exit(code)
@@ -99,12 +98,12 @@ async def _run(
                     observers=observers(config, controllers, client, providers.usable, RealClock()),
                 )  # fmt: skip
             except OSError as error:
-                log.error("operator.auditLog cannot be written", file=error.filename, error=error.strerror)  # noqa: TRY400
+                log.error("cannot write operator.auditLog", file=error.filename, error=error.strerror)  # noqa: TRY400
                 return ExitCode.BAD_CONFIGURATION
-            async with WebServer(config.web.host, config.web.port, operator, metrics.registry) as server:
+            async with HealthServer(config.web.host, config.web.port, operator, metrics.registry) as server:
                 log.info("serving health and metrics", host=config.web.host, port=server.port)
                 async with (
-                    garbage_at_chosen_moments(lambda: operator.not_ready() is None, RealClock()),
+                    scheduled_gc(lambda: operator.not_ready() is None, RealClock()),
                     dashboard_of(operator, config, client, RealClock(), name),
                     placement_webhook(config, controllers, client, operator, clock=RealClock(), identity=name),
                 ):
@@ -113,14 +112,14 @@ async def _run(
                     finally:
                         await providers.close()
     except KubeError as error:
-        log.error("the cluster cannot be used", error=str(error))  # noqa: TRY400  (the message says what to do)
+        log.error("cannot use the cluster", error=str(error))  # noqa: TRY400  (the message says what to do)
         return ExitCode.CLUSTER_REFUSED
     except (CannotListenError, UnusableFilesError) as error:
         log.error(str(error))  # noqa: TRY400
         return ExitCode.BAD_CONFIGURATION
     except ConfigurationError as error:
         for problem in error.problems:
-            log.error("the configuration cannot be followed", problem=str(problem))  # noqa: TRY400
+            log.error("invalid configuration", problem=str(problem))  # noqa: TRY400
         return ExitCode.BAD_CONFIGURATION
     except Exception:
         log.exception("unexpected error")
@@ -128,7 +127,7 @@ async def _run(
 
 
 def _providers(config: Config, controllers: Sequence[Controller], client: Client) -> Installed:
-    """Who makes machines, where anyone asks for some; in read-only mode nobody does."""
+    """The enabled providers; none in read-only mode or without node groups."""
     home, wanted = config.operator.namespace, config.providers.enabled
     if config.operator.read_only_mode or not wanted or not any(one.name == "nodegroups" for one in controllers):
         return Installed()
@@ -136,7 +135,7 @@ def _providers(config: Config, controllers: Sequence[Controller], client: Client
 
 
 async def _answers(client: Client, stop: asyncio.Event) -> bool:
-    """Whether the API server answers and knows us; an error says why not, and False that we were told to stop meanwhile."""
+    """Whether the API server accepts our credentials; False if a stop was requested first. Raises KubeError if it does not."""
     asked = asyncio.ensure_future(client.read("/version"))
     stopped = asyncio.ensure_future(stop.wait())
     try:
@@ -145,7 +144,7 @@ async def _answers(client: Client, stop: asyncio.Event) -> bool:
             return False
         asked.result()
     except Forbidden:
-        log.debug("not allowed to read the version, which is no matter: we are known")
+        log.debug("not allowed to read /version; the credentials are valid")
     finally:
         asked.cancel()
         stopped.cancel()

@@ -1,4 +1,4 @@
-"""Signals. The first asks the operator to finish what it has in hand; the second ends the process there and then."""
+"""Signal handling: the first signal stops the operator gracefully, the second ends the process at once."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _SIGNALLED, _DONE = b"s", b"d"
 
 @contextmanager
 def stop_on_signals(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> Iterator[None]:
-    """Set the loop's event on a signal, and see to it that the block then ends in time, whatever it is stuck in.
+    """Set `stop` on the first signal, and end the process if the block does not end within STOP_SECONDS.
 
-    Plain signal handlers, not the loop's: they also run while a callback keeps the loop busy. They interrupt the main thread
-    anywhere, so they take no lock (starting a thread would): they tell a thread that is there already.
+    Plain signal handlers, not the loop's, also run while a callback blocks the loop. They interrupt the main thread anywhere,
+    so they must not take a lock (starting a thread would): they wake a thread that already runs.
     """
     hear, tell = os.pipe()
     watchdog = threading.Thread(target=_end_in_time, args=(hear,), name="stop in time", daemon=True)
@@ -35,7 +35,7 @@ def stop_on_signals(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> Ite
     def handle(number: int, _: object) -> None:
         nonlocal asked
         if asked:
-            os.write(2, b"second signal: ending at once\n")
+            os.write(2, b"second signal: exiting at once\n")
             os._exit(128 + number)
         asked = True
         os.write(tell, _SIGNALLED)
@@ -62,7 +62,7 @@ def stop_on_signals(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> Ite
 def _end_in_time(hear: int) -> None:
     if os.read(hear, 1) == _DONE or select.select([hear], [], [], STOP_SECONDS)[0]:
         return
-    # Should even the log be stuck, the end still comes.
+    # End the process even if logging blocks.
     threading.Timer(1.0, os._exit, (ExitCode.UNEXPECTED_ERROR,)).start()
-    log.error("did not stop in time, ending at once", seconds=STOP_SECONDS)
+    log.error("did not stop in time; exiting", seconds=STOP_SECONDS)
     os._exit(ExitCode.UNEXPECTED_ERROR)

@@ -1,4 +1,4 @@
-"""`plimsoll validate`: check files before they are applied, as a step of someone's CI."""
+"""`plimsoll validate`: check files before they are applied, for example in CI."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from plimsoll.cli.connection import configuration
 from plimsoll.config.sources import ConfigurationError
 from plimsoll.controllers.build import placement_settings
 from plimsoll.controllers.deletion_cost.algorithms.registry import discover
-from plimsoll.explain.validate import FileFault, Rules, faults_in
+from plimsoll.explain.validate import FileProblem, Rules, problems_in
 from plimsoll.snapshot.documents import BadFileError, Document, documents_in, parse
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -25,42 +25,42 @@ SUFFIXES = (".yaml", ".yml", ".json")
     epilog="""\b
 Examples:
   plimsoll validate deploy/                        every YAML and JSON file below a folder
-  plimsoll validate web.yaml --fix                 mend what is beyond doubt ("70" → "70%")
+  plimsoll validate web.yaml --fix                 fix what is unambiguous ("70" → "70%")
   kustomize build . | plimsoll validate -
   plimsoll validate deploy/ -o json
 
 \b
-Exit codes: 0 nothing is wrong, 1 something is, 2 the command cannot be understood.
+Exit codes: 0 no problems, 1 problems found, 2 usage error.
 """
 )
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--fix", is_flag=True, help="Write what is safe to mend back into the files, and nothing else.")
+@click.option("--fix", is_flag=True, help="Write unambiguous corrections back to the files.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @config_option
 @set_option
 def validate(*, files: tuple[Path, ...], fix: bool, output: Literal["text", "json"], **options: Any) -> None:
-    """Check annotations and custom resources in FILE... by the operator's own rules. No cluster is asked."""
+    """Check annotations and custom resources in FILE... by the operator's own rules, without a cluster."""
     config = configuration(**options)
     try:
         ports = 60 if config.allocation.reduced_ports else 100
         rules = Rules(placement_settings(config), discover(config.controllers.deletion_cost.algorithms), ports)
     except ConfigurationError as error:
         raise BadConfiguration(error) from None
-    faults: list[FileFault] = []
+    faults: list[FileProblem] = []
     unreadable: list[str] = []
     looked_at = 0
     for path in _expanded(files):
         try:
             documents = list(documents_in([path], sys.stdin.read() if str(path) == "-" else None))
-            found = [fault for document in documents for fault in faults_in(document, rules)]
+            found = [fault for document in documents for fault in problems_in(document, rules)]
             if fix and str(path) != "-":
-                found = _mend(path, found, rules)
+                found = _fix(path, found, rules)
         except BadFileError as error:
             unreadable.append(str(error))
             continue
         looked_at += len(documents)
         faults += found
-    _tell(faults, unreadable, looked_at, output)
+    _print(faults, unreadable, looked_at, output)
     sys.exit(1 if faults or unreadable else 0)
 
 
@@ -70,30 +70,30 @@ def _expanded(files: Sequence[Path]) -> list[Path]:
         if path.is_dir():
             below = sorted(one for one in path.rglob("*") if one.suffix in SUFFIXES and one.is_file())
             if not below:
-                raise click.BadParameter(f"{path} holds no {', '.join(SUFFIXES)} file", param_hint="FILE...")
+                raise click.BadParameter(f"{path} contains no {', '.join(SUFFIXES)} file", param_hint="FILE...")
             found += below
         else:
             found.append(path)
     return found
 
 
-def _mend(path: Path, faults: Sequence[FileFault], rules: Rules) -> list[FileFault]:
-    """Write what can be mended, from the end so that places stay true; what remains is returned."""
-    mending = [fault for fault in faults if fault.mend is not None]
-    if not mending:
+def _fix(path: Path, faults: Sequence[FileProblem], rules: Rules) -> list[FileProblem]:
+    """Write corrections back to front, so that positions stay valid. Returns the remaining problems."""
+    fixable = [fault for fault in faults if fault.fix is not None]
+    if not fixable:
         return list(faults)
     text = path.read_text(encoding="utf-8")
-    for fault in sorted(mending, key=lambda one: -one.place.start):
-        text = f"{text[: fault.place.start]}{fault.mend}{text[fault.place.end :]}"
-        click.echo(f"{fault.place}: {fault.object}: {fault.key}: {fault.value} → {fault.mend}", err=True)
+    for fault in sorted(fixable, key=lambda one: -one.place.start):
+        text = f"{text[: fault.place.start]}{fault.fix}{text[fault.place.end :]}"
+        click.echo(f"{fault.place}: {fault.object}: {fault.key}: {fault.value} → {fault.fix}", err=True)
     documents: list[Document] = list(parse(text, str(path)))
     path.write_text(text, encoding="utf-8")
-    return [fault for document in documents for fault in faults_in(document, rules)]
+    return [fault for document in documents for fault in problems_in(document, rules)]
 
 
-def _tell(faults: Sequence[FileFault], unreadable: Sequence[str], looked_at: int, output: str) -> None:
+def _print(faults: Sequence[FileProblem], unreadable: Sequence[str], looked_at: int, output: str) -> None:
     if output == "json":
-        told = [
+        problems = [
             {
                 "file": one.place.file,
                 "line": one.place.line,
@@ -104,7 +104,7 @@ def _tell(faults: Sequence[FileFault], unreadable: Sequence[str], looked_at: int
             }
             for one in faults
         ]
-        report = {"objects": looked_at, "faults": told, "unreadable": list(unreadable)}
+        report = {"objects": looked_at, "faults": problems, "unreadable": list(unreadable)}
         click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
         return
     for fault in faults:
@@ -112,5 +112,5 @@ def _tell(faults: Sequence[FileFault], unreadable: Sequence[str], looked_at: int
     for message in unreadable:
         click.echo(message)
     wrong = len(faults) + len(unreadable)
-    verdict = "nothing is wrong" if not wrong else "1 fault" if wrong == 1 else f"{wrong} faults"
+    verdict = "no problems" if not wrong else "1 problem" if wrong == 1 else f"{wrong} problems"
     click.echo(f"{looked_at} {'object' if looked_at == 1 else 'objects'}, {verdict}", err=True)

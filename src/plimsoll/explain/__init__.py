@@ -1,1 +1,1 @@
-"""Why things are as they are, and what would happen next: the controllers' own decisions, laid out for people and programs."""
+"""Explain an object: run the controllers' own decisions on a view and report them as data."""

@@ -1,4 +1,4 @@
-"""How many nodes a group has and should have, what is being done about it, and which nodes stay for what reason."""
+"""Explain a NodeGroup: current and desired size, next steps, and why nodes are kept."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from datetime import datetime
 
 from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision, NodeGroupController
 from plimsoll.controllers.nodegroups.types import NODE_GROUPS
-from plimsoll.explain.records import GroupAnswer, Staying, steps
+from plimsoll.explain.records import KeptNode, NodeGroupExplanation, steps
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.resources import Key
 from plimsoll.runtime.decision import Reason
 
 
-def explain_group(key: Key, view: View, now: datetime, controller: NodeGroupController) -> GroupAnswer:
-    """Raises LookupError if there is no such group. What a provider says is known to a running operator alone."""
+def explain_group(key: Key, view: View, now: datetime, controller: NodeGroupController) -> NodeGroupExplanation:
+    """Raises LookupError if the group does not exist. Provider data is missing: only a running operator has it."""
     if view[NODE_GROUPS].get(key.namespace, key.name) is None:
         raise LookupError(f"there is no NodeGroup {key.namespace}/{key.name}")
     decision = controller.decide(CLUSTER, view, now)
@@ -21,7 +21,7 @@ def explain_group(key: Key, view: View, now: datetime, controller: NodeGroupCont
     verdicts = decision.verdicts if isinstance(decision, GroupsDecision) else ()
     verdict = next((one for one in verdicts if one.group == title), None)
     staying = decision.staying if isinstance(decision, GroupsDecision) else ()
-    return GroupAnswer(
+    return NodeGroupExplanation(
         kind="NodeGroup",
         namespace=key.namespace,
         name=key.name,
@@ -33,6 +33,6 @@ def explain_group(key: Key, view: View, now: datetime, controller: NodeGroupCont
         removing=verdict.removing if verdict is not None else 0,
         steps=tuple(step for step in steps(decision) if title in step),
         blockers=decision.blockers,
-        errors=(verdict.invalid,) if verdict is not None and verdict.invalid else (),
-        staying=tuple(Staying(one.candidate.node.name, one.blocker.message) for one in staying),
+        errors=(verdict.spec_problem,) if verdict is not None and verdict.spec_problem else (),
+        staying=tuple(KeptNode(one.candidate.node.name, one.blocker.message) for one in staying),
     )

@@ -1,31 +1,31 @@
-"""Why a pod waits, or why it runs where it does."""
+"""Explain a pod: why it is Pending, or where it runs."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
 from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision, NodeGroupController
-from plimsoll.controllers.nodegroups.scale_up.expected_node import Awaited, awaited_by, nodes_on_their_way
-from plimsoll.controllers.nodegroups.scale_up.question import ScaleUp
+from plimsoll.controllers.nodegroups.scale_up.expected_node import ExpectedNode, expected_node, provisioning_nodes
+from plimsoll.controllers.nodegroups.scale_up.scale_up import ScaleUpPlan
 from plimsoll.controllers.placement.capacity_class import ClassRules
 from plimsoll.controllers.placement.replica_counts import class_of
 from plimsoll.controllers.placement.workload import key_of, workload_of
-from plimsoll.explain.records import NodesSaying, PodAnswer
+from plimsoll.explain.records import PodExplanation, RejectingNodes
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.core import Pod
 from plimsoll.kube.types.resources import NODES, PODS, Key
 from plimsoll.runtime.decision import Reason
-from plimsoll.scheduling.fits import refusals
-from plimsoll.scheduling.model import Refusal
-from plimsoll.scheduling.snapshot_cache import Picture
+from plimsoll.scheduling.fits import reasons_by_node
+from plimsoll.scheduling.model import Unschedulable
+from plimsoll.scheduling.snapshot_cache import SnapshotCache
 
-MOST_NODES_NAMED = 500  # of those that would take it; the reason counts all
+MOST_NODES_NAMED = 500  # listed nodes with room; the reason counts all
 
 
 def explain_pod(
     key: Key, view: View, now: datetime, rules: ClassRules, groups: NodeGroupController | None = None
-) -> PodAnswer:
-    """Raises LookupError if there is no such pod. groups: who makes nodes, where anyone does."""
+) -> PodExplanation:
+    """Raises LookupError if the pod does not exist. groups: None if node groups are disabled."""
     pod = view[PODS].get(key.namespace, key.name)
     if pod is None:
         raise LookupError(f"there is no pod {key.namespace}/{key.name}")
@@ -33,7 +33,7 @@ def explain_pod(
     waiting = not pod.spec.node_name and not pod.finished
     open_nodes, refused = _asked(pod, view) if waiting else ((), ())
     awaits, coming = _awaited(pod, view, now, groups) if waiting and groups is not None else (None, ())
-    return PodAnswer(
+    return PodExplanation(
         kind="Pod",
         namespace=pod.namespace,
         name=pod.name,
@@ -50,45 +50,47 @@ def explain_pod(
     )
 
 
-def _reason(pod: Pod, now: datetime, *, waiting: bool, fits_on: int, nodes: int, awaits: Awaited | None) -> Reason:
+def _reason(pod: Pod, now: datetime, *, waiting: bool, fits_on: int, nodes: int, awaits: ExpectedNode | None) -> Reason:
     if pod.terminating:
         return Reason("Leaving", "it is being deleted")
     if not waiting:
-        return Reason("Bound", f"it has a place on node {pod.spec.node_name}")
+        return Reason("Bound", f"it is bound to node {pod.spec.node_name}")
     if fits_on:
-        return Reason("Schedulable", f"{fits_on} nodes would take it: kube-scheduler should bind it soon")
+        return Reason("Schedulable", f"it fits on {fits_on} nodes: kube-scheduler should bind it soon")
     if awaits is not None:
         return Reason("AwaitsNode", f"it waits for {awaits.sentence(now)}")
     if not nodes:
-        return Reason("NoNodes", "there are no nodes")
-    return Reason("Unschedulable", f"none of {nodes} nodes takes it")
+        return Reason("NoNodes", "the cluster has no nodes")
+    return Reason("Unschedulable", f"it fits on none of {nodes} nodes")
 
 
 def _awaited(
     pod: Pod, view: View, now: datetime, groups: NodeGroupController
-) -> tuple[Awaited | None, tuple[Awaited, ...]]:
-    """The node that it is counted on, and the others that are on their way: whether those have room is not always known, since what
-    a provider sells is known to a running operator alone."""
-    coming = nodes_on_their_way(view)
+) -> tuple[ExpectedNode | None, tuple[ExpectedNode, ...]]:
+    """The coming node that is planned for the pod, and all other coming nodes.
+
+    Whether the others have room is not always known: only a running operator has the provider's offerings.
+    """
+    coming = provisioning_nodes(view)
     if not coming:
         return None, ()
     decision = groups.decide(CLUSTER, view, now)
-    plan = decision.scale_up if isinstance(decision, GroupsDecision) else ScaleUp()
-    awaits = awaited_by(f"{pod.namespace}/{pod.name}", plan, view)
+    plan = decision.scale_up if isinstance(decision, GroupsDecision) else ScaleUpPlan()
+    awaits = expected_node(f"{pod.namespace}/{pod.name}", plan, view)
     return awaits, tuple(one for one in coming if one != awaits)
 
 
-def _asked(pod: Pod, view: View) -> tuple[tuple[str, ...], tuple[NodesSaying, ...]]:
-    snapshot = Picture().of(view)
+def _asked(pod: Pod, view: View) -> tuple[tuple[str, ...], tuple[RejectingNodes, ...]]:
+    snapshot = SnapshotCache().of(view)
     names = sorted(node.name for node in view[NODES])
     open_nodes: list[str] = []
-    saying: dict[str, list[tuple[str, Refusal]]] = {}
-    for name, refusal in refusals(snapshot, pod, names).items():
+    saying: dict[str, list[tuple[str, Unschedulable]]] = {}
+    for name, refusal in reasons_by_node(snapshot, pod, names).items():
         if refusal is None:
             open_nodes.append(name)
         else:
             saying.setdefault(refusal.rule.value, []).append((name, refusal))
     groups = sorted(saying.items(), key=lambda item: -len(item[1]))
     return tuple(open_nodes), tuple(
-        NodesSaying(rule, len(found), found[0][0], found[0][1].message) for rule, found in groups
+        RejectingNodes(rule, len(found), found[0][0], found[0][1].message) for rule, found in groups
     )

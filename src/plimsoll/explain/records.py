@@ -1,4 +1,4 @@
-"""What an explanation says, as data. The JSON of `plimsoll explain -o json` is these structs, field by field."""
+"""Explanations as data. `plimsoll explain -o json` prints these structs field by field."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from plimsoll.controllers.nodegroups.scale_up.expected_node import Awaited
+from plimsoll.controllers.nodegroups.scale_up.expected_node import ExpectedNode
 from plimsoll.runtime.decision import Action, Blocker, Create, Decision, Delete, Evict, Patch, Reason, Transaction
 
 
 class Answer(Struct, frozen=True, rename="camel", kw_only=True):
-    """About one object."""
+    """The common fields of every explanation."""
 
     kind: str
     namespace: str = ""
@@ -19,13 +19,13 @@ class Answer(Struct, frozen=True, rename="camel", kw_only=True):
     as_of: datetime
 
 
-class Split(Struct, frozen=True, rename="camel"):
+class ReplicaSplit(Struct, frozen=True, rename="camel"):
     spot: int
     on_demand: int
 
 
-class Guard(Struct, frozen=True, rename="camel"):
-    """One condition of a move."""
+class GuardResult(Struct, frozen=True, rename="camel"):
+    """The result of one guard for the next move. `guard` is the public id of the guard."""
 
     guard: str
     open: bool
@@ -33,17 +33,17 @@ class Guard(Struct, frozen=True, rename="camel"):
     until: datetime | None = None
 
 
-class Policy(Struct, frozen=True, rename="camel"):
-    """What the annotations ask for."""
+class PolicyView(Struct, frozen=True, rename="camel"):
+    """The placement policy from the annotations."""
 
     min_on_demand: int
     spot_percentage: int
     rounding: str
-    window: str = ""  # of the workload, its namespace or the operator; empty: always open
+    window: str = ""  # of the workload, its namespace or the configuration; empty: always open
 
 
-class Leaving(Struct, frozen=True, rename="camel"):
-    """One pod's place in the order of deletion."""
+class DeletionRank(Struct, frozen=True, rename="camel"):
+    """One pod's position in the deletion order."""
 
     pod: str
     node: str
@@ -52,55 +52,55 @@ class Leaving(Struct, frozen=True, rename="camel"):
     placed_by: str
 
 
-class Order(Struct, frozen=True, rename="camel"):
+class ReplicaSetOrder(Struct, frozen=True, rename="camel"):
     replica_set: str
     imbalance: int
-    departures: tuple[Leaving, ...]
+    departures: tuple[DeletionRank, ...]
 
 
-class WorkloadAnswer(Answer, frozen=True, rename="camel", kw_only=True):
+class WorkloadExplanation(Answer, frozen=True, rename="camel", kw_only=True):
     managed: bool
     reason: Reason
-    policy: Policy | None = None
-    target: Split | None = None
-    current: Split | None = None
+    policy: PolicyView | None = None
+    target: ReplicaSplit | None = None
+    current: ReplicaSplit | None = None
     ready: int | None = None
-    drift: Split | None = None
+    drift: ReplicaSplit | None = None
     action: str = "none"
-    steps: tuple[str, ...] = ()  # what the operator would do now
+    steps: tuple[str, ...] = ()  # actions that the operator would take now
     blockers: tuple[Blocker, ...] = ()
-    guards: tuple[Guard, ...] = ()
+    guards: tuple[GuardResult, ...] = ()
     errors: tuple[str, ...] = ()
     deletion_cost: Reason | None = None
-    deletion_order: tuple[Order, ...] = ()
+    deletion_order: tuple[ReplicaSetOrder, ...] = ()
 
 
-class Usage(Struct, frozen=True, rename="camel"):
+class ResourceUsage(Struct, frozen=True, rename="camel"):
     resource: str
     requested: str
     allocatable: str
     percent: float
 
 
-class Moving(Struct, frozen=True, rename="camel"):
+class PodMove(Struct, frozen=True, rename="camel"):
     pod: str
     to: str
 
 
-class NodeAnswer(Answer, frozen=True, rename="camel", kw_only=True):
+class NodeExplanation(Answer, frozen=True, rename="camel", kw_only=True):
     capacity_class: str
     zone: str
     ready: bool
-    leaving: str = ""  # the taint that says that it is about to go
-    usage: tuple[Usage, ...]
+    leaving: str = ""  # the taint that announces its removal
+    usage: tuple[ResourceUsage, ...]
     removable: bool
     why_not: Reason | None = None
-    moves: tuple[Moving, ...] = ()  # where its pods would go
-    staying: tuple[str, ...] = ()  # pods that go with the node: DaemonSets' and static ones
+    moves: tuple[PodMove, ...] = ()  # where its pods would run
+    staying: tuple[str, ...] = ()  # DaemonSet and static pods, which are not moved
 
 
-class NodesSaying(Struct, frozen=True, rename="camel"):
-    """Nodes that refuse a pod for the same rule."""
+class RejectingNodes(Struct, frozen=True, rename="camel"):
+    """Nodes on which a pod does not fit because of the same rule."""
 
     rule: str
     nodes: int
@@ -108,26 +108,26 @@ class NodesSaying(Struct, frozen=True, rename="camel"):
     message: str
 
 
-class PodAnswer(Answer, frozen=True, rename="camel", kw_only=True):
+class PodExplanation(Answer, frozen=True, rename="camel", kw_only=True):
     phase: str
     node: str = ""
     workload: str = ""
     capacity_class: str = ""
     reason: Reason
-    awaits: Awaited | None = None  # the node that is ordered for it, or about to be
-    coming: tuple[Awaited, ...] = ()  # other nodes that are on their way, whether or not they would take it
-    fits: tuple[str, ...] = ()  # nodes that would take it now
-    refusals: tuple[NodesSaying, ...] = ()
+    awaits: ExpectedNode | None = None  # the node that is or will be created for it
+    coming: tuple[ExpectedNode, ...] = ()  # other nodes that are being created, whether or not the pod fits there
+    fits: tuple[str, ...] = ()  # nodes on which it fits now
+    refusals: tuple[RejectingNodes, ...] = ()
 
 
-class Staying(Struct, frozen=True, rename="camel"):
-    """A node that might have gone, and what keeps it."""
+class KeptNode(Struct, frozen=True, rename="camel"):
+    """A removal candidate that is kept, and why."""
 
     node: str
     why: str
 
 
-class GroupAnswer(Answer, frozen=True, rename="camel", kw_only=True):
+class NodeGroupExplanation(Answer, frozen=True, rename="camel", kw_only=True):
     reason: Reason
     current: int | None = None
     desired: int | None = None
@@ -136,11 +136,11 @@ class GroupAnswer(Answer, frozen=True, rename="camel", kw_only=True):
     steps: tuple[str, ...] = ()
     blockers: tuple[Blocker, ...] = ()
     errors: tuple[str, ...] = ()
-    staying: tuple[Staying, ...] = ()
+    staying: tuple[KeptNode, ...] = ()
 
 
-class DecisionAnswer(Answer, frozen=True, rename="camel", kw_only=True):
-    """What a controller says of an object of its own kind."""
+class DecisionExplanation(Answer, frozen=True, rename="camel", kw_only=True):
+    """The decision of the controller that owns the kind."""
 
     controller: str
     reason: Reason
@@ -150,7 +150,7 @@ class DecisionAnswer(Answer, frozen=True, rename="camel", kw_only=True):
 
 
 def steps(decision: Decision) -> tuple[str, ...]:
-    """What a decision would do, a line an action."""
+    """One line per action of the decision."""
     return tuple(_step(action) for action in decision.actions)
 
 

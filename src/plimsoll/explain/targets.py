@@ -1,4 +1,4 @@
-"""From what a person types (deploy/web, node/n1) to the answer about it."""
+"""Resolve a target such as deploy/web or node/n1 and explain it. `plimsoll explain` and the dashboard call this."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from plimsoll.controllers.nodegroups.controller import NodeGroupController
 from plimsoll.explain.nodegroups import explain_group
 from plimsoll.explain.nodes import explain_node
 from plimsoll.explain.pods import explain_pod
-from plimsoll.explain.records import Answer, DecisionAnswer, steps
+from plimsoll.explain.records import DecisionExplanation, Explanation, steps
 from plimsoll.explain.workloads import explain_workload
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.resources import Key, Resource
 from plimsoll.runtime.decision import Controller
 
-# As kubectl names them.
+# Names and short names as in kubectl.
 ALIASES: Mapping[str, str] = {
     "deployment": "Deployment", "deployments": "Deployment", "deploy": "Deployment",
     "statefulset": "StatefulSet", "statefulsets": "StatefulSet", "sts": "StatefulSet",
@@ -32,11 +32,11 @@ ALIASES: Mapping[str, str] = {
 
 
 class Explainer:
-    """Every controller there is, asked and not acted upon."""
+    """Runs the decisions of all controllers without acting on them."""
 
     def __init__(self, config: Config, names: Collection[str] | None = None) -> None:
-        """names: of the controllers to ask, where the view holds no more than those look at."""
-        names = _askable(config) if names is None else names
+        """names: limits the controllers if the view only holds what those watch."""
+        names = _explainable(config) if names is None else names
         self._settings = placement_settings(config)
         self._groups = node_groups(config)
         makes_nodes = self._groups.name in config.controllers.enabled
@@ -53,8 +53,8 @@ class Explainer:
     def watches(self) -> tuple[Resource[Any], ...]:
         return tuple(dict.fromkeys(kind for one in self._controllers for kind in one.watches))
 
-    def explain(self, key: Key, view: View, now: datetime) -> Answer:
-        """Raises LookupError if there is no such object."""
+    def explain(self, key: Key, view: View, now: datetime) -> Explanation:
+        """Raises LookupError if the object does not exist."""
         if key.kind == "Node":
             return explain_node(key, view, now, self._settings.rules)
         if key.kind == "Pod":
@@ -68,7 +68,7 @@ class Explainer:
             )
         if key.kind == "NodeGroup":
             return explain_group(key, view, now, self._groups)
-        return self._told_by_its_controller(key, view, now)
+        return self._controller_decision(key, view, now)
 
     def _object(self, key: Key, view: View) -> Any:
         for resource in self.watches:
@@ -76,26 +76,26 @@ class Explainer:
                 return view[resource].get(key.namespace if resource.namespaced else "", key.name)
         return None
 
-    def _told_by_its_controller(self, key: Key, view: View, now: datetime) -> Answer:
+    def _controller_decision(self, key: Key, view: View, now: datetime) -> Explanation:
         obj = self._object(key, view)
         for controller in self._controllers:
             resource = next((one for one in controller.watches if one.kind == key.kind), None)
             keys = tuple(controller.keys(resource, obj, view)) if resource is not None else ()
             if not keys:
                 continue
-            # A container is decided about together with all others of its node.
+            # A container is decided together with all others of its node.
             decision = controller.decide(keys[0], view, now)
             keeps = controller.keeps(key, view, now) if isinstance(controller, NodeGroupController) else ()
-            return DecisionAnswer(
+            return DecisionExplanation(
                 kind=key.kind, namespace=key.namespace, name=key.name, as_of=now, controller=controller.name,
                 reason=decision.reason, steps=steps(decision), blockers=(*decision.blockers, *keeps),
                 errors=tuple(problem.message for problem in decision.problems),
             )  # fmt: skip
-        raise LookupError(f"no controller decides about {key.kind} {key.namespace}/{key.name} as it is now")
+        raise LookupError(f"no controller manages {key.kind} {key.namespace}/{key.name} in its current state")
 
 
-def _askable(config: Config) -> tuple[str, ...]:
-    """Every controller, on or off; but one that a part of the namespaces is not enough for only where it is named."""
+def _explainable(config: Config) -> tuple[str, ...]:
+    """All controllers, enabled or not. Allocation needs every namespace, so with watchNamespaces only if it is enabled."""
     partial = bool(config.operator.watch_namespaces)
     return tuple(
         name for name in MAKERS
@@ -103,12 +103,12 @@ def _askable(config: Config) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-# Of several objects of one name, the one that kubectl would take; elsewhere a name alone must be enough.
+# Preferred if several namespaces have an object of that name, as in kubectl.
 DEFAULT_NAMESPACE = "default"
 
 
 def key_of(text: str, namespace: str, view: View) -> Key:
-    """The object that `deploy/web` means. Raises ValueError with what is wrong, and what could be meant."""
+    """The key of a target such as `deploy/web`. Raises ValueError if it is malformed or ambiguous."""
     alias, slash, name = text.partition("/")
     kind = ALIASES.get(alias.lower())
     if not slash or not name or kind is None:
@@ -123,6 +123,6 @@ def key_of(text: str, namespace: str, view: View) -> Key:
     ]
     if len(found) > 1 and DEFAULT_NAMESPACE not in found:
         raise ValueError(
-            f"there is a {kind} {name} in several namespaces ({', '.join(sorted(found))}); say which: -n NAMESPACE"
+            f"there is a {kind} {name} in several namespaces ({', '.join(sorted(found))}); choose one with -n NAMESPACE"
         )
     return Key(kind, found[0] if len(found) == 1 else DEFAULT_NAMESPACE, name)

@@ -1,4 +1,4 @@
-"""What is wrong with files before anyone applies them: annotations and custom resources, by the controllers' own rules."""
+"""Validate annotations and custom resources in files by the controllers' own rules. `plimsoll validate` calls this."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from plimsoll.controllers.allocation.types import WekaContainer
 from plimsoll.controllers.deletion_cost.algorithms.registry import Algorithms
 from plimsoll.controllers.deletion_cost.spec import PREFIX as DELETION_COST
 from plimsoll.controllers.deletion_cost.spec import TYPE, InvalidSettingsError, read_settings
-from plimsoll.controllers.nodegroups.spec import invalid
+from plimsoll.controllers.nodegroups.spec import spec_problem
 from plimsoll.controllers.nodegroups.types import NODE_GROUPS, NodeGroup
 from plimsoll.controllers.placement.settings import PlacementSettings
-from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE, Fault, read_window
-from plimsoll.controllers.placement.workload import Unmanaged, judge, reading_of
-from plimsoll.kube.types.core import Deployment, Namespace, StatefulSet
+from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE, AnnotationProblem, read_window
+from plimsoll.controllers.placement.workload import Unmanaged, evaluate_workload, parse_workload
+from plimsoll.kube.types.apps import Deployment, StatefulSet
+from plimsoll.kube.types.core import Namespace
 from plimsoll.kube.types.resources import DEPLOYMENTS, NAMESPACES, STATEFULSETS, Resource
-from plimsoll.snapshot.documents import BadFileError, Document, Place
+from plimsoll.snapshot.documents import BadFileError, Document, FilePosition
 from plimsoll.snapshot.view import typed
 
 PLACEMENT = "spotalis.io/"
@@ -30,15 +31,15 @@ _SECTIONS = ("annotations", "labels")
 _SWITCHES = (ENABLED, DELETION_COST + "enabled")
 
 
-class FileFault(Struct, frozen=True, rename="camel"):
-    """One thing that is wrong, where it stands, and what to write instead where that is beyond doubt."""
+class FileProblem(Struct, frozen=True, rename="camel"):
+    """One problem with its position, and the corrected value if it is unambiguous."""
 
-    place: Place
+    place: FilePosition
     object: str
     key: str
     value: str
     rule: str
-    mend: str | None = None
+    fix: str | None = None
 
     def __str__(self) -> str:
         shown = self.value if len(self.value) <= 40 else self.value[:40] + "…"
@@ -47,14 +48,14 @@ class FileFault(Struct, frozen=True, rename="camel"):
 
 
 class Rules(Struct, frozen=True):
-    """What the configuration makes of the rules."""
+    """The configuration that the rules depend on."""
 
     placement: PlacementSettings
     algorithms: Algorithms
     ports_per_container: int = 100
 
 
-def faults_in(document: Document, rules: Rules) -> Iterator[FileFault]:
+def problems_in(document: Document, rules: Rules) -> Iterator[FileProblem]:
     resource = next(
         (one for one in _KINDS if (one.api_version, one.kind) == (document.api_version, document.kind)), None
     )
@@ -67,12 +68,12 @@ def faults_in(document: Document, rules: Rules) -> Iterator[FileFault]:
     yield from sorted(found, key=lambda fault: fault.place.start)
 
 
-def _meaning(document: Document, resource: Resource[Any], rules: Rules) -> Iterator[FileFault]:
+def _meaning(document: Document, resource: Resource[Any], rules: Rules) -> Iterator[FileProblem]:
     try:
         obj = typed(document, resource)
     except BadFileError as error:
         _, _, message = str(error).rpartition(f"{document.title}: ")
-        yield FileFault(document.place(), document.title, "", "", message)
+        yield FileProblem(document.place(), document.title, "", "", message)
         return
     match obj:
         case Deployment() | StatefulSet():
@@ -80,22 +81,22 @@ def _meaning(document: Document, resource: Resource[Any], rules: Rules) -> Itera
             if isinstance(obj, Deployment):
                 yield from _deletion_cost(document, obj, rules.algorithms)
         case Namespace():
-            found: list[Fault] = []
+            found: list[AnnotationProblem] = []
             read_window(obj.annotations, found)
             yield from (_annotation(document, fault) for fault in found)
         case NodeGroup():
-            if (wrong := invalid(obj)) is not None:
-                yield FileFault(document.place("spec"), document.title, "", "", wrong)
+            if (wrong := spec_problem(obj)) is not None:
+                yield FileProblem(document.place("spec"), document.title, "", "", wrong)
         case WekaContainer():
             try:
                 read_ask(obj, rules.ports_per_container)
             except InvalidSpecError as error:
                 for problem in error.problems:
-                    yield FileFault(document.place("spec"), document.title, "", "", problem)
+                    yield FileProblem(document.place("spec"), document.title, "", "", problem)
 
 
-def _quoted(document: Document, faults: Sequence[FileFault]) -> Document:
-    """The document as its author meant it, so that everything that is wrong is told at once."""
+def _quoted(document: Document, faults: Sequence[FileProblem]) -> Document:
+    """The document with quoted values, so that later checks report further problems in the same run."""
     if not faults:
         return document
     meta = dict(document.body["metadata"])
@@ -106,8 +107,8 @@ def _quoted(document: Document, faults: Sequence[FileFault]) -> Document:
     return replace(document, body={**document.body, "metadata": meta})
 
 
-def _unquoted(document: Document) -> Iterator[FileFault]:
-    """YAML reads true and 70 as no strings, and the API server takes only strings here."""
+def _unquoted(document: Document) -> Iterator[FileProblem]:
+    """Annotation and label values that YAML does not read as strings, such as true or 70."""
     meta = document.body.get("metadata")
     for section in _SECTIONS:
         values = meta.get(section) if isinstance(meta, Mapping) else None
@@ -116,19 +117,19 @@ def _unquoted(document: Document) -> Iterator[FileFault]:
                 continue
             text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
             place = document.place("metadata", section, key)
-            rule = f'must be a string: write "{text}" with quotes'
-            yield FileFault(place, document.title, key, text, rule, None if value is None else f'"{text}"')
+            rule = f'must be a string; write "{text}" with quotes'
+            yield FileProblem(place, document.title, key, text, rule, None if value is None else f'"{text}"')
 
 
 def _placement(
     document: Document, workload: Deployment | StatefulSet, settings: PlacementSettings
-) -> Iterator[FileFault]:
-    reading = reading_of(workload, settings)
-    yield from (_annotation(document, fault) for fault in reading.faults)
-    verdict = judge(workload, settings)
-    if not reading.faults and isinstance(verdict, Unmanaged) and verdict.at_fault:
+) -> Iterator[FileProblem]:
+    reading = parse_workload(workload, settings)
+    yield from (_annotation(document, fault) for fault in reading.problems)
+    verdict = evaluate_workload(workload, settings)
+    if not reading.problems and isinstance(verdict, Unmanaged) and verdict.is_user_error:
         _, _, told = verdict.reason.message.partition(": ")
-        yield FileFault(
+        yield FileProblem(
             document.place("metadata", "annotations", MIN_ON_DEMAND),
             document.title,
             "",
@@ -137,7 +138,7 @@ def _placement(
         )
 
 
-def _deletion_cost(document: Document, deployment: Deployment, algorithms: Algorithms) -> Iterator[FileFault]:
+def _deletion_cost(document: Document, deployment: Deployment, algorithms: Algorithms) -> Iterator[FileProblem]:
     try:
         read_settings(deployment.annotations, algorithms.usable, lambda: algorithms.default_for(deployment))
     except InvalidSettingsError as error:
@@ -147,18 +148,18 @@ def _deletion_cost(document: Document, deployment: Deployment, algorithms: Algor
             rule = rest.removeprefix(f'"{value}"').lstrip(":, ")
             if key == TYPE:
                 rule = f"there is no such type; types there are: {', '.join(algorithms.names)}"
-            yield _annotation(document, Fault(key, value, rule))
+            yield _annotation(document, AnnotationProblem(key, value, rule))
 
 
-def _annotation(document: Document, fault: Fault) -> FileFault:
+def _annotation(document: Document, fault: AnnotationProblem) -> FileProblem:
     meta = document.body.get("metadata") or {}
     section = "annotations" if fault.key in (meta.get("annotations") or {}) else "labels"
     place = document.place("metadata", section, fault.key)
-    return FileFault(place, document.title, fault.key, fault.value, fault.rule, mended(fault.key, fault.value))
+    return FileProblem(place, document.title, fault.key, fault.value, fault.rule, fixed_value(fault.key, fault.value))
 
 
-def mended(key: str, value: str) -> str | None:
-    """What was surely meant, as YAML; None where a person must decide."""
+def fixed_value(key: str, value: str) -> str | None:
+    """The corrected value as YAML; None if it is ambiguous."""
     bare = value.strip()
     if key in _SWITCHES and bare.lower() in ("true", "false"):
         return f'"{bare.lower()}"'

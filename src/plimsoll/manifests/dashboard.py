@@ -1,18 +1,18 @@
-"""What the dashboard needs where more than `kubectl port-forward` reaches it: rights to ask who someone is, and a way in."""
+"""RBAC and Service of the dashboard, if it is reachable by more than `kubectl port-forward`."""
 
 from __future__ import annotations
 
 from plimsoll.config import Config
 from plimsoll.dashboard.token_reviews import PATH, PERMISSIONS
 from plimsoll.kube.addresses import is_loopback
-from plimsoll.manifests.objects import LABELS, NAME, Manifest, described, outside
+from plimsoll.manifests.objects import LABELS, NAME, Manifest, new_manifest, scoped_name
 from plimsoll.manifests.rbac import role_and_binding, rules_for
 
 _DASHBOARD = f"{NAME}-dashboard"
 
 
 def opens_dashboard(config: Config) -> bool:
-    """Whether others than the pod itself reach it."""
+    """Whether the dashboard listens on more than loopback."""
     return config.dashboard.enabled and not is_loopback(config.dashboard.host)
 
 
@@ -23,12 +23,12 @@ def dashboard_manifests(config: Config) -> list[Manifest]:
     viewing = [{"nonResourceURLs": [PATH], "verbs": ["get"]}]
     found = [
         *role_and_binding("ClusterRole", _DASHBOARD, "", rules_for(PERMISSIONS), home),
-        # Bound to nobody: who may look is for the cluster's owner to say.
-        described(
-            "rbac.authorization.k8s.io/v1", "ClusterRole", "", outside(home, f"{_DASHBOARD}-viewer"), rules=viewing
+        # Not bound: the cluster administrator decides who may view the dashboard.
+        new_manifest(
+            "rbac.authorization.k8s.io/v1", "ClusterRole", "", scoped_name(home, f"{_DASHBOARD}-viewer"), rules=viewing
         ),
     ]
     if opens_dashboard(config):
         ports = [{"name": "dashboard", "port": 80, "targetPort": "dashboard"}]
-        found.append(described("v1", "Service", home, _DASHBOARD, spec={"selector": LABELS, "ports": ports}))
+        found.append(new_manifest("v1", "Service", home, _DASHBOARD, spec={"selector": LABELS, "ports": ports}))
     return found

@@ -1,6 +1,6 @@
-"""What Grafana shows of an installation: one page from "does it work" down to each capability.
+"""The Grafana dashboard: operator health first, then one section per controller.
 
-The sidecar of Grafana's own chart finds dashboards in ConfigMaps by a label; others import the JSON by hand.
+The sidecar of the Grafana chart finds the ConfigMap by its label; without the sidecar, import the JSON by hand.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from plimsoll.manifests.objects import NAME, Manifest, described
+from plimsoll.manifests.objects import NAME, Manifest, new_manifest
 
 FILE = f"{NAME}.json"
 FOUND_BY = {"grafana_dashboard": "1"}
@@ -50,65 +50,66 @@ SECTIONS: tuple[tuple[str, tuple[Panel, ...]], ...] = (
     (
         "The operator",
         (
-            Panel("Leads", "Exactly one process of an installation should.",
+            Panel("Leaders", "Exactly one per installation.",
                   (Line("sum by (namespace) (plimsoll_leading)", "{{namespace}}"),), "stat", width=4),
-            Panel("Views that are live", "1 for each kind; anything less stops decisions about it.",
+            Panel("Synced caches", "1 per kind; 0 stops decisions that need the kind.",
                   (Line("min by (resource) (plimsoll_view_synced)", "{{resource}}"),), "stat", width=8),
-            Panel("Objects in view", "What decisions look at.", _now("plimsoll_view_objects", "resource")),
-            Panel("Decisions", "By what they came to.", _rate("plimsoll_decisions_total", "controller", "reason")),
-            Panel("What was done", "Actions at the door, by what became of them.",
+            Panel("Cached objects", "Objects that decisions are based on.", _now("plimsoll_view_objects", "resource")),
+            Panel("Decisions", "By reason.", _rate("plimsoll_decisions_total", "controller", "reason")),
+            Panel("Actions", "Writes of the actuator, by result.",
                   _rate("plimsoll_actions_total", "controller", "action", "result")),
-            Panel("What stands in the way", "Keys whose next step is blocked, and by what.",
+            Panel("Blocked keys", "Keys whose next step is blocked, by blocker code.",
                   _now("plimsoll_blocked", "controller", "code")),
-            Panel("Failures and invalid input", "Reconciles that failed; what people wrote that cannot be followed.",
+            Panel("Failures and invalid input", "Failed reconciles, and invalid annotations or specs.",
                   (*_rate("plimsoll_reconcile_errors_total", "controller", "error"),
                    *_rate("plimsoll_problems_total", "controller", "code"))),
-            Panel("Time of a reconcile", "From taking a key to giving it back.",
+            Panel("Reconcile duration", "Per key.",
                   _seconds("plimsoll_reconcile_seconds", "controller"), unit="s"),
-            Panel("Keys that wait", "", _now("plimsoll_queue_depth", "controller")),
-            Panel("Calls to the API server", "By answer.", _rate("plimsoll_api_requests_total", "verb", "code")),
-            Panel("Age of the view", "Since the API server was last heard, by kind.",
+            Panel("Queue depth", "Keys that wait to be reconciled.", _now("plimsoll_queue_depth", "controller")),
+            Panel("API requests", "By verb and status code.", _rate("plimsoll_api_requests_total", "verb", "code")),
+            Panel("Cache age", "Time since the last message of the watch, by kind.",
                   (Line("max by (resource) (plimsoll_view_age_seconds)", "{{resource}}"),), unit="s"),
         ),
     ),
     (
         "Placement",
         (
-            Panel("Replicas by class", "What is there.",
+            Panel("Replicas by class", "Current replicas.",
                   _now("spotalis_workload_replicas", "namespace", "workload", "replica_type")),
-            Panel("Wanted", "What the share asks for.",
+            Panel("Target replicas", "Replicas that the policy asks for.",
                   _now("plimsoll_placement_target_replicas", "namespace", "workload", "replica_type")),
-            Panel("Answers to admissions", "", _rate("spotalis_webhook_requests_total", "result")),
-            Panel("Moves held up by a budget", "",
+            Panel("Admission requests", "By result.", _rate("spotalis_webhook_requests_total", "result")),
+            Panel("Moves blocked by a PDB", "By PodDisruptionBudget.",
                   _rate("spotalis_rebalancing_blocked_by_pdb_total", "namespace", "workload", "pdb_name")),
         ),
     ),
     (
         "Deletion cost",
         (
-            Panel("Imbalance", "By how many pods zones would drift further apart than they have to; 0 is the promise.",
+            Panel("Imbalance", "Extra zone skew that the deletion order would cause; 0 is the goal.",
                   _now("plimsoll_deletion_cost_imbalance", "namespace", "workload")),
-            Panel("Pods with a value of ours", "", _now("plimsoll_deletion_cost_covered_pods", "namespace", "workload")),
+            Panel("Pods with a deletion cost", "Pods whose cost Plimsoll wrote.",
+                  _now("plimsoll_deletion_cost_covered_pods", "namespace", "workload")),
         ),
     ),
     (
         "Node groups",
         (
-            Panel("Nodes", "Ready, and wanted.",
+            Panel("Nodes", "Ready and desired.",
                   (Line("sum by (namespace, nodegroup) (vpsie_autoscaler_nodegroup_ready_nodes)", "{{nodegroup}} ready"),
-                   Line("sum by (namespace, nodegroup) (vpsie_autoscaler_nodegroup_desired_nodes)", "{{nodegroup}} wanted"))),
-            Panel("Added and removed", "",
+                   Line("sum by (namespace, nodegroup) (vpsie_autoscaler_nodegroup_desired_nodes)", "{{nodegroup}} desired"))),
+            Panel("Scale-up and scale-down", "Nodes added and removed.",
                   (*_rate("vpsie_autoscaler_scale_up_total", "nodegroup"), *_rate("vpsie_autoscaler_scale_down_total", "nodegroup"))),
-            Panel("What keeps nodes", "", _rate("vpsie_autoscaler_scale_down_blocked_total", "nodegroup", "reason")),
-            Panel("Time until a node is ready", "",
+            Panel("Blocked scale-down", "By reason.", _rate("vpsie_autoscaler_scale_down_blocked_total", "nodegroup", "reason")),
+            Panel("Node provisioning time", "From the order until the node is ready.",
                   _seconds("vpsie_autoscaler_node_provisioning_duration_seconds", "nodegroup"), unit="s"),
         ),
     ),
     (
         "Allocation",
         (
-            Panel("Drives that are free", "By node.", _now("plimsoll_allocation_drives_free", "node")),
-            Panel("Proposals", "Above 0 for longer than half a minute: nobody serves that node.",
+            Panel("Free drives", "By node.", _now("plimsoll_allocation_drives_free", "node")),
+            Panel("Proposals", "Above 0 for more than 30 s: no session serves the node.",
                   _now("plimsoll_allocation_proposals", "node")),
         ),
     ),
@@ -134,7 +135,7 @@ def dashboard() -> dict[str, Any]:
     return {
         "uid": NAME,
         "title": "Plimsoll",
-        "description": "A cluster's capacity: what is wanted, what is there, what is done about it and what stands in the way.",
+        "description": "Cluster capacity: targets, current state, actions and blockers.",
         "tags": [NAME],
         "schemaVersion": 39,
         "editable": True,
@@ -150,7 +151,7 @@ def expressions() -> Sequence[str]:
 
 
 def grafana_dashboard(namespace: str) -> Manifest:
-    made = described("v1", "ConfigMap", namespace, f"{NAME}-grafana", data={FILE: dashboard_text()})
+    made = new_manifest("v1", "ConfigMap", namespace, f"{NAME}-grafana", data={FILE: dashboard_text()})
     made["metadata"]["labels"] = {**made["metadata"]["labels"], **FOUND_BY}
     return made
 

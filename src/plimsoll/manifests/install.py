@@ -1,4 +1,4 @@
-"""What keeps the operator itself from being disturbed: by drains, by neighbours on the network, by a lack of room."""
+"""All objects of an installation, in the order in which they are applied."""
 
 from __future__ import annotations
 
@@ -10,47 +10,46 @@ from plimsoll.kube.types.resources import Resource
 from plimsoll.manifests.dashboard import dashboard_manifests, opens_dashboard
 from plimsoll.manifests.grafana import grafana_dashboard
 from plimsoll.manifests.monitoring import monitoring
-from plimsoll.manifests.objects import LABELS, NAME, Manifest, as_yaml, described, outside
+from plimsoll.manifests.objects import LABELS, NAME, Manifest, as_yaml, new_manifest, scoped_name
 from plimsoll.manifests.pods import CONFIG_FILE, deployment, metrics_service
 from plimsoll.manifests.rbac import (
-    rights_at_home,
-    rights_everywhere,
-    rights_in_chosen_namespaces,
-    rights_of_providers,
+    controller_roles,
+    own_namespace_roles,
+    provider_roles,
+    settings_namespace_roles,
 )
-from plimsoll.manifests.webhook import rights_to_registrations, serves_webhook, webhook_manifests
+from plimsoll.manifests.webhook import registration_roles, serves_webhook, webhook_manifests
 from plimsoll.runtime.decision import Controller
 
-# The highest value that is not reserved for Kubernetes itself: who mends a lack of room must not be its victim.
+# The highest value that Kubernetes does not reserve: the operator must run even if the cluster has no capacity left.
 PRIORITY = 1_000_000_000
 
 
 def priority_class(home: str) -> Manifest:
-    description = "The operator that keeps the cluster's capacity right comes before the workloads it makes room for."
-    return described(
-        "scheduling.k8s.io/v1", "PriorityClass", "", outside(home),
+    description = "For the Plimsoll operator, which provides capacity for other workloads."
+    return new_manifest(
+        "scheduling.k8s.io/v1", "PriorityClass", "", scoped_name(home),
         value=PRIORITY, globalDefault=False, description=description,
     )  # fmt: skip
 
 
 def disruption_budget(namespace: str) -> Manifest:
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": LABELS}, "unhealthyPodEvictionPolicy": "AlwaysAllow"}
-    return described("policy/v1", "PodDisruptionBudget", namespace, spec=spec)
+    return new_manifest("policy/v1", "PodDisruptionBudget", namespace, spec=spec)
 
 
 def network_policy(config: Config, *, webhook: bool) -> Manifest:
-    """Whoever scrapes, probes, looks or asks about a pod may come in, by those ports alone. What goes out is the API server, a
-    provider and the leader, whose addresses no policy can know."""
+    """Allow ingress to the ports of metrics, probes, webhook and dashboard only.
+
+    Egress is open: it goes to the API server, providers and the leader, whose addresses a policy cannot know.
+    """
     ports = [{"protocol": "TCP", "port": "web"}]
     if webhook:
         ports.append({"protocol": "TCP", "port": "webhook"})
     if opens_dashboard(config):
         ports.append({"protocol": "TCP", "port": "dashboard"})
     spec = {"podSelector": {"matchLabels": LABELS}, "policyTypes": ["Ingress"], "ingress": [{"ports": ports}]}
-    return described("networking.k8s.io/v1", "NetworkPolicy", config.operator.namespace, NAME, spec=spec)
-
-
-# Everything to apply, in order.
+    return new_manifest("networking.k8s.io/v1", "NetworkPolicy", config.operator.namespace, NAME, spec=spec)
 
 
 def manifests(
@@ -62,8 +61,10 @@ def manifests(
     image: str,
     monitored: bool = False,
 ) -> list[Manifest]:
-    """`seen` are the kinds that are watched, for the controllers and for the runtime; `settings` is what the operator's
-    file in the cluster will say; `monitored` adds objects of the Prometheus operator's kinds, and a dashboard of Grafana.
+    """All manifests, in order.
+
+    seen: the watched kinds. settings: the content of the operator's configuration file. monitored: add a ServiceMonitor, a
+    PrometheusRule and the Grafana dashboard.
     """
     namespace = config.operator.namespace
     webhook = serves_webhook(config, controllers)
@@ -76,15 +77,15 @@ def manifests(
                 "labels": {**LABELS, "pod-security.kubernetes.io/enforce": "restricted"},
             },
         },
-        described("v1", "ServiceAccount", namespace),
+        new_manifest("v1", "ServiceAccount", namespace),
         priority_class(namespace),
-        *rights_everywhere(config, controllers, seen, webhook=webhook),
-        *rights_in_chosen_namespaces(config, controllers),
-        *rights_at_home(config, controllers, seen),
-        *rights_of_providers(config, controllers),
-        *rights_to_registrations(config, controllers),
+        *controller_roles(config, controllers, seen, webhook=webhook),
+        *settings_namespace_roles(config, controllers),
+        *own_namespace_roles(config, controllers, seen),
+        *provider_roles(config, controllers),
+        *registration_roles(config, controllers),
         *dashboard_manifests(config),
-        described("v1", "ConfigMap", namespace, data={CONFIG_FILE: as_yaml(settings)}),
+        new_manifest("v1", "ConfigMap", namespace, data={CONFIG_FILE: as_yaml(settings)}),
         metrics_service(config),
         *(webhook_manifests(config) if webhook else []),
         deployment(config, settings, image, webhook=webhook),

@@ -1,4 +1,4 @@
-"""Plain objects of an installation, as every part of it names and labels them."""
+"""Names, labels and YAML output that all manifests share."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ NAME = "plimsoll"
 LABELS = {"app.kubernetes.io/name": NAME}
 
 
-def outside(home: str, name: str = NAME) -> str:
-    """The name of what lies outside the operator's own namespace, where another installation may have the like of it."""
+def scoped_name(home: str, name: str = NAME) -> str:
+    """A name that is unique per installation, for objects outside the operator's namespace."""
     return f"{name}.{home}"
 
 
-def described(api_version: str, kind: str, namespace: str, name: str = NAME, **parts: Any) -> Manifest:
+def new_manifest(api_version: str, kind: str, namespace: str, name: str = NAME, **parts: Any) -> Manifest:
     metadata = {"name": name, **({"namespace": namespace} if namespace else {}), "labels": LABELS}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **parts}
 
@@ -27,7 +27,7 @@ def as_yaml(value: Any) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Without aliases, which nobody reads easily, and with lines of text as lines."""
+    """No aliases; multi-line strings as block scalars."""
 
     def ignore_aliases(self, _data: Any) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""The operator's own pods, and what reaches them."""
+"""The Deployment of the operator and its metrics Service."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Any
 
 from plimsoll.config import Config
 from plimsoll.manifests.dashboard import opens_dashboard
-from plimsoll.manifests.objects import LABELS, NAME, Manifest, described, outside
+from plimsoll.manifests.objects import LABELS, NAME, Manifest, new_manifest, scoped_name
 
 CONFIG_FILE = "plimsoll.yaml"
 CONFIG_DIRECTORY = "/etc/plimsoll"
-NOBODY = 65532  # any user but root; the number that images without a shell give to "nonroot"
+NOBODY = 65532  # the uid of "nonroot" in distroless images
 
 
 def deployment(config: Config, settings: Mapping[str, Any], image: str, *, webhook: bool) -> Manifest:
-    # As the chart makes it: Helm can write sorted JSON, and no YAML as we do.
+    # The same digest as the chart: Helm can print sorted JSON but not our YAML.
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
     pod = {
-        # A changed file starts new pods: the operator reads it once.
+        # The operator reads its file once, so a changed file must restart the pods.
         "metadata": {"labels": LABELS, "annotations": {"plimsoll.dev/config-digest": digest}},
         "spec": {
             "serviceAccountName": NAME,
-            "priorityClassName": outside(config.operator.namespace),
-            # Variables of Services named plimsoll-… would be taken for settings.
+            "priorityClassName": scoped_name(config.operator.namespace),
+            # Variables of Services named plimsoll-… would be read as settings.
             "enableServiceLinks": False,
-            "terminationGracePeriodSeconds": 15,  # a stop takes ten at most
+            "terminationGracePeriodSeconds": 15,  # a stop takes 10 s at most
             "securityContext": {
                 "runAsNonRoot": True,
                 "runAsUser": NOBODY,
@@ -47,14 +47,14 @@ def deployment(config: Config, settings: Mapping[str, Any], image: str, *, webho
         },
     }
     spec = {"replicas": 2, "selector": {"matchLabels": LABELS}, "template": pod}
-    return described("apps/v1", "Deployment", config.operator.namespace, spec=spec)
+    return new_manifest("apps/v1", "Deployment", config.operator.namespace, spec=spec)
 
 
 def _container(config: Config, image: str, *, webhook: bool) -> Manifest:
     variables = [_from_pod("POD_NAME", "metadata.name"), _from_pod("POD_NAMESPACE", "metadata.namespace")]
     ports = [{"name": "web", "containerPort": config.web.port}]
     if webhook:
-        variables.append(_from_pod("POD_IP", "status.podIP"))  # where the other replicas reach the leader
+        variables.append(_from_pod("POD_IP", "status.podIP"))  # where followers reach the leader
         ports.append({"name": "webhook", "containerPort": config.webhook.port})
     if opens_dashboard(config):
         ports.append({"name": "dashboard", "containerPort": config.dashboard.port})
@@ -66,7 +66,7 @@ def _container(config: Config, image: str, *, webhook: bool) -> Manifest:
         "ports": ports,
         "livenessProbe": _probe("/healthz", period_seconds=10, failures=6),
         "readinessProbe": _probe("/readyz", period_seconds=5, failures=2),
-        # No CPU limit: a throttled leader cannot renew its lease in time. Memory grows with the pods in the view.
+        # No CPU limit: a throttled leader cannot renew its lease in time. Memory grows with the number of cached pods.
         "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "1Gi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -79,7 +79,7 @@ def _container(config: Config, image: str, *, webhook: bool) -> Manifest:
 
 def metrics_service(config: Config) -> Manifest:
     ports = [{"name": "metrics", "port": config.web.port, "targetPort": "web"}]
-    metrics = described("v1", "Service", config.operator.namespace, f"{NAME}-metrics")
+    metrics = new_manifest("v1", "Service", config.operator.namespace, f"{NAME}-metrics")
     return {**metrics, "spec": {"selector": LABELS, "ports": ports}}
 
 

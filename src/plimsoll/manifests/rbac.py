@@ -1,6 +1,6 @@
-"""What an installation may do: what its controllers declare, plus what the runtime itself does, and nothing else.
+"""RBAC of an installation: the permissions that its controllers declare, plus those of the runtime.
 
-In read-only mode there is no right to write anything at all.
+In read-only mode no role contains a verb that writes.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from typing import Any
 from plimsoll.config import Config
 from plimsoll.kube.types import resources
 from plimsoll.kube.types.resources import Resource
-from plimsoll.manifests.objects import NAME, Manifest, described, outside
+from plimsoll.manifests.objects import NAME, Manifest, new_manifest, scoped_name
 from plimsoll.runtime.decision import Controller, Permission
 from plimsoll.runtime.operator import evicts
 
 EVENTS = (Permission("events.k8s.io", "events", "create"), Permission("events.k8s.io", "events", "patch"))
-# Where the API server keeps events about objects that have no namespace.
+# The namespace of events about cluster-scoped objects.
 EVENTS_OF_CLUSTER_WIDE_OBJECTS = "default"
-# Admissions that the view cannot answer yet are answered from live reads of the pod's owners.
-LIVE_LOOKS = tuple(Permission("apps", kind, "get") for kind in ("deployments", "replicasets", "statefulsets"))
+# The webhook reads the pod's owners live if the cache does not have them yet.
+LIVE_READS = tuple(Permission("apps", kind, "get") for kind in ("deployments", "replicasets", "statefulsets"))
 _SEE = ("list", "watch")
 
 
-def rights_everywhere(
+def controller_roles(
     config: Config, controllers: Sequence[Controller], seen: Sequence[Resource[Any]], *, webhook: bool
 ) -> list[Manifest]:
-    """What the controllers see and do: cluster-wide, or in the watched namespaces and nowhere else."""
-    wanted = sights(seen)
+    """What the controllers watch and write: a ClusterRole, or Roles in the watched namespaces."""
+    wanted = watch_permissions(seen)
     if not config.operator.read_only_mode:
         wanted += [one for controller in controllers for one in controller.permissions if not one.namespace]
         wanted += EVENTS
     if webhook:
-        wanted += LIVE_LOOKS
+        wanted += LIVE_READS
     home, watched = config.operator.namespace, config.operator.watch_namespaces
     if not watched:
         return _grant("ClusterRole", "", wanted, home)
@@ -41,15 +41,15 @@ def rights_everywhere(
     found = _grant("ClusterRole", "", cluster_wide, home)
     for namespace in watched:
         found += _grant("Role", namespace, namespaced, home)
-    # Placement alone tells about such objects: a namespace whose window cannot be read.
+    # Only placement writes such events: for a Namespace with an invalid window.
     tells = not config.operator.read_only_mode and any(one.name == "placement" for one in controllers)
     if tells and EVENTS_OF_CLUSTER_WIDE_OBJECTS not in watched:
         found += _grant("Role", EVENTS_OF_CLUSTER_WIDE_OBJECTS, EVENTS, home)
     return found
 
 
-def rights_in_chosen_namespaces(config: Config, controllers: Sequence[Controller]) -> list[Manifest]:
-    """What a controller does in a namespace that its own settings name, such as the leases of allocation."""
+def settings_namespace_roles(config: Config, controllers: Sequence[Controller]) -> list[Manifest]:
+    """Roles in namespaces that a controller's settings name, such as the lease namespace of allocation."""
     found: list[Manifest] = []
     for controller in controllers if not config.operator.read_only_mode else ():
         by_namespace: dict[str, list[Permission]] = {}
@@ -62,8 +62,10 @@ def rights_in_chosen_namespaces(config: Config, controllers: Sequence[Controller
     return found
 
 
-def rights_at_home(config: Config, controllers: Sequence[Controller], seen: Sequence[Resource[Any]]) -> list[Manifest]:
-    """What the runtime keeps in its own namespace: the leader's lease, and what must outlive a restart."""
+def own_namespace_roles(
+    config: Config, controllers: Sequence[Controller], seen: Sequence[Resource[Any]]
+) -> list[Manifest]:
+    """The Role in the operator's namespace: leader election and the ConfigMaps that keep state across restarts."""
     home = config.operator.namespace
     verbs = {*_SEE} if any(resource.watched_in == home for resource in seen) else set()
     election = config.operator.leader_election
@@ -73,7 +75,7 @@ def rights_at_home(config: Config, controllers: Sequence[Controller], seen: Sequ
             verbs |= {"create", "get", "list", "patch"}
         if election.enabled:
             rules = [
-                rule("coordination.k8s.io", ["leases"], ["create"]),  # a creation cannot be limited to a name
+                rule("coordination.k8s.io", ["leases"], ["create"]),  # RBAC cannot limit create by name
                 {**rule("coordination.k8s.io", ["leases"], ["get", "patch"]), "resourceNames": [election.lease_name]},
             ]
     if verbs:
@@ -81,8 +83,8 @@ def rights_at_home(config: Config, controllers: Sequence[Controller], seen: Sequ
     return role_and_binding("Role", f"{NAME}-own", home, rules, home) if rules else []
 
 
-def rights_of_providers(config: Config, controllers: Sequence[Controller]) -> list[Manifest]:
-    """What the makers of machines need where node groups ask for some, and those alone that are in use."""
+def provider_roles(config: Config, controllers: Sequence[Controller]) -> list[Manifest]:
+    """Roles for the enabled providers, if node groups run."""
     if config.operator.read_only_mode or not any(one.name == "nodegroups" for one in controllers):
         return []
     home, vpsie, enabled = config.operator.namespace, config.providers.vpsie, config.providers.enabled
@@ -98,15 +100,15 @@ def rights_of_providers(config: Config, controllers: Sequence[Controller]) -> li
     return found
 
 
-# Machines of `kwok` are Node objects; until one appears, its order is a ConfigMap.
+# A machine of `kwok` is a Node object; an order is a ConfigMap until its Node appears.
 KWOK_NODES = tuple(Permission("", "nodes", verb) for verb in ("create", "delete", "get", "list", "patch"))
 KWOK_ORDERS = tuple(Permission("", "configmaps", verb) for verb in ("create", "delete", "get", "list", "patch"))
-# A worker of a managed cluster cannot carry our key, so orders are written down before they are sent.
+# A worker of a managed cluster cannot carry our key, so each order is stored before it is sent.
 VPSIE_ORDERS = tuple(Permission("", "configmaps", verb) for verb in ("create", "delete", "get", "list", "patch"))
 
 
-def sights(seen: Sequence[Resource[Any]]) -> list[Permission]:
-    """What it takes to watch these kinds wherever they are."""
+def watch_permissions(seen: Sequence[Resource[Any]]) -> list[Permission]:
+    """list and watch for these kinds in all namespaces."""
     return [
         Permission(resource.group, resource.plural, verb)
         for resource in seen
@@ -127,7 +129,7 @@ def rules_for(permissions: Iterable[Permission]) -> list[Manifest]:
     verbs: dict[tuple[str, str], set[str]] = {}
     for permission in permissions:
         verbs.setdefault((permission.group, permission.resource), set()).add(permission.verb)
-    by_rule: dict[tuple[str, tuple[str, ...]], list[str]] = {}  # kinds of a group with the same verbs share a rule
+    by_rule: dict[tuple[str, tuple[str, ...]], list[str]] = {}  # kinds of a group with the same verbs share one rule
     for (group, resource), allowed in sorted(verbs.items()):
         by_rule.setdefault((group, tuple(sorted(allowed))), []).append(resource)
     return [rule(group, kinds, list(allowed)) for (group, allowed), kinds in by_rule.items()]
@@ -143,10 +145,10 @@ def rule(group: str, kinds: list[str], verbs: list[str]) -> Manifest:
 
 def role_and_binding(kind: str, name: str, namespace: str, rules: list[Manifest], home: str) -> list[Manifest]:
     group = "rbac.authorization.k8s.io"
-    name = name if namespace == home else outside(home, name)
+    name = name if namespace == home else scoped_name(home, name)
     return [
-        described(f"{group}/v1", kind, namespace, name, rules=rules),
-        described(
+        new_manifest(f"{group}/v1", kind, namespace, name, rules=rules),
+        new_manifest(
             f"{group}/v1",
             f"{kind}Binding",
             namespace,

@@ -1,4 +1,4 @@
-"""What lets the API server ask about new pods: a Service, the webhook's configuration, and rights to its own objects."""
+"""Service, MutatingWebhookConfiguration and RBAC of the admission webhook."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from plimsoll.controllers.placement.webhook_configuration import (
     url_configuration,
     webhooks,
 )
-from plimsoll.manifests.objects import LABELS, NAME, Manifest, described
+from plimsoll.manifests.objects import LABELS, NAME, Manifest, new_manifest
 from plimsoll.manifests.rbac import role_and_binding, rule
 from plimsoll.runtime.decision import Controller
 
@@ -22,7 +22,7 @@ _GROUP, _KIND = "admissionregistration.k8s.io", "mutatingwebhookconfigurations"
 
 
 def serves_webhook(config: Config, controllers: Sequence[Controller]) -> bool:
-    """Whether pods are asked about through a Service of the cluster."""
+    """Whether the webhook is registered through a Service."""
     return _places(config, controllers) and config.webhook.mode == "service"
 
 
@@ -30,9 +30,12 @@ def _places(config: Config, controllers: Sequence[Controller]) -> bool:
     return not config.operator.read_only_mode and any(controller.name == "placement" for controller in controllers)
 
 
-def rights_to_registrations(config: Config, controllers: Sequence[Controller]) -> list[Manifest]:
-    """To its own two configurations, by name: the one that is installed, and what an operator outside of the cluster has left
-    behind when it crashed, which goes also where nobody is asked any more."""
+def registration_roles(config: Config, controllers: Sequence[Controller]) -> list[Manifest]:
+    """Access to the two MutatingWebhookConfigurations of this installation, by name.
+
+    One is installed with it. The other is left by an operator outside the cluster that crashed; it is deleted even if the
+    webhook is off.
+    """
     if not _places(config, controllers):
         return []
     home = config.operator.namespace
@@ -43,7 +46,7 @@ def rights_to_registrations(config: Config, controllers: Sequence[Controller]) -
 
 
 def webhook_manifests(config: Config) -> list[Manifest]:
-    """Its Service and configuration, without a CA bundle: the operator writes that, and keeps it."""
+    """The Service and the configuration without a CA bundle: the operator writes and renews it."""
     home = config.operator.namespace
     hooks = webhooks(
         service_client(home),
@@ -55,13 +58,13 @@ def webhook_manifests(config: Config) -> list[Manifest]:
     found: list[Manifest] = []
     if not config.webhook.certificate_file:
         own = [
-            rule("", ["secrets"], ["create"]),  # a creation cannot be limited to a name
+            rule("", ["secrets"], ["create"]),  # RBAC cannot limit create by name
             {**rule("", ["secrets"], ["get", "patch"]), "resourceNames": [SECRET]},
         ]
         found += role_and_binding("Role", f"{NAME}-webhook", home, own, home)
     ports = [{"name": "webhook", "port": 443, "targetPort": "webhook"}]
     return [
         *found,
-        described("v1", "Service", home, SERVICE, spec={"selector": LABELS, "ports": ports}),
-        described(f"{_GROUP}/v1", "MutatingWebhookConfiguration", "", service_configuration(home), webhooks=hooks),
+        new_manifest("v1", "Service", home, SERVICE, spec={"selector": LABELS, "ports": ports}),
+        new_manifest(f"{_GROUP}/v1", "MutatingWebhookConfiguration", "", service_configuration(home), webhooks=hooks),
     ]

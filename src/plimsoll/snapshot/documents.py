@@ -1,4 +1,4 @@
-"""Files of Kubernetes objects, with the place of every value: an error should lead to the line that is wrong."""
+"""Parse files of Kubernetes objects and keep the position of every value for error messages."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from msgspec import Struct
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 LIST = "List"  # as kubectl prints several objects
-SNAPSHOT = "Snapshot"  # as we write them, with the moment at which they were seen
+SNAPSHOT = "Snapshot"  # our own format, with the time of the snapshot
 
 
 class BadFileError(Exception):
-    """A file that cannot be read as objects; the message names the file and the line."""
+    """A file that cannot be parsed; the message has file and line."""
 
 
-class Place(Struct, frozen=True):
-    """Where something stands in a file."""
+class FilePosition(Struct, frozen=True):
+    """A position in a file."""
 
     file: str
     line: int  # from 1
-    start: int = 0  # the first character of the value, from the beginning of the file
+    start: int = 0  # character offset of the value
     end: int = 0
 
     def __str__(self) -> str:
@@ -33,7 +33,7 @@ class Place(Struct, frozen=True):
 
 
 class Document(Struct, frozen=True):
-    """One object as it was written, and where."""
+    """One object of a file, undecoded, with positions."""
 
     body: dict[str, Any]
     node: Any  # yaml's node, for the places of values
@@ -49,15 +49,15 @@ class Document(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """As people name it: Deployment shop/web."""
+        """Kind and name, such as Deployment shop/web."""
         meta = self.body.get("metadata")
         meta = meta if isinstance(meta, Mapping) else {}
         name = meta.get("name") or meta.get("generateName") or "(no name)"
         namespace = meta.get("namespace")
         return f"{self.kind} {namespace}/{name}" if namespace else f"{self.kind} {name}"
 
-    def place(self, *path: str) -> Place:
-        """Where the value at this path stands; where the path ends early, the last part of it that is there."""
+    def place(self, *path: str) -> FilePosition:
+        """The position of the value at this path, or of its deepest existing parent."""
         node = self.node
         for step in path:
             found = _child(node, step)
@@ -65,11 +65,11 @@ class Document(Struct, frozen=True):
                 break
             node = found
         begin, end = node.start_mark, node.end_mark
-        return Place(self.file, begin.line + 1, begin.index, end.index)
+        return FilePosition(self.file, begin.line + 1, begin.index, end.index)
 
 
 def documents_in(paths: Sequence[Path], stdin: str | None = None) -> Iterator[Document]:
-    """Every object of these files, lists taken apart. `-` is the given standard input."""
+    """All objects of these files, with lists flattened. `-` reads `stdin`."""
     for path in paths:
         yield from parse(_text(path, stdin), "standard input" if str(path) == "-" else str(path))
 
@@ -102,7 +102,7 @@ def _text(path: Path, stdin: str | None) -> str:
 
 def _taken_apart(body: Any, node: Any, name: str) -> Iterator[Document]:
     if body is None:
-        return  # an empty document, as between two separators
+        return  # an empty document between two separators
     line = node.start_mark.line + 1
     if not isinstance(body, dict) or not isinstance(body.get("kind"), str):
         raise BadFileError(f'{name}:{line}: not a Kubernetes object: expected a mapping with "apiVersion" and "kind"')

@@ -1,4 +1,4 @@
-"""A view over objects that do not change: as a live cluster has them now, or as files say."""
+"""Build a read-only view from one read of a live cluster, or from files."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from plimsoll.kube.cache.store import View
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import NotFound
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import Resource
 from plimsoll.snapshot.documents import SNAPSHOT, BadFileError, Document
 
 
-class Still(Struct, frozen=True):
-    """What was seen, and when."""
+class SnapshotView(Struct, frozen=True):
+    """A view of a cluster at one moment."""
 
     view: View
     at: datetime
 
 
-async def read_live(client: Client, resources: Iterable[Resource[Any]], now: datetime) -> Still:
-    """Every object of these kinds, each kind read at once and consistently; a kind that the cluster does not have is empty."""
+async def read_live(client: Client, resources: Iterable[Resource[Any]], now: datetime) -> SnapshotView:
+    """List every kind once, each in one consistent read. A kind that the cluster does not serve is empty."""
 
     async def items(resource: Resource[Any]) -> tuple[KubeObject, ...]:
         try:
@@ -37,13 +37,13 @@ async def read_live(client: Client, resources: Iterable[Resource[Any]], now: dat
 
     kinds = tuple(dict.fromkeys(resources))
     found = await asyncio.gather(*(items(resource) for resource in kinds))
-    return Still(View.of(dict(zip(kinds, found, strict=True))), now)
+    return SnapshotView(View.of(dict(zip(kinds, found, strict=True))), now)
 
 
-def from_documents(documents: Iterable[Document], resources: Iterable[Resource[Any]], now: datetime) -> Still:
-    """The objects of files. What a file leaves open is filled in as the API server would: a namespace, a UID.
+def from_documents(documents: Iterable[Document], resources: Iterable[Resource[Any]], now: datetime) -> SnapshotView:
+    """The objects of files, with default namespace and a UID where they are missing.
 
-    Kinds that no controller looks at are passed over: files for `kubectl apply` hold Services and much else.
+    Kinds that no controller watches are skipped: files for `kubectl apply` contain Services and others.
     """
     kinds = tuple(dict.fromkeys(resources))
     by_name = {(resource.api_version, resource.kind): resource for resource in kinds}
@@ -63,16 +63,16 @@ def from_documents(documents: Iterable[Document], resources: Iterable[Resource[A
         seen[identity] = document
         if not resource.watched_in or obj.namespace == resource.watched_in:
             objects[resource].append(obj)
-    return Still(View.of(objects), now)
+    return SnapshotView(View.of(objects), now)
 
 
 def _taken_at(document: Document) -> datetime:
-    """A snapshot is looked at as of the moment when it was taken: cooldowns and windows were those of then."""
+    """The time of the snapshot. Decisions use it as now, so that cooldowns and windows apply as they did then."""
     said = document.body.get("takenAt")
     try:
         return msgspec.convert(said, datetime) if not isinstance(said, datetime) else said
     except msgspec.ValidationError:
-        message = f"takenAt is {said!r}: expected a moment such as 2026-01-31T12:00:00Z"
+        message = f"takenAt is {said!r}: expected a time such as 2026-01-31T12:00:00Z"
         raise BadFileError(f"{document.place('takenAt')}: {message}") from None
 
 
@@ -93,6 +93,6 @@ def typed(document: Document, resource: Resource[Any]) -> KubeObject:
 
 
 def _path(message: str) -> Sequence[str]:
-    """msgspec names the field as `$.spec.replicas`, in backquotes at the end of its message."""
+    """The field path from a msgspec message, which ends with it in backquotes: `$.spec.replicas`."""
     _, _, where = message.rpartition("`$.")
     return where.rstrip("`").replace("[...]", "").split(".") if where else ()

@@ -1,7 +1,7 @@
-"""A view written to a file: what the controllers see of a cluster, without what nobody needs to know.
+"""Write a view to a file: what the controllers see of a cluster, without confidential data.
 
-Our types hold no environment, no commands and no images, so a snapshot cannot leak them. What could is left out here: the copy
-of the whole object that `kubectl apply` keeps in an annotation, and Secrets, which no controller watches.
+Our types declare no environment variables, commands or images, so a snapshot cannot contain them. This module also drops the
+last-applied annotation of kubectl. No controller watches Secrets.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from plimsoll.kube.codec import builtins
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import Resource
-from plimsoll.snapshot.view import Still
+from plimsoll.snapshot.view import SnapshotView
 
 API_VERSION = "plimsoll.dev/v1"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
-# Fields that hold names, wherever they stand. Selectors and labels are told apart below: their keys stay, their values go.
+# Fields that hold names, at any depth. Of selectors and labels only the values are hashed.
 _NAMES = frozenset(
     {
         "name",
@@ -32,31 +32,31 @@ _NAMES = frozenset(
         "uid",
     }
 )
-# Mappings whose values are names that people chose.
+# Mappings whose values are hashed.
 _VALUES = frozenset({"labels", "matchLabels", "nodeSelector"})
-# Labels that decisions read as they are, and that say nothing about whose cluster it is.
+# Labels that decisions read and that do not identify the cluster: kept.
 _KEPT = ("topology.kubernetes.io/", "node.kubernetes.io/", "kubernetes.io/os", "kubernetes.io/arch", "karpenter.sh/",
          "eks.amazonaws.com/capacityType", "cloud.google.com/gke-", "kubernetes.azure.com/", "spotinst.io/",
          "spotalis.io/", "pod-deletion-cost.lablabs.io/")  # fmt: skip
-# Requirements of these fields name objects.
+# Selector keys whose values are object names.
 _NAME_FIELDS = frozenset({"metadata.name", "kubernetes.io/hostname"})
 
 
-def snapshot(still: Still, *, hashed: bool = False) -> dict[str, Any]:
-    """One document, as `explain -f` and `simulate --snapshot` read it."""
-    items = [_written(resource, obj) for resource, obj in _objects(still)]
+def snapshot(snapshot_view: SnapshotView, *, hashed: bool = False) -> dict[str, Any]:
+    """The document that `explain -f` and `simulate --snapshot` read."""
+    items = [_written(resource, obj) for resource, obj in _objects(snapshot_view)]
     if hashed:
         items = [_hashed(item) for item in items]
     return {
         "apiVersion": API_VERSION,
         "kind": "Snapshot",
-        "takenAt": still.at.isoformat().replace("+00:00", "Z"),
+        "takenAt": snapshot_view.at.isoformat().replace("+00:00", "Z"),
         "items": items,
     }
 
 
-def _objects(still: Still) -> Iterator[tuple[Resource[Any], KubeObject]]:
-    for store in sorted(still.view.stores(), key=lambda one: one.resource.plural):
+def _objects(snapshot_view: SnapshotView) -> Iterator[tuple[Resource[Any], KubeObject]]:
+    for store in sorted(snapshot_view.view.stores(), key=lambda one: one.resource.plural):
         for obj in sorted(store, key=lambda one: (one.namespace, one.name)):
             yield store.resource, obj
 
@@ -70,7 +70,7 @@ def _written(resource: Resource[Any], obj: KubeObject) -> dict[str, Any]:
 
 
 def _hashed(value: Any, field: str = "") -> Any:
-    """The same name is hashed alike everywhere, so that owners, nodes and selectors still meet."""
+    """Hash names. Equal names get equal hashes, so owners, nodes and selectors still match."""
     match value:
         case dict():
             if field in _VALUES:
@@ -92,7 +92,7 @@ def _label(key: str, text: Any) -> Any:
 
 
 def _name(text: str) -> str:
-    """A StatefulSet's pods keep their ordinal: placement reads the class from it."""
+    """Hash a name but keep its ordinal, from which placement derives the class of StatefulSet pods."""
     base, dash, ordinal = text.rpartition("-")
     if dash and ordinal.isdecimal() and base:
         return f"{_name(base)}-{ordinal}"
@@ -100,7 +100,7 @@ def _name(text: str) -> str:
 
 
 def kinds(document: Mapping[str, Any]) -> dict[str, int]:
-    """How many objects of each kind a snapshot holds, for a person to see what was written."""
+    """The number of objects per kind."""
     counted: dict[str, int] = {}
     for item in document["items"]:
         counted[item["kind"]] = counted.get(item["kind"], 0) + 1
