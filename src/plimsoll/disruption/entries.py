@@ -1,12 +1,11 @@
-"""Disruptions as they are written down: in ConfigMaps of the operator's namespace, one entry a pod, by its UID.
+"""The stored form of disruptions, one entry per pod UID, and how decisions read them.
 
-`memory.py` writes them before each eviction, and when a node is lost with its pods. Decisions read them through the view: when a
-workload was last disrupted, and how often lately, is then known to whoever leads, also after a restart.
+`disruption.store` writes entries before each eviction and after node losses. Decisions read them through the view, so that every
+leader knows when a workload was last disrupted and how often lately, also after a restart.
 """
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
 from datetime import datetime
 from functools import lru_cache
@@ -17,28 +16,27 @@ import msgspec
 from msgspec import Struct
 
 from plimsoll.kube.cache.store import View
+from plimsoll.kube.shards import LABEL, shard_name
+from plimsoll.kube.types.core import ConfigMap
 from plimsoll.kube.types.resources import Key, Resource
-from plimsoll.kube.types.stored import ConfigMap
 
-LABEL = "plimsoll.dev/memory"
 KIND = "disruptions"
-SHARDS = 16  # a ConfigMap holds 1 MiB; by workload, so that one busy workload rewrites one small object
 
 
 class Entry(Struct, frozen=True, omit_defaults=True):
     workload: Key
     pod: str  # namespace/name, for people
     at: datetime
-    lost: bool = False  # it went with its node, not by our doing
+    lost: bool = False  # lost with its node, not evicted by us
 
 
-def shard_name(workload: Key) -> str:
-    return f"plimsoll-{KIND}-{hashlib.sha256('/'.join(workload).encode()).digest()[0] % SHARDS:x}"
+def disruption_shard(workload: Key) -> str:
+    return shard_name(KIND, "/".join(workload))
 
 
-@lru_cache(maxsize=4096)  # each entry that is added makes a whole ConfigMap new
+@lru_cache(maxsize=4096)  # each added entry changes the whole ConfigMap
 def read_entry(text: str) -> Entry | None:
-    """None where the text was edited by hand into something else."""
+    """None if the text was edited by hand into something else."""
     try:
         return msgspec.json.decode(text, type=Entry)
     except msgspec.MsgspecError:
@@ -46,7 +44,7 @@ def read_entry(text: str) -> Entry | None:
 
 
 class _Shard(NamedTuple):
-    """One ConfigMap as it was read, its moments in order."""
+    """One ConfigMap as it was read, with its times in order."""
 
     of: ConfigMap
     moments: list[datetime]
@@ -54,9 +52,9 @@ class _Shard(NamedTuple):
 
 
 class Disruptions:
-    """When something was done by us. A ConfigMap is read again only when it has changed: many decisions look at each.
+    """Times of our own evictions. A ConfigMap is decoded again only after it has changed, because many decisions read it.
 
-    What cannot be read, and what was lost by itself, is left to the door, which counts it against the limits.
+    Unreadable entries and node losses are left to the actuator, which counts them against the limits.
     """
 
     def __init__(self, memory: Resource[ConfigMap]) -> None:
@@ -64,7 +62,7 @@ class Disruptions:
         self._shards: dict[str, _Shard] = {}
 
     def follow(self, view: View) -> None:
-        """Catch up with what the view shows of the memory."""
+        """Decode the ConfigMaps that have changed in the view."""
         there = {shard.name: shard for shard in view[self._memory]}
         for name in self._shards.keys() - there:
             del self._shards[name]
@@ -74,12 +72,12 @@ class Disruptions:
                 self._shards[name] = _read(shard)
 
     def to(self, workload: Key, since: datetime | None = None) -> list[datetime]:
-        """The moments after `since` at which a workload was disrupted, or all that are remembered."""
+        """Times after `since` at which a workload was disrupted; all stored ones without `since`."""
         found = [_after(since, shard.by_workload.get(workload, [])) for shard in self._shards.values()]
         return list(chain.from_iterable(found))
 
     def to_all(self, since: datetime) -> list[datetime]:
-        """The moments after `since` at which any workload was."""
+        """Times after `since` at which any workload was disrupted."""
         return list(chain.from_iterable(_after(since, shard.moments) for shard in self._shards.values()))
 
 

@@ -1,9 +1,8 @@
-"""May this pod be asked to leave now? The ledger of disruptions, ours and those that happened to us.
+"""The ledger of recent disruptions, and the last word on whether a pod may be evicted now.
 
-Two questions come before every eviction. Would the API server allow it (PodDisruptionBudgets, counted as it counts them,
-less what we have asked for and the view does not show yet)? And would we: where nobody wrote a budget, one pod of an owner
-at a time; never the last ready one unless the user allows it; no more than the limits for a workload and for the cluster
-within a rolling period, in which nodes that were lost by themselves count too.
+The actuator asks it before every eviction. It combines the disruption limits (per workload and per cluster, within a rolling
+period in which pods lost with their nodes count too) with the rules for PodDisruptionBudgets and for workloads without one, and
+counts evictions that were sent and that the view does not show yet.
 """
 
 from __future__ import annotations
@@ -15,23 +14,22 @@ from datetime import timedelta
 from msgspec import Struct
 from msgspec.structs import replace
 
+from plimsoll.disruption.last_ready import last_ready_blocker, one_at_a_time_blocker, wanted_replicas
+from plimsoll.disruption.pdb import allowance, ignores_budgets
 from plimsoll.kube.cache.pdb_index import budgets_of
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.core import Pod
 from plimsoll.kube.types.resources import PODS, Key
-from plimsoll.kube.types.selectors import selects
-from plimsoll.kube.workloads import Owner, owner_of
+from plimsoll.kube.workloads import owner_of
 from plimsoll.runtime.decision import Blocker, DisruptionLimits
 
-# The API server refuses while a budget's controller has so many evictions still to see through.
-DISRUPTED_PODS_LIMIT = 2000
-# Longer than the API server works on a request (60 s), and than a watch may be silent before it is taken for dead.
+# Longer than the API server works on a request (60 s), and longer than a watch may be silent before it is restarted.
 UNDER_WAY_SECONDS = 180.0
-MEMORY_NOT_READ = "MemoryNotRead"
+HISTORY_NOT_READ = "HistoryNotRead"
 
 
 class Disruption(Struct, frozen=True):
-    """One pod that had to go: asked by us, or lost with its node."""
+    """One pod that was evicted by us or lost with its node."""
 
     workload: Key
     pod: str  # namespace/name, for people
@@ -41,10 +39,10 @@ class Disruption(Struct, frozen=True):
 
 
 class DisruptionLedger:
-    """What was disrupted lately. One for all controllers, because one workload suffers from all of them alike."""
+    """Recent disruptions. Shared by all controllers: a workload feels the evictions of each of them."""
 
     def __init__(self, limits: DisruptionLimits, *, longest_period: timedelta | None = None) -> None:
-        """`longest_period` is that of the longest-lasting limit which an eviction may bring along."""
+        """longest_period: the period of the longest limit that an `Evict` action may carry."""
         self._limits = limits
         self._kept_seconds = max(limits.period, longest_period or limits.period).total_seconds()
         self._recent: deque[Disruption] = deque()
@@ -52,13 +50,13 @@ class DisruptionLedger:
         self._recalled = False
 
     def enter(self, disruption: Disruption) -> None:
-        """Count a disruption. Entered before the eviction is sent: an answer that is lost has still cost a pod."""
+        """Count a disruption. Called before the eviction is sent, because a lost reply may still have cost a pod."""
         self._recent.append(disruption)
         if disruption.ours:
             self._asked[disruption.uid] = disruption
 
     def happened(self, disruption: Disruption, now: float) -> None:
-        """An eviction was answered, or may have been carried out: its period begins now, not when it was decided."""
+        """The eviction was answered, or may have been carried out: its period starts now, not when it was decided."""
         if disruption in self._recent:
             self._recent.remove(disruption)
             self.enter(replace(disruption, at=now))
@@ -69,19 +67,19 @@ class DisruptionLedger:
             self._recent.remove(disruption)
 
     def recall(self, disruptions: Iterable[Disruption]) -> None:
-        """A tenure begins: count what was written down by whoever led before."""
+        """Start a term of leadership with the disruptions that former leaders recorded."""
         self.learn(disruptions)
         self._recalled = True
 
     def learn(self, disruptions: Iterable[Disruption]) -> None:
-        """Count what others have done, together with what was seen here."""
+        """Count disruptions by other processes, together with those seen here."""
         known = {disruption.uid for disruption in self._recent}
         news = [disruption for disruption in disruptions if disruption.uid not in known]
         self._recent = deque(sorted([*self._recent, *news], key=lambda disruption: disruption.at))
         self._asked |= {disruption.uid: disruption for disruption in news if disruption.ours}
 
     def close(self) -> None:
-        """A tenure ends: others disrupt now, and what they wrote down must be read before we do again."""
+        """End a term: other leaders disrupt now, and their record must be read before this process evicts again."""
         self._recalled = False
 
     def recent(self, now: float) -> tuple[Disruption, ...]:
@@ -100,43 +98,43 @@ class DisruptionLedger:
     ) -> Blocker | None:
         """What forbids this eviction now, or None."""
         if not self._recalled:
-            return Blocker(MEMORY_NOT_READ, "earlier disruptions are not read from memory yet")
+            return Blocker(HISTORY_NOT_READ, "earlier disruptions have not been read from the ConfigMaps yet")
         self._forget(now)
-        asked = self._still_unseen(view)
-        if never_ran(pod):
-            return None  # the API server lets it go whatever the budgets say, and nobody loses anything
+        evicting = self._still_unseen(view)
+        if ignores_budgets(pod):
+            return None  # the API server evicts it whatever the budgets say, and no replica that serves is lost
         return (
             self._over(self._limits, workload, now)
             or (within and self._over(within, workload, now))
-            or _budget_refusal(pod, view, asked)
-            or _owner_refusal(pod, view, asked, may_be_last=may_be_last)
+            or allowance(pod, view, evicting.values()).blocker
+            or _replica_blocker(pod, view, evicting, may_be_last=may_be_last)
         )
 
-    def node_lost(self, pods: tuple[Pod, ...], view: View, now: float) -> None:
-        """The node of these pods went by itself: they were disrupted, though not by us."""
+    def record_node_loss(self, pods: tuple[Pod, ...], view: View, now: float) -> None:
+        """Count the pods of a node that failed or was deleted: they were disrupted, though not by us."""
         known = {disruption.uid for disruption in self._recent}
         for pod in pods:
-            # Ready or not: whether a pod's own change is heard before its node's is chance. A daemon's pod has no other
-            # place to be, so its loss is the node's alone.
+            # Ready or not: whether the pod's own change arrives before its node's is chance. DaemonSet pods belong to the
+            # node, so their loss disrupts no workload.
             owner = owner_of(pod, view)
-            if pod.uid not in known and not never_ran(pod) and owner.key.kind != "DaemonSet":
+            if pod.uid not in known and not ignores_budgets(pod) and owner.key.kind != "DaemonSet":
                 self.enter(Disruption(owner.key, f"{pod.namespace}/{pod.name}", pod.uid, now, ours=False))
 
     def losses(self, now: float) -> tuple[Disruption, ...]:
-        """What went with its node lately, oldest first."""
+        """Recent disruptions by node loss, oldest first."""
         return tuple(disruption for disruption in self.recent(now) if not disruption.ours)
 
     def _forget(self, now: float) -> None:
         oldest = now - self._kept_seconds
         while self._recent and self._recent[0].at <= oldest:
             self._recent.popleft()
-        # Written down and never sent: once nothing can be under way any more, it no longer holds others back.
+        # Recorded and never sent: once nothing can be in progress any more, it no longer blocks others.
         settled = now - min(UNDER_WAY_SECONDS, self._limits.period.total_seconds())
         for uid in [uid for uid, disruption in self._asked.items() if disruption.at <= settled]:
             del self._asked[uid]
 
     def _still_unseen(self, view: View) -> Mapping[str, Pod]:
-        """Pods, by UID, that we asked to leave and that the view still shows as if nothing had happened."""
+        """Pods, by UID, whose eviction was sent and that the view still shows as running."""
         store = view[PODS]
         standing = {}
         for uid, disruption in list(self._asked.items()):
@@ -166,71 +164,10 @@ class DisruptionLedger:
         return None
 
 
-def never_ran(pod: Pod) -> bool:
-    """Pending, finished or already leaving: the API server evicts such a pod without asking any budget."""
-    return pod.terminating or pod.status.phase in ("Pending", "Succeeded", "Failed")
-
-
-def _budget_refusal(pod: Pod, view: View, asked: Mapping[str, Pod]) -> Blocker | None:
-    budgets = budgets_of(pod, view)
-    if not budgets:
-        return None
-    if len(budgets) > 1:
-        names = ", ".join(sorted(budget.name for budget in budgets))
-        return Blocker(
-            "SeveralBudgets",
-            f"the budgets {names} all cover pod {pod.namespace}/{pod.name}: the API server refuses every eviction of it; "
-            "leave one of them",
-        )
-    (budget,) = budgets
-    status, where = budget.status, f"budget {budget.namespace}/{budget.name}"
-    if not pod.ready:
-        if budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow":
-            return None
-        if status.current_healthy >= status.desired_healthy > 0:
-            return None
-    if status.observed_generation < budget.metadata.generation:
-        return Blocker("BudgetNotCounted", f"{where} was changed and its controller has not counted it yet")
-    if len(status.disrupted_pods) > DISRUPTED_PODS_LIMIT:
-        return Blocker("BudgetBusy", f"{where} has more than {DISRUPTED_PODS_LIMIT} evictions under way")
-    unseen = sum(
-        1
-        for other in asked.values()
-        if other.uid != pod.uid
-        and other.namespace == budget.namespace
-        and other.name not in status.disrupted_pods
-        and selects(budget.spec.selector, other.labels)
-    )
-    if status.disruptions_allowed - unseen <= 0:
-        return Blocker(
-            "NotEnoughPdb",
-            f"{where} allows {max(0, status.disruptions_allowed - unseen)} disruptions now: "
-            f"{status.current_healthy} of its pods are healthy, {status.desired_healthy} must stay so",
-        )
-    return None
-
-
-def _owner_refusal(pod: Pod, view: View, asked: Mapping[str, Pod], *, may_be_last: bool) -> Blocker | None:
+def _replica_blocker(pod: Pod, view: View, evicting: Mapping[str, Pod], *, may_be_last: bool) -> Blocker | None:
     owner = owner_of(pod, view)
-    others_ready = sum(
-        1 for other in owner.pods
-        if other.uid != pod.uid and other.ready and not other.terminating and not other.finished and other.uid not in asked
-    )  # fmt: skip
-    if pod.ready and others_ready == 0 and not may_be_last:
-        return Blocker("LastReady", f"pod {pod.namespace}/{pod.name} is the only ready pod of {owner.key}")
+    if not may_be_last and (blocker := last_ready_blocker(pod, owner.key, owner.pods, evicting)) is not None:
+        return blocker
     if budgets_of(pod, view):
         return None  # the user has said how many may be missing
-    wanted = _wanted(owner)
-    if others_ready < wanted - 1:
-        return Blocker(
-            "OwnerDisrupted",
-            f"{owner.key} has {others_ready + pod.ready} of {wanted} pods ready and no PodDisruptionBudget: "
-            "one pod at a time, and another is missing already",
-        )
-    return None
-
-
-def _wanted(owner: Owner) -> int:
-    if owner.replicas is not None:
-        return owner.replicas
-    return sum(1 for pod in owner.pods if not pod.finished)
+    return one_at_a_time_blocker(pod, owner.key, wanted_replicas(owner), owner.pods, evicting)

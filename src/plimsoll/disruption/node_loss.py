@@ -1,6 +1,6 @@
-"""Pods that went with their nodes: every replica counts them, and whoever leads writes them down.
+"""Pods that were lost with their nodes: every operator replica counts them, and the leader records them.
 
-A process that starts later sees only that a node is not there, and nothing of what it took along.
+A process that starts later sees only that a node is missing, and not the pods that were lost with it.
 """
 
 from __future__ import annotations
@@ -12,26 +12,27 @@ from typing import Any
 import structlog
 
 from plimsoll.disruption.ledger import DisruptionLedger
-from plimsoll.disruption.store import DisruptionMemory
+from plimsoll.disruption.store import DisruptionStore
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.client.errors import KubeError
-from plimsoll.kube.types.core import KubeObject, Node
+from plimsoll.kube.types.core import Node
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import BY_NODE, PODS, Resource
 from plimsoll.runtime.clock import Clock
 
 log = structlog.get_logger()
 
-# Written down up to so many, the latest first: 1 MB in all, and more than any limit lets pass.
-LOSSES_KEPT = 5000
+# The latest losses are recorded up to this number: 1 MB in all, and more than any disruption limit.
+MAX_RECORDED_LOSSES = 5000
 
 
-class Losses:
-    """Listens to nodes; `keep` runs beside the work."""
+class NodeLossRecorder:
+    """Listens to nodes. `keep` runs in the background for as long as the operator does."""
 
     def __init__(
         self,
         ledger: DisruptionLedger,
-        memory: DisruptionMemory,
+        memory: DisruptionStore,
         view: View,
         clock: Clock,
         *,
@@ -45,28 +46,28 @@ class Losses:
         self._due = asyncio.Event()
 
     def node_changed(self, _: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:
-        # Leading or not: whoever leads next has seen the losses too.
+        # Also without leadership: this process may lead next and must know the losses.
         if not isinstance(before, Node) or not before.ready or (isinstance(after, Node) and after.ready):
             return
-        self._ledger.node_lost(self._view[PODS].by(BY_NODE, before.name), self._view, self._clock.monotonic())
+        self._ledger.record_node_loss(self._view[PODS].by(BY_NODE, before.name), self._view, self._clock.monotonic())
         self._due.set()
 
-    def requeue_after(self) -> None:
-        """A tenure begins: what was seen here before it, the former leader may not have written."""
+    def term_began(self) -> None:
+        """Record what this process saw before its term: the former leader may not have recorded it."""
         self._due.set()
 
     async def keep(self) -> None:
-        """Write losses down until cancelled."""
+        """Record losses until cancelled."""
         while True:
             await self._due.wait()
             self._due.clear()
-            lost = self._ledger.losses(self._clock.monotonic())[-LOSSES_KEPT:]
+            lost = self._ledger.losses(self._clock.monotonic())[-MAX_RECORDED_LOSSES:]
             missing = [loss for loss in lost if not self._memory.holds(loss)]
             if not missing or not self._may_write():
-                continue  # once elected, this process looks again
+                continue  # checked again when a term begins
             try:
                 await self._memory.keep(missing)
             except KubeError as error:
-                log.warning("losses not written down yet", pods=len(missing), error=str(error))
+                log.warning("cannot record node losses yet; retrying", pods=len(missing), error=str(error))
                 await self._clock.sleep(1)
                 self._due.set()

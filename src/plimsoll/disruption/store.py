@@ -1,12 +1,12 @@
-"""What must outlive a restart, kept in ConfigMaps of the operator's namespace.
+"""Disruptions in ConfigMaps of the operator's namespace, so that they outlive a restart.
 
-Not on the workloads: a Deployment's annotations are copied to its ReplicaSets and come back on `rollout undo`. A disruption is
-written down *before* the eviction is sent. Whoever leads next, after a restart or a failover, then knows which pods
-were asked to leave, also those that its view still shows standing.
+They are not annotations of the workloads: a Deployment's annotations are copied to its ReplicaSets and come back on
+`rollout undo`. A disruption is recorded *before* the eviction is sent. The next leader, after a restart or a failover, then
+knows which pods were evicted, also those that its view still shows as running.
 
-It is a fence, too. Two tenures can overlap for a moment (a clock runs fast, a process was paused), and a UID protects one pod
-from being asked twice, not its siblings. So a disruption is written only on top of what this process has read: of two
-that write at once the server lets one through, and the other learns of it before it may disrupt anything.
+The record is a fence, too. Two terms of leadership can overlap for a moment (a clock runs fast, a process was paused), and a UID
+precondition protects one pod from a second eviction, not its siblings. So a disruption is written only on top of what this
+process has read: of two concurrent writes the API server accepts one, and the other process reads it before it evicts.
 """
 
 from __future__ import annotations
@@ -19,30 +19,31 @@ from datetime import UTC, timedelta
 import msgspec
 import structlog
 
-from plimsoll.disruption.entries import KIND, LABEL, Entry, read_entry, shard_name
+from plimsoll.disruption.entries import KIND, Entry, disruption_shard, read_entry
 from plimsoll.disruption.ledger import Disruption
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import Ambiguous, NotFound
+from plimsoll.kube.shards import LABEL
+from plimsoll.kube.types.core import ConfigMap
 from plimsoll.kube.types.resources import Key, config_maps_in
-from plimsoll.kube.types.stored import ConfigMap
 from plimsoll.runtime.clock import Clock
 
 log = structlog.get_logger()
 
 
-class AnotherTenure(Exception):
-    """Memory holds what we neither wrote nor read when our tenure began: someone else is at work. Nothing was written."""
+class AnotherLeader(Exception):
+    """The ConfigMap holds entries that this process neither wrote nor read: another leader is active. Nothing was written."""
 
     def __init__(self, disruptions: tuple[Disruption, ...]) -> None:
         super().__init__(
-            f"{len(disruptions)} disruptions were written down by another process since this one began to lead, the latest of "
-            f"pod {disruptions[-1].pod}: they are taken into account first"
+            f"another process has recorded {len(disruptions)} disruptions since this one became leader, the latest of pod "
+            f"{disruptions[-1].pod}; they are counted before the next eviction"
         )
         self.disruptions = disruptions
 
 
-class DisruptionMemory:
-    """Disruptions within the last `period`, by pod UID: ours, and what was lost with its node."""
+class DisruptionStore:
+    """Disruptions within the last `period`, by pod UID: evictions and node losses."""
 
     def __init__(self, client: Client, clock: Clock, *, namespace: str, period: timedelta) -> None:
         self.resource = config_maps_in(namespace)
@@ -54,7 +55,7 @@ class DisruptionMemory:
         self._writing = asyncio.Lock()
 
     async def recall(self) -> tuple[Disruption, ...]:
-        """Everything that still counts, oldest first, on this process's own clock."""
+        """All disruptions that still count, oldest first, on this process's clock."""
         listing = await self._client.list(self.resource, self._namespace, label_selector=f"{LABEL}={KIND}")
         read = {uid: entry for config_map in listing.items for uid, entry in self._entries(config_map).items()}
         self._known |= read.keys()
@@ -62,17 +63,17 @@ class DisruptionMemory:
         return tuple(sorted(found, key=lambda disruption: disruption.at))
 
     async def remember(self, disruption: Disruption) -> ConfigMap:
-        """Write a disruption down before it happens.
+        """Record a disruption before it happens.
 
-        Raises AnotherTenure where others have written in the meantime, and Conflict where they do so right now.
+        Raises AnotherLeader if others have written in the meantime, and Conflict if they write at the same time.
         """
-        return await self._write(shard_name(disruption.workload), (disruption,), fenced=True)
+        return await self._write(disruption_shard(disruption.workload), (disruption,), fenced=True)
 
     async def keep(self, losses: Iterable[Disruption]) -> None:
-        """Write down what has happened already."""
+        """Record disruptions that have already happened."""
         by_shard: defaultdict[str, list[Disruption]] = defaultdict(list)
         for loss in losses:
-            by_shard[shard_name(loss.workload)].append(loss)
+            by_shard[disruption_shard(loss.workload)].append(loss)
         for name, of_shard in by_shard.items():
             await self._write(name, of_shard, fenced=False)
 
@@ -80,7 +81,7 @@ class DisruptionMemory:
         return disruption.uid in self._known
 
     async def _write(self, shard: str, disruptions: Iterable[Disruption], *, fenced: bool) -> ConfigMap:
-        """Add entries to a shard, and strike out what no longer counts."""
+        """Add entries to a shard and remove those that no longer count."""
         data: dict[str, str | None] = {one.uid: msgspec.json.encode(self._entry(one)).decode() for one in disruptions}
         uids = frozenset(data)
         async with self._writing:
@@ -94,10 +95,10 @@ class DisruptionMemory:
             unknown = {uid: entry for uid, entry in held.items() if uid not in self._known}
             if fenced and unknown:
                 self._known |= unknown.keys()
-                # By their own clock they may seem old; by ours they were not there when the tenure began.
+                # By their own timestamps they may be old; they were not there when this term began, so they count as new.
                 now = self._clock.monotonic()
-                raise AnotherTenure(tuple(_disruption(uid, entry, now) for uid, entry in unknown.items()))
-            if not fenced:  # it was asked to leave, too: once is enough
+                raise AnotherLeader(tuple(_disruption(uid, entry, now) for uid, entry in unknown.items()))
+            if not fenced:  # already recorded as an eviction
                 data = {uid: text for uid, text in data.items() if uid not in held}
             over = {uid for uid, entry in held.items() if self._over(entry)} - unknown.keys() - uids
             changed = self._client.patch(
@@ -109,12 +110,12 @@ class DisruptionMemory:
             return written
 
     async def _carry_out(self, write: Awaitable[ConfigMap], uids: frozenset[str], *, fenced: bool) -> ConfigMap:
-        """A loss whose write failed, or may have, stays unknown: `holds` denies it, and it is written again."""
+        """Await the write. A loss whose write failed, or may have failed, stays unknown and is written again."""
         try:
             written = await write
         except Ambiguous:
             if fenced:
-                self._known |= uids  # it may be there, and what is ours must not be taken for another's
+                self._known |= uids  # it may be stored, and must not be mistaken for another leader's
             raise
         self._known |= uids
         return written
@@ -127,7 +128,7 @@ class DisruptionMemory:
         return Entry(disruption.workload, disruption.pod, self._clock.now() - age, lost=not disruption.ours)
 
     def _disruption(self, uid: str, entry: Entry) -> Disruption:
-        # An entry from a clock that was ahead of ours is as young as can be, never younger.
+        # An entry from a clock that was ahead of ours has age zero, never a negative age.
         age = max(timedelta(0), self._clock.now() - entry.at)
         return _disruption(uid, entry, self._clock.monotonic() - age.total_seconds())
 
@@ -136,8 +137,12 @@ class DisruptionMemory:
         for uid, text in config_map.data.items():
             entry = read_entry(text)
             if entry is None:
-                # Edited by hand. Counted as a disruption of nobody, just now: what cannot be read is not ignored.
-                log.warning("unreadable entry in memory", configmap=config_map.name, entry=uid)
+                # Edited by hand. It counts as a disruption of no workload at this moment: unreadable is not ignored.
+                log.warning(
+                    "cannot read disruption entry; counting it as a disruption now",
+                    configmap=config_map.name,
+                    entry=uid,
+                )
                 entry = Entry(Key("", "", ""), "", self._clock.now().astimezone(UTC))
             entries[uid] = entry
         return entries

@@ -1,4 +1,4 @@
-"""Which kinds there are, where the API server keeps them, and by what a store finds them."""
+"""The kinds that this project uses: their API paths, their types, and the indexes of their stores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T_co = TypeVar("T_co", bound=meta.KubeObject, covariant=True)
 
 
 class Key(NamedTuple):
-    """Which object, never what happened to it."""
+    """What a reconcile is about: the kind, namespace and name of an object, never an event."""
 
     kind: str
     namespace: str
@@ -25,7 +25,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """A way to find objects of one kind by a value that they carry; compared by identity."""
+    """An index of a store: finds objects by a value that they carry. Compared by identity."""
 
     name: str
     values: Callable[[Any], Iterable[str]]
@@ -33,7 +33,7 @@ class Index:
 
 @dataclass(frozen=True)
 class Resource(Generic[T_co]):
-    """A kind as the API server serves it, and as we decode it."""
+    """A kind: how the API server serves it and to which type it is decoded."""
 
     group: str
     version: str
@@ -46,7 +46,7 @@ class Resource(Generic[T_co]):
     may_be_absent: bool = False  # a cluster without this kind is a cluster without such objects, and no trouble
 
     def __hash__(self) -> int:
-        # Every look at a view passes here. A string remembers its own hash; one over all fields is computed each time.
+        # Every access to a view hashes a Resource. A string caches its hash; one over all fields is computed each time.
         return hash(self.plural)
 
     @property
@@ -124,19 +124,19 @@ BY_TEMPLATE_LABEL = Index("template label", _labels_of_template)  # by each labe
 
 
 def by_label(key: str) -> Index:
-    """Objects by the value of one label; keep the returned index, it is compared by identity."""
+    """An index by the value of one label. Keep the returned index: it is compared by identity."""
     return Index(f"label:{key}", lambda obj: (value,) if (value := obj.metadata.labels.get(key)) is not None else ())
 
 
 @cache
 def metadata_of(resource: Resource[Any]) -> Resource[meta.KubeObject]:
-    """The same kind, of which no more than the metadata is asked for."""
+    """The same kind, decoded as metadata only."""
     return replace(resource, type=meta.KubeObject)
 
 
 @cache
 def config_maps_in(namespace: str) -> Resource[core.ConfigMap]:
-    """The ConfigMaps of one namespace: a cluster's are many, and none of our business."""
+    """The ConfigMaps of one namespace; watching those of the whole cluster would be expensive and need more permissions."""
     return Resource("", "v1", "configmaps", "ConfigMap", core.ConfigMap, watched_in=namespace)
 
 
