@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types import core, policy
+from plimsoll.kube.types import apps, core, meta, policy
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 _serial = itertools.count(1)
@@ -20,7 +20,7 @@ def _stamp(moment: datetime) -> str:
 
 def metadata(name: str, namespace: str = "default", **fields: Any) -> dict[str, Any]:
     number = next(_serial)
-    owner: core.KubeObject | None = fields.pop("owner", None)
+    owner: meta.KubeObject | None = fields.pop("owner", None)
     meta: dict[str, Any] = {
         "name": name,
         "namespace": namespace,
@@ -46,7 +46,7 @@ def pod(
     name: str = "",
     *,
     namespace: str = "default",
-    owner: core.KubeObject | None = None,
+    owner: meta.KubeObject | None = None,
     node: str = "n1",
     ready: bool = True,
     phase: str = "Running",
@@ -64,6 +64,7 @@ def pod(
     if phase == "Running":
         since = _stamp(START - ready_for)
         status["conditions"] = [{"type": "Ready", "status": str(ready), "lastTransitionTime": since}]
+        status["startTime"] = since
     body = {
         "metadata": metadata(
             name, namespace, owner=owner, labels=dict(labels or {}), annotations=dict(annotations or {}), **meta
@@ -100,23 +101,23 @@ def deployment(
     namespace: str = "default",
     annotations: Mapping[str, str] | None = None,
     **meta: Any,
-) -> core.Deployment:
-    return convert(_workload(name, namespace, replicas, annotations=dict(annotations or {}), **meta), core.Deployment)
+) -> apps.Deployment:
+    return convert(_workload(name, namespace, replicas, annotations=dict(annotations or {}), **meta), apps.Deployment)
 
 
 def replica_set(
     name: str = "web-1",
     *,
     replicas: int = 3,
-    owner: core.KubeObject | None = None,
+    owner: meta.KubeObject | None = None,
     namespace: str = "default",
     **meta: Any,
-) -> core.ReplicaSet:
-    return convert(_workload(name, namespace, replicas, owner=owner, **meta), core.ReplicaSet)
+) -> apps.ReplicaSet:
+    return convert(_workload(name, namespace, replicas, owner=owner, **meta), apps.ReplicaSet)
 
 
-def stateful_set(name: str = "db", *, replicas: int = 3, namespace: str = "default", **meta: Any) -> core.StatefulSet:
-    return convert(_workload(name, namespace, replicas, **meta), core.StatefulSet)
+def stateful_set(name: str = "db", *, replicas: int = 3, namespace: str = "default", **meta: Any) -> apps.StatefulSet:
+    return convert(_workload(name, namespace, replicas, **meta), apps.StatefulSet)
 
 
 def _workload(name: str, namespace: str, replicas: int, **meta: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from plimsoll.config import Operator as OperatorConfig
 from plimsoll.controllers.build import controllers
 from plimsoll.controllers.deletion_cost.order import skew
 from plimsoll.controllers.deletion_cost.spec import PREFIX
-from plimsoll.controllers.deletion_cost.values import COST, MARK
+from plimsoll.controllers.deletion_cost.values import COST, VALUE_RECORD
 from tests.eventually import eventually
 from tests.faults.life import Life
 from tests.faults.proxy import Link, Proxy
@@ -79,7 +79,7 @@ class Live:
         assert await self.all_covered()
 
     async def all_covered(self) -> bool:
-        return all(COST in annotations_of(pod) and MARK in annotations_of(pod) for pod in await self.pods())
+        return all(COST in annotations_of(pod) and VALUE_RECORD in annotations_of(pod) for pod in await self.pods())
 
     def written(self) -> list[str]:
         """The UIDs of pods that were written to, in order, whatever the operator was told."""

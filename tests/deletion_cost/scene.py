@@ -13,9 +13,11 @@ from plimsoll.controllers.deletion_cost.algorithms.registry import Algorithm, Al
 from plimsoll.controllers.deletion_cost.algorithms.zone import Zone
 from plimsoll.controllers.deletion_cost.controller import DeletionCostController, DeletionCostDecision
 from plimsoll.controllers.deletion_cost.spec import ENABLED, HIGHEST_COST, DeletionCostSettings
-from plimsoll.controllers.deletion_cost.values import COST, MARK
+from plimsoll.controllers.deletion_cost.values import COST, VALUE_RECORD
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.core import KubeObject, Node, Pod, ReplicaSet
+from plimsoll.kube.types.apps import ReplicaSet
+from plimsoll.kube.types.core import Node, Pod
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS
 from plimsoll.runtime.decision import Patch
 from tests import build
@@ -33,7 +35,7 @@ def our_value(
     mark: dict[str, Any] = {"cost": cost, "type": kind, "spreadBy": spread_by}
     if rewritten is not None:
         mark["rewritten"] = rewritten.isoformat()
-    return {COST: str(cost), MARK: msgspec.json.encode(mark).decode()}
+    return {COST: str(cost), VALUE_RECORD: msgspec.json.encode(mark).decode()}
 
 
 def foreign_value(cost: int | str) -> dict[str, str]:
@@ -109,7 +111,7 @@ class Scene:
         self.deployment = _annotated(self.deployment, changed)
 
     def annotate_pod(self, name: str, **annotations: str | None) -> None:
-        keys = {"cost": COST, "mark": MARK}
+        keys = {"cost": COST, "mark": VALUE_RECORD}
         self._merge(name, {keys[short]: value for short, value in annotations.items()})
 
     # ── deciding ─────────────────────────────────────────────────────────────────────────────────────────────────────

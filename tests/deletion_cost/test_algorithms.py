@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from plimsoll.controllers.deletion_cost.algorithms.registry import Algorithms, AssignSettings, Replica, discover
+from plimsoll.controllers.deletion_cost.algorithms.registry import Algorithms, AssignSettings, ValuedPod, discover
 from plimsoll.controllers.deletion_cost.algorithms.zone import Zone
 from plimsoll.controllers.deletion_cost.spec import ENABLED, TYPE
-from plimsoll.kube.types.core import Deployment, Node
+from plimsoll.kube.types.apps import Deployment
+from plimsoll.kube.types.core import Node
 from tests import build
 from tests.deletion_cost.scene import TOP, Scene, foreign_value, our_value, written
 
@@ -110,7 +111,7 @@ def test_whoever_asks_for_a_broken_type_is_told_why_it_cannot_be_used() -> None:
     scene = Scene({ENABLED: "true", TYPE: "bad"}, failures={"bad": "bad:Bad failed to load: OSError('disk')"})
     (problem,) = scene.decide().problems
     assert "OSError('disk')" in problem.message
-    assert "Types there are: zone" in problem.message
+    assert "Available types: zone" in problem.message
 
 
 class Answering:
@@ -122,7 +123,7 @@ class Answering:
         self.answer = answer
 
     def assign(
-        self, workload: Deployment, pods: Sequence[Replica], nodes: Mapping[str, Node], settings: AssignSettings
+        self, workload: Deployment, pods: Sequence[ValuedPod], nodes: Mapping[str, Node], settings: AssignSettings
     ) -> Mapping[str, int]:
         if isinstance(self.answer, BaseException):
             raise self.answer
@@ -181,7 +182,7 @@ def test_what_an_algorithm_is_given() -> None:
     scene.add("pending", phase="Pending", node="")
     scene.decide()
     assert given["workload"] == scene.deployment
-    assert [(r.pod.name, r.whose, r.cost) for r in given["pods"]] == [
+    assert [(r.pod.name, r.value_owner, r.cost) for r in given["pods"]] == [
         ("one", "foreign", 5),
         ("pending", "nobody", None),
     ]
@@ -193,7 +194,7 @@ def test_no_algorithm_at_all() -> None:
     scene = Scene()
     scene.controller = type(scene.controller)(scene.controller._settings, Algorithms())
     (problem,) = scene.decide().problems
-    assert "Types there are: none" in problem.message
+    assert "Available types: none" in problem.message
 
 
 class Suiting:

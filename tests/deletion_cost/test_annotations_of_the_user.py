@@ -89,7 +89,7 @@ def test_invalid_input_is_one_problem_that_lists_the_types_and_writes_nothing(
     assert decision.actions == ()
     (problem,) = decision.problems
     assert named in problem.message
-    assert "Types there are: zone" in problem.message
+    assert "Available types: zone" in problem.message
     assert "default/web" in problem.message
     assert problem.regarding.uid == scene.deployment.uid
 

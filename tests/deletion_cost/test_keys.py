@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from plimsoll.controllers.deletion_cost.spec import ENABLED
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, Key, Resource
 from tests import build
 from tests.deletion_cost.scene import TOP, Scene, our_value

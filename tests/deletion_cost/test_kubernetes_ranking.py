@@ -7,9 +7,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from plimsoll.controllers.deletion_cost.replicaset_ranking import active, deletion_order, pods_on_nodes
+from plimsoll.controllers.deletion_cost.replicaset_ranking import deletion_order, pods_on_nodes
 from plimsoll.controllers.deletion_cost.values import COST, parse_cost
 from plimsoll.kube.types.core import ContainerStatus, Pod
+from plimsoll.kube.workloads import active
 from tests import build
 
 

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from plimsoll.controllers.deletion_cost.spec import DeletionCostSettings
 from plimsoll.controllers.deletion_cost.writes import SETTLING
-from plimsoll.kube.types.core import Condition, WorkloadStatus
+from plimsoll.kube.types.apps import WorkloadStatus
+from plimsoll.kube.types.meta import Condition
 from tests import build
 from tests.deletion_cost.scene import TOP, Scene, our_value, written
 

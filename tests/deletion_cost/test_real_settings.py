@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.controllers.deletion_cost.values import COST, MARK
+from plimsoll.controllers.deletion_cost.values import COST, VALUE_RECORD
 from tests.deletion_cost.live import Live, annotations_of
 from tests.deletion_cost.scene import TOP
 from tests.eventually import eventually
@@ -23,7 +23,7 @@ async def test_switched_off_and_on_again(live: Live) -> None:
     await live.annotate(enabled="false")
 
     async def clean() -> bool:
-        return not any(MARK in annotations_of(pod) for pod in await live.pods())
+        return not any(VALUE_RECORD in annotations_of(pod) for pod in await live.pods())
 
     await eventually(clean, "what is ours is gone")
     assert await live.costs() == {theirs: 7}

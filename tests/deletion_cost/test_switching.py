@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from plimsoll.controllers.deletion_cost.spec import DeletionCostSettings
-from plimsoll.controllers.deletion_cost.values import COST, MARK
+from plimsoll.controllers.deletion_cost.values import COST, VALUE_RECORD
 from tests.deletion_cost.scene import TOP, Scene, foreign_value, our_value, written
 
 
@@ -22,7 +22,7 @@ def test_switching_off_removes_what_is_ours_and_nothing_else() -> None:
     scene.annotate(enabled="false")
     scene.carry_out(scene.decide())
     assert scene.costs == {"theirs": 7, "changed": 8}
-    assert not any(MARK in pod.annotations for pod in scene.pods.values())
+    assert not any(VALUE_RECORD in pod.annotations for pod in scene.pods.values())
     assert scene.pods["theirs"].annotations["team"] == "blue"
     assert scene.decide().actions == ()
 
@@ -113,7 +113,7 @@ def test_adopting_writes_nothing_while_nothing_is_uneven() -> None:
     scene.add("b0", "b", annotations=foreign_value(TOP))
     decision = scene.decide()
     assert decision.actions == ()
-    assert {departure.whose for departure in decision.orders[0].departures} == {"ours"}
+    assert {departure.value_owner for departure in decision.orders[0].departures} == {"ours"}
 
 
 def test_adopting_under_a_lowered_ceiling_brings_values_down() -> None:

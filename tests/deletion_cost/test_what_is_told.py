@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from plimsoll.controllers.deletion_cost.order import Departure
+from plimsoll.controllers.deletion_cost.order import DeletionEntry
 from tests.deletion_cost.scene import TOP, Scene, foreign_value, our_value, written
 
 
@@ -96,7 +96,7 @@ def test_rewrites_are_told_on_the_deployment() -> None:
     scene.add_with_values(a=[TOP, TOP - 3], b=[TOP, TOP - 1, TOP - 2])
     (note,) = scene.decide().events
     assert note.reason == "DeletionCostRewritten"
-    assert f"a1 {TOP - 3} → {TOP - 1}" in note.message
+    assert "a1 moved from 1st to 3rd in the deletion order: zone a has 2 of 5 replicas" in note.message
     assert note.regarding.uid == scene.deployment.uid
 
 
@@ -143,12 +143,12 @@ def test_the_order_of_deletion_is_told_with_zone_and_node() -> None:
     (order,) = scene.decide().orders
     assert order.replica_set == "web-1"
     assert order.departures == (
-        Departure("pending", "", "", None, "nobody", "no node"),
-        Departure("unknown", "node-b", "b", None, "nobody", "not running"),
-        Departure("broken", "node-b", "b", TOP, "ours", "not ready"),
-        Departure("theirs", "node-b", "b", 5, "foreign", "cost"),
-        Departure("new", "node-a", "a", TOP - 1, "ours", "cost", rewritten=True),
-        Departure("last", "node-a", "a", TOP, "ours", "cost"),
+        DeletionEntry("pending", "", "", None, "nobody", "no node"),
+        DeletionEntry("unknown", "node-b", "b", None, "nobody", "not running"),
+        DeletionEntry("broken", "node-b", "b", TOP, "ours", "not ready"),
+        DeletionEntry("theirs", "node-b", "b", 5, "foreign", "cost"),
+        DeletionEntry("new", "node-a", "a", TOP - 1, "ours", "cost", rewritten=True),
+        DeletionEntry("last", "node-a", "a", TOP, "ours", "cost"),
     )
 
 

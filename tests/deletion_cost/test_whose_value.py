@@ -7,14 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll.controllers.deletion_cost.spec import WorkloadSettings
-from plimsoll.controllers.deletion_cost.values import COST, MARK, Value, parse_cost, read_value, removed, written
+from plimsoll.controllers.deletion_cost.values import (
+    COST,
+    VALUE_RECORD,
+    DeletionValue,
+    parse_cost,
+    read_value,
+    removed,
+    written,
+)
 from tests import build
 from tests.deletion_cost.scene import TOP, foreign_value, our_value
 
 SETTINGS = WorkloadSettings(enabled=True)
 
 
-def read(annotations: dict[str, str], *, adopt: bool = False, ceiling: int = TOP) -> Value:
+def read(annotations: dict[str, str], *, adopt: bool = False, ceiling: int = TOP) -> DeletionValue:
     return read_value(build.pod(annotations=annotations), SETTINGS, ceiling=ceiling, adopt_existing=adopt)
 
 
@@ -37,65 +45,67 @@ def test_what_kubernetes_refuses(text: str) -> None:
 def test_what_we_write_is_ours_when_read_again(cost: int) -> None:
     body = written(cost, SETTINGS, rewritten=None)["metadata"]["annotations"]
     value = read(body)
-    assert (value.whose, value.cost) == ("ours", cost)
+    assert (value.value_owner, value.cost) == ("ours", cost)
 
 
 def test_no_annotation_is_nobodys() -> None:
-    assert read({}).whose == "nobody"
+    assert read({}).value_owner == "nobody"
 
 
 def test_a_value_without_a_mark_is_someone_elses() -> None:
-    assert read(foreign_value(TOP)) == Value("foreign", TOP)
+    assert read(foreign_value(TOP)) == DeletionValue("foreign", TOP)
 
 
 def test_once_someone_changes_our_value_it_is_theirs() -> None:
-    assert read(our_value(TOP) | {COST: "5"}) == Value("foreign", 5)
+    assert read(our_value(TOP) | {COST: "5"}) == DeletionValue("foreign", 5)
 
 
 def test_a_value_that_is_no_int32_is_someone_elses_and_counts_as_kubernetes_counts_it() -> None:
     value = read(foreign_value("high"))
-    assert (value.whose, value.cost, value.unreadable) == ("foreign", 0, "high")
+    assert (value.value_owner, value.cost, value.unreadable) == ("foreign", 0, "high")
 
 
 @pytest.mark.parametrize("mark", ["", "{}", "not json", '{"cost":"x","type":"zone","spreadBy":"z"}'])
 def test_a_mark_that_is_not_ours_makes_nothing_ours(mark: str) -> None:
-    assert read({COST: "5", MARK: mark}).whose == "foreign"
+    assert read({COST: "5", VALUE_RECORD: mark}).value_owner == "foreign"
 
 
 def test_a_value_taken_away_is_noticed() -> None:
-    value = read({MARK: our_value(TOP)[MARK]})
-    assert value.whose == "nobody"
+    value = read({VALUE_RECORD: our_value(TOP)[VALUE_RECORD]})
+    assert value.value_owner == "nobody"
     assert value.taken_away
 
 
 def test_a_value_made_for_another_label_or_type_is_out_of_date() -> None:
     for outdated in (our_value(TOP, spread_by="rack"), our_value(TOP, kind="by-age")):
         value = read(outdated)
-        assert (value.whose, value.cost, value.outdated) == ("nobody", None, TOP)
+        assert (value.value_owner, value.cost, value.outdated) == ("nobody", None, TOP)
 
 
 def test_our_value_above_a_lowered_ceiling_is_out_of_date() -> None:
     assert read(our_value(1001), ceiling=1000).outdated == 1001
-    assert read(our_value(1000), ceiling=1000).whose == "ours"
+    assert read(our_value(1000), ceiling=1000).value_owner == "ours"
 
 
 def test_adoption_takes_over_what_counts_down_from_the_top() -> None:
-    assert read(foreign_value(TOP - 12), adopt=True).whose == "ours"
-    assert read(foreign_value(TOP - 12), adopt=False).whose == "foreign"
+    assert read(foreign_value(TOP - 12), adopt=True).value_owner == "ours"
+    assert read(foreign_value(TOP - 12), adopt=False).value_owner == "foreign"
 
 
 def test_adoption_leaves_values_that_people_write() -> None:
     for cost in (1000, 0, -5, TOP - 10_000):
-        assert read(foreign_value(cost), adopt=True).whose == "foreign"
+        assert read(foreign_value(cost), adopt=True).value_owner == "foreign"
 
 
 def test_adoption_does_not_undo_a_change_that_someone_made_to_our_value() -> None:
-    assert read(our_value(TOP - 3) | {COST: str(TOP)}, adopt=True).whose == "foreign"
+    assert read(our_value(TOP - 3) | {COST: str(TOP)}, adopt=True).value_owner == "foreign"
 
 
 def test_what_is_removed_is_ours_and_nothing_else() -> None:
-    assert removed(build.pod(annotations=our_value(TOP))) == {"metadata": {"annotations": {MARK: None, COST: None}}}
+    assert removed(build.pod(annotations=our_value(TOP))) == {
+        "metadata": {"annotations": {VALUE_RECORD: None, COST: None}}
+    }
     changed_by_someone = our_value(TOP) | {COST: "5"}
-    assert removed(build.pod(annotations=changed_by_someone)) == {"metadata": {"annotations": {MARK: None}}}
+    assert removed(build.pod(annotations=changed_by_someone)) == {"metadata": {"annotations": {VALUE_RECORD: None}}}
     assert removed(build.pod(annotations=foreign_value(TOP))) is None
     assert removed(build.pod()) is None

@@ -6,13 +6,20 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from plimsoll.controllers.placement.admission.classify import Admission, Answer, Assigned, Request
+from plimsoll.controllers.placement.admission.classify import (
+    AdmissionRequest,
+    AdmissionResult,
+    ClassAssigned,
+    PodClassifier,
+)
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
 from plimsoll.controllers.placement.target import CapacityClass
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types.core import Deployment, KubeObject, Node, Pod, ReplicaSet, StatefulSet
+from plimsoll.kube.types.apps import Deployment, ReplicaSet, StatefulSet
+from plimsoll.kube.types.core import Node, Pod
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS
 from tests import build
 
@@ -33,7 +40,7 @@ def review(
     annotations: Mapping[str, str] | None = None,
     spec: Mapping[str, Any] | None = None,
     **metadata: Any,
-) -> Request:
+) -> AdmissionRequest:
     """What the API server asks about a pod: no UID yet, and from a ReplicaSet no name."""
     meta: dict[str, Any] = {"annotations": dict(annotations or {}), **metadata}
     meta |= {"name": name} if name else {"generateName": "web-1-"}
@@ -49,7 +56,7 @@ def review(
         ]
     pod = {"metadata": meta, "spec": dict(spec or {})}
     body = {"uid": "r1", "operation": operation, "namespace": "default", "dryRun": dry_run, "object": pod}
-    return convert(body, Request)
+    return convert(body, AdmissionRequest)
 
 
 class Scene:
@@ -65,38 +72,38 @@ class Scene:
         found[NODES] = list(nodes)
         self.view = View.of(found)
         self.settings = settings or PlacementSettings()
-        self.admission = Admission(self.view, self.settings)
+        self.admission = PodClassifier(self.view, self.settings)
         self.now_seconds = 0.0
         self._tokens = (f"t{number}" for number in itertools.count(1))
 
-    def ask(self, request: Request, **options: Any) -> Answer:
+    def ask(self, request: AdmissionRequest, **options: Any) -> AdmissionResult:
         return self.admission.answer(request, build.START, self.now_seconds, token=next(self._tokens), **options)
 
-    def admit(self, owner: KubeObject, **options: Any) -> Assigned:
+    def admit(self, owner: KubeObject, **options: Any) -> ClassAssigned:
         answer = self.ask(review(owner), **options)
-        assert isinstance(answer, Assigned), answer
+        assert isinstance(answer, ClassAssigned), answer
         return answer
 
     def would_get(self, owner: KubeObject) -> CapacityClass:
         """The class that the next pod would get, asked without a trace."""
         answer = self.ask(review(owner, dry_run=True))
-        assert isinstance(answer, Assigned), answer
-        return answer.marks.capacity_class
+        assert isinstance(answer, ClassAssigned), answer
+        return answer.assignment.capacity_class
 
-    def appear(self, owner: KubeObject, assigned: Assigned, *, node: str = "") -> Pod:
+    def appear(self, owner: KubeObject, assigned: ClassAssigned, *, node: str = "") -> Pod:
         """The pod was created, and the view shows it."""
         pod = build.pod(owner=owner, node=node, phase="Pending", annotations=annotations_of(assigned))
         self.view[PODS].put(pod)
         return pod
 
 
-def annotations_of(assigned: Assigned) -> dict[str, str]:
-    marks = assigned.marks
+def annotations_of(assigned: ClassAssigned) -> dict[str, str]:
+    assignment = assigned.assignment
     return {
-        "plimsoll.dev/placement-class": marks.capacity_class.value,
-        "plimsoll.dev/placement-reason": marks.why.value,
-        "plimsoll.dev/placed-by": marks.placed_by,
-        "plimsoll.dev/placement-token": marks.token,
+        "plimsoll.dev/placement-class": assignment.capacity_class.value,
+        "plimsoll.dev/placement-reason": assignment.why.value,
+        "plimsoll.dev/placed-by": assignment.placed_by,
+        "plimsoll.dev/placement-token": assignment.token,
     }
 
 

@@ -13,15 +13,18 @@ import msgspec
 from msgspec.structs import replace
 
 from plimsoll.controllers.placement.annotations import CLASS
-from plimsoll.controllers.placement.controller import PlacementController, PlacementDecision
+from plimsoll.controllers.placement.controller import PlacementController, PlacementDecision, PlacementState
 from plimsoll.controllers.placement.rebalance.capacity_check import of_class
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.spec import ENABLED, SPOT_PERCENTAGE
 from plimsoll.controllers.placement.target import CapacityClass
-from plimsoll.disruption.entries import KIND, LABEL, Entry, shard_name
+from plimsoll.disruption.entries import KIND, Entry, disruption_shard
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types.core import Deployment, KubeObject, Node, Pod, StatefulSet
+from plimsoll.kube.shards import LABEL
+from plimsoll.kube.types.apps import Deployment, StatefulSet
+from plimsoll.kube.types.core import ConfigMap, Node, Pod
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.policy import PodDisruptionBudget
 from plimsoll.kube.types.resources import (
     BUDGETS,
@@ -36,10 +39,10 @@ from plimsoll.kube.types.resources import (
     STATEFULSETS,
     VOLUMES,
     Key,
+    owner_key,
 )
-from plimsoll.kube.types.stored import ConfigMap
 from plimsoll.runtime.decision import DisruptionLimits, Evict
-from plimsoll.scheduling.growth_options import Prospects
+from plimsoll.scheduling.growth_options import GrowthOptions
 from plimsoll.scheduling.model import Offering, Template
 from tests import build
 from tests.build import START
@@ -59,9 +62,9 @@ class MakesNodes:
             {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "3"}}, type(build.node("n").status)
         ).allocatable
         offering = Offering("small", {**SPOT_LABEL, ZONE: "a"}, room, 1.0)
-        self._prospects = Prospects((Template("more", (offering,), max_nodes=nodes),))
+        self._prospects = GrowthOptions((Template("more", (offering,), max_nodes=nodes),))
 
-    def prospects(self, *_: object) -> Prospects:
+    def growth_options(self, *_: object) -> GrowthOptions:
         return self._prospects
 
 
@@ -75,7 +78,7 @@ class Fleet:
         self.stores = stores(dict.fromkeys((*kinds, self.settings.memory), ()))
         self.view, self.now = View(self.stores), START
         self.maker = MakesNodes(more_nodes) if more_nodes else None
-        self.controller = PlacementController(self.settings, self.maker)
+        self.controller = PlacementController(self.settings, PlacementState(self.settings, self.maker))
         self.rooms_afresh = RoomsAfresh(self.maker)
         self._serial = itertools.count(1)
         self.names = [f"web-{number}" for number in range(workloads)]
@@ -305,9 +308,13 @@ class Fleet:
     def _pods(self, name: str) -> tuple[Pod, ...]:
         if self._ordinal(name):
             workload = self._workload(name)
-            return self.stores[PODS].by(BY_OWNER, workload.uid) if workload is not None else ()
+            return (
+                self.stores[PODS].by(BY_OWNER, owner_key(workload.namespace, workload.uid))
+                if workload is not None
+                else ()
+            )
         owner = self.stores[REPLICASETS].get("default", f"{name}-1")
-        return self.stores[PODS].by(BY_OWNER, owner.uid) if owner is not None else ()
+        return self.stores[PODS].by(BY_OWNER, owner_key(owner.namespace, owner.uid)) if owner is not None else ()
 
     def _active(self, name: str) -> list[Pod]:
         return [pod for pod in self._pods(name) if not pod.terminating]
@@ -329,7 +336,7 @@ class Fleet:
 
     def _write_down(self, name: str, pod: Pod) -> None:
         key, memory = self._key(name), self.stores[self.settings.memory]
-        shard = shard_name(key)
+        shard = disruption_shard(key)
         before = memory.get(self.settings.namespace, shard)
         text = msgspec.json.encode(Entry(key, f"default/{pod.name}", self.now)).decode()
         meta = {**build.metadata(shard, self.settings.namespace, labels={LABEL: KIND}), "uid": shard}

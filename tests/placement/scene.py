@@ -8,17 +8,19 @@ from typing import Any
 
 import msgspec
 
-from plimsoll.controllers.placement.annotations import CLASS, REASON, Why
+from plimsoll.controllers.placement.annotations import CLASS, REASON, PlacementReason
 from plimsoll.controllers.placement.controller import PlacementController, PlacementDecision
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
-from plimsoll.controllers.placement.spot_backoff import Holdback
-from plimsoll.controllers.placement.spot_backoff import shard_name as holdback_shard
+from plimsoll.controllers.placement.spot_backoff import SpotBackoff, backoff_shard
 from plimsoll.controllers.placement.target import CapacityClass
-from plimsoll.disruption.entries import KIND, LABEL, Entry, shard_name
+from plimsoll.disruption.entries import KIND, Entry, disruption_shard
 from plimsoll.kube.cache.store import Store, View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types.core import Deployment, KubeObject, Namespace, Node, NodeStatus, Pod, ReplicaSet, StatefulSet
+from plimsoll.kube.shards import LABEL
+from plimsoll.kube.types.apps import Deployment, ReplicaSet, StatefulSet
+from plimsoll.kube.types.core import ConfigMap, Namespace, Node, NodeStatus, Pod
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.policy import PodDisruptionBudget
 from plimsoll.kube.types.resources import (
     BUDGETS,
@@ -33,7 +35,6 @@ from plimsoll.kube.types.resources import (
     Key,
     Resource,
 )
-from plimsoll.kube.types.stored import ConfigMap
 from tests import build
 from tests.build import START
 
@@ -183,7 +184,7 @@ class Scene:
             name,
             node="od-1",
             mark=ON_DEMAND,
-            annotations={REASON: Why.HELD_BACK.value},
+            annotations={REASON: PlacementReason.HELD_BACK.value},
             creationTimestamp=stamp(created),
         )
 
@@ -194,12 +195,12 @@ class Scene:
             f"gone-{number}-{key.name}": msgspec.json.encode(Entry(key, f"default/gone-{number}", moment)).decode()
             for number, moment in enumerate(moments)
         }
-        self.remember(shard_name(key), KIND, data)
+        self.remember(disruption_shard(key), KIND, data)
 
-    def held_back(self, *, since: datetime, until: datetime, shortages: int = 1) -> None:
-        record = Holdback(self.key, since, until, shortages)
+    def spot_blocker(self, *, since: datetime, until: datetime, shortages: int = 1) -> None:
+        record = SpotBackoff(self.key, since, until, shortages)
         self.remember(
-            holdback_shard(self.workload.uid), "placement", {self.workload.uid: msgspec.json.encode(record).decode()}
+            backoff_shard(self.workload.uid), "placement", {self.workload.uid: msgspec.json.encode(record).decode()}
         )
 
     def remember(self, name: str, kind: str, data: Mapping[str, str]) -> None:

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from plimsoll.controllers.placement.admission.counts import AdmissionCounts
 from plimsoll.controllers.placement.admission.pending_pods import AdmissionLedger
 from plimsoll.controllers.placement.capacity_class import ClassRules
-from plimsoll.controllers.placement.replica_counts import count_of_replica_set
+from plimsoll.controllers.placement.replica_counts import count, replicas
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.resources import NODES, PODS
+from plimsoll.kube.workloads import pods_of
 from tests import build
 
 OWNERS = [build.replica_set(f"rs-{number}") for number in range(2)]
@@ -60,6 +61,6 @@ def test_kept_counts_are_what_counting_finds(changes, begins_at):
         if counts is None:
             continue
         for owner in OWNERS:
-            found = count_of_replica_set(owner.uid, view, rules)
-            assert counts.of(owner.uid) == (found.spot, found.on_demand)
+            found = count(replicas(pods_of(owner, view), view, rules))
+            assert counts.of(owner.namespace, owner.uid) == (found.spot, found.on_demand)
         assert counts.rules_in_use == rules.in_use({label for node in view[NODES] for label in node.labels})

@@ -8,16 +8,16 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.controllers.placement.admission.classify import Assigned, Look, What
-from plimsoll.controllers.placement.admission.pending_pods import KEPT_SECONDS, AdmissionLedger, Admitted
-from plimsoll.controllers.placement.annotations import Why
+from plimsoll.controllers.placement.admission.classify import ClassAssigned, LiveReadKind, LiveReadNeeded
+from plimsoll.controllers.placement.admission.pending_pods import KEPT_SECONDS, AdmissionLedger, AdmittedPodEntry
+from plimsoll.controllers.placement.annotations import PlacementReason
 from plimsoll.controllers.placement.target import Share, target
 from plimsoll.kube.types.core import Pod
 from plimsoll.kube.types.resources import DEPLOYMENTS, PODS, REPLICASETS
 from tests import build
 from tests.placement.admission_scene import ON_DEMAND, SPOT, Scene, annotations_of, review, workload
 
-LOOKED = tuple(What)
+LOOKED = tuple(LiveReadKind)
 
 
 def test_a_dry_run_is_answered_and_leaves_no_trace():
@@ -25,10 +25,10 @@ def test_a_dry_run_is_answered_and_leaves_no_trace():
     scene = Scene(deployment, replica_set)
     for _ in range(3):
         answer = scene.ask(review(replica_set, dry_run=True))
-        assert isinstance(answer, Assigned)
-        assert answer.marks.capacity_class is ON_DEMAND
+        assert isinstance(answer, ClassAssigned)
+        assert answer.assignment.capacity_class is ON_DEMAND
     assert len(scene.admission.ledger) == 0
-    assert [scene.admit(replica_set).marks.capacity_class for _ in range(2)] == [ON_DEMAND, SPOT]
+    assert [scene.admit(replica_set).assignment.capacity_class for _ in range(2)] == [ON_DEMAND, SPOT]
     before = len(scene.admission.ledger)
     scene.ask(review(replica_set, dry_run=True), looked=LOOKED)
     assert len(scene.admission.ledger) == before
@@ -40,10 +40,10 @@ def test_asked_again_about_the_same_pod_it_says_the_same_and_counts_it_once():
     first = scene.admit(replica_set)
     marked = review(replica_set, annotations=annotations_of(first))
     again = scene.ask(marked)
-    assert isinstance(again, Assigned)
-    assert again.marks == first.marks
+    assert isinstance(again, ClassAssigned)
+    assert again.assignment == first.assignment
     assert len(scene.admission.ledger) == 1
-    assert scene.admit(replica_set).marks.capacity_class is SPOT
+    assert scene.admit(replica_set).assignment.capacity_class is SPOT
 
 
 def test_a_token_that_is_nobodys_is_not_believed():
@@ -53,9 +53,9 @@ def test_a_token_that_is_nobodys_is_not_believed():
         replica_set, annotations={"plimsoll.dev/placement-token": "t99", "plimsoll.dev/placement-class": "spot"}
     )
     answer = scene.ask(copied)
-    assert isinstance(answer, Assigned)
-    assert answer.marks.capacity_class is ON_DEMAND
-    assert answer.marks.token != "t99"
+    assert isinstance(answer, ClassAssigned)
+    assert answer.assignment.capacity_class is ON_DEMAND
+    assert answer.assignment.token != "t99"
 
 
 def test_a_pod_in_view_is_counted_there_and_not_twice():
@@ -63,7 +63,7 @@ def test_a_pod_in_view_is_counted_there_and_not_twice():
     scene = Scene(deployment, replica_set)
     scene.appear(replica_set, scene.admit(replica_set))
     assert len(scene.admission.ledger) == 0
-    assert scene.admit(replica_set).marks.capacity_class is SPOT
+    assert scene.admit(replica_set).assignment.capacity_class is SPOT
 
 
 def test_entries_whose_pod_never_comes_expire():
@@ -82,11 +82,11 @@ def test_a_full_count_means_a_look_at_the_owners_and_then_at_the_pods():
     scene = Scene(deployment, replica_set)
     scene.admit(replica_set)
     first = scene.ask(review(replica_set))
-    assert isinstance(first, Look)
-    assert first.what is What.OWNERS
-    second = scene.ask(review(replica_set), looked=(What.OWNERS,))
-    assert isinstance(second, Look)
-    assert (second.what, second.known) == (What.PODS, replica_set)
+    assert isinstance(first, LiveReadNeeded)
+    assert first.what is LiveReadKind.OWNERS
+    second = scene.ask(review(replica_set), looked=(LiveReadKind.OWNERS,))
+    assert isinstance(second, LiveReadNeeded)
+    assert (second.what, second.known) == (LiveReadKind.PODS, replica_set)
 
 
 def test_a_workload_that_shrank_is_full_before_its_replica_set_has_heard_of_it():
@@ -94,40 +94,40 @@ def test_a_workload_that_shrank_is_full_before_its_replica_set_has_heard_of_it()
     lagging = build.replica_set(replicas=5, owner=deployment)
     scene = Scene(deployment, lagging)
     scene.admit(lagging)
-    assert isinstance(scene.ask(review(lagging)), Look)
+    assert isinstance(scene.ask(review(lagging)), LiveReadNeeded)
 
 
 def test_a_count_that_was_raised_just_now_is_read_live_and_needs_no_list_of_pods():
     deployment, replica_set = workload(2, "50%")
     scene = Scene(deployment, replica_set)
     [scene.admit(replica_set) for _ in range(2)]
-    assert isinstance(scene.ask(review(replica_set)), Look)
+    assert isinstance(scene.ask(review(replica_set)), LiveReadNeeded)
     raised = build.deployment(replicas=4, uid=deployment.uid, annotations=deployment.annotations)
     grown = build.replica_set(replicas=4, uid=replica_set.uid, owner=deployment)
-    scene.admission.saw_owner(raised, 0)
-    scene.admission.saw_owner(grown, 0)
+    scene.admission.record_owner(raised, 0)
+    scene.admission.record_owner(grown, 0)
     classes = [
-        scene.admit(replica_set, looked=(What.OWNERS,)).marks.capacity_class,
-        scene.admit(replica_set).marks.capacity_class,
+        scene.admit(replica_set, looked=(LiveReadKind.OWNERS,)).assignment.capacity_class,
+        scene.admit(replica_set).assignment.capacity_class,
     ]
     assert classes == [ON_DEMAND, SPOT]
     later = build.deployment(replicas=2, uid=deployment.uid, annotations=deployment.annotations)
     scene.view[DEPLOYMENTS].put(later)  # newer than what was read
-    assert isinstance(scene.ask(review(replica_set)), Look)
+    assert isinstance(scene.ask(review(replica_set)), LiveReadNeeded)
 
 
 def test_an_owner_that_the_view_lacks_is_read_live():
     deployment, replica_set = workload(2, "50%")
     scene = Scene()
     answer = scene.ask(review(replica_set))
-    assert isinstance(answer, Look)
-    assert (answer.what, answer.owner.uid, answer.known) == (What.OWNERS, replica_set.uid, None)
-    scene.admission.saw_owner(replica_set, 0)
-    scene.admission.saw_owner(deployment, 0)
-    assert scene.admit(replica_set).marks.capacity_class is ON_DEMAND
+    assert isinstance(answer, LiveReadNeeded)
+    assert (answer.what, answer.owner.uid, answer.known) == (LiveReadKind.OWNERS, replica_set.uid, None)
+    scene.admission.record_owner(replica_set, 0)
+    scene.admission.record_owner(deployment, 0)
+    assert scene.admit(replica_set).assignment.capacity_class is ON_DEMAND
     scene.now_seconds = 1000  # read long ago, and the view has never shown it: it is gone
-    scene.admission.saw_owner(build.replica_set("other"), 1000)
-    assert isinstance(scene.ask(review(replica_set)), Look)
+    scene.admission.record_owner(build.replica_set("other"), 1000)
+    assert isinstance(scene.ask(review(replica_set)), LiveReadNeeded)
 
 
 def test_pods_read_live_count_until_the_view_has_come_as_far():
@@ -138,15 +138,15 @@ def test_pods_read_live_count_until_the_view_has_come_as_far():
     staying = build.pod("staying", owner=replica_set, node="", phase="Pending")
     scene = Scene(deployment, replica_set, leaving, staying)
     scene.view[PODS].resource_version = "100"
-    assert isinstance(scene.ask(review(replica_set)), Look)
-    scene.admission.saw_pods(replica_set.uid, [staying], "200", 0)
+    assert isinstance(scene.ask(review(replica_set)), LiveReadNeeded)
+    scene.admission.record_pods(replica_set.uid, [staying], "200", 0)
     answer = scene.admit(replica_set, looked=LOOKED)
-    assert answer.marks.capacity_class is SPOT
+    assert answer.assignment.capacity_class is SPOT
     assert len(scene.admission.ledger) == 1
     scene.view[PODS].remove("default", "leaving")
     scene.view[PODS].resource_version = "200"
     scene.appear(replica_set, answer)
-    assert isinstance(scene.ask(review(replica_set)), Look)
+    assert isinstance(scene.ask(review(replica_set)), LiveReadNeeded)
 
 
 def test_creations_that_were_refused_make_room_oldest_first():
@@ -154,8 +154,8 @@ def test_creations_that_were_refused_make_room_oldest_first():
     scene = Scene(deployment, replica_set)
     answers = [scene.admit(replica_set) for _ in range(4)]  # on-demand, on-demand, spot, spot
     created = [scene.appear(replica_set, answers[1]), scene.appear(replica_set, answers[3])]
-    scene.admission.saw_pods(replica_set.uid, created, "5", 0)
-    classes = [scene.admit(replica_set, looked=LOOKED).marks.capacity_class for _ in range(2)]
+    scene.admission.record_pods(replica_set.uid, created, "5", 0)
+    classes = [scene.admit(replica_set, looked=LOOKED).assignment.capacity_class for _ in range(2)]
     assert classes == [ON_DEMAND, SPOT]
     assert scene.admission.ledger.dropped == 2
 
@@ -165,7 +165,7 @@ def test_nothing_is_dropped_on_what_could_not_be_read():
     scene = Scene(deployment, replica_set)
     scene.admit(replica_set)
     answer = scene.admit(replica_set, looked=LOOKED, approximate=True)
-    assert answer.marks.why is Why.APPROXIMATE
+    assert answer.assignment.why is PlacementReason.APPROXIMATE
     assert scene.admission.ledger.dropped == 0
 
 
@@ -187,15 +187,15 @@ def test_refusals_in_any_pattern_end_exactly_at_the_target(replicas, percentage,
     unseen: list[Pod] = []
     version = 0
 
-    def request() -> Assigned:
-        looked: tuple[What, ...] = ()
+    def request() -> ClassAssigned:
+        looked: tuple[LiveReadKind, ...] = ()
         while True:
             answer = scene.ask(review(replica_set), looked=looked)
-            if isinstance(answer, Assigned):
+            if isinstance(answer, ClassAssigned):
                 return answer
-            assert isinstance(answer, Look)
-            if answer.what is What.PODS:
-                scene.admission.saw_pods(replica_set.uid, live, str(version), 0)
+            assert isinstance(answer, LiveReadNeeded)
+            if answer.what is LiveReadKind.PODS:
+                scene.admission.record_pods(replica_set.uid, live, str(version), 0)
             looked = (*looked, answer.what)
 
     while len(live) < replicas:
@@ -227,8 +227,8 @@ def test_refusals_in_any_pattern_end_exactly_at_the_target(replicas, percentage,
 
 def test_the_ledger_forgets_an_owner_with_its_last_entry():
     ledger = AdmissionLedger()
-    ledger.record(Admitted("a", "rs", SPOT, Why.SHARE, 0))
-    ledger.record(Admitted("b", "rs", ON_DEMAND, Why.SHARE, 1))
+    ledger.record(AdmittedPodEntry("a", "rs", SPOT, PlacementReason.SHARE, 0))
+    ledger.record(AdmittedPodEntry("b", "rs", ON_DEMAND, PlacementReason.SHARE, 1))
     assert (ledger.pending("rs").spot, ledger.pending("rs").on_demand) == (1, 1)
     assert ledger.find("a", "another") is None
     ledger.arrived("a")
@@ -244,6 +244,6 @@ def test_a_rollout_that_grows_step_by_step_is_measured_by_its_step():
     step = build.replica_set(replicas=1, uid=replica_set.uid, owner=deployment)
     scene = Scene(deployment, step)
     scene.admit(step)
-    assert isinstance(scene.ask(review(step)), Look)
+    assert isinstance(scene.ask(review(step)), LiveReadNeeded)
     scene.view[REPLICASETS].put(build.replica_set(replicas=2, uid=replica_set.uid, owner=deployment))
-    assert scene.admit(step).marks.capacity_class is ON_DEMAND
+    assert scene.admit(step).assignment.capacity_class is ON_DEMAND

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from plimsoll.controllers.placement.admission.classify import Assigned, LeftAlone
+from plimsoll.controllers.placement.admission.classify import ClassAssigned, NotAssigned
 from plimsoll.controllers.placement.admission.patch import Operation
 from plimsoll.controllers.placement.capacity_class import DEFAULT_RULES
 from plimsoll.kube.codec import builtins, convert
-from plimsoll.kube.types.core import Requirement
+from plimsoll.kube.types.meta import Requirement
 from plimsoll.kube.types.selectors import requirement_holds
 from tests import build
 from tests.placement.admission_scene import SPOT_LABEL, Scene, review, workload
@@ -42,7 +42,7 @@ def admitted(percentage: str, spec: dict[str, Any], *, nodes: tuple[Any, ...] = 
     scene = Scene(deployment, replica_set, nodes=nodes)
     request = review(replica_set, spec=spec)
     answer = scene.ask(request)
-    assert isinstance(answer, Assigned)
+    assert isinstance(answer, ClassAssigned)
     assert request.object is not None
     whole = {"metadata": builtins(request.object.metadata), "spec": spec}
     return applied(whole, answer.patch)
@@ -118,7 +118,7 @@ def test_what_else_was_there_stays():
 def test_a_pod_that_matches_no_node_goes_on_doing_so(terms):
     deployment, replica_set = workload()
     spec = {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}}
-    assert Scene(deployment, replica_set).ask(review(replica_set, spec=spec)) == LeftAlone("MatchesNoNode")
+    assert Scene(deployment, replica_set).ask(review(replica_set, spec=spec)) == NotAssigned("MatchesNoNode")
 
 
 @pytest.mark.parametrize("held", [[], [{"key": "own", "operator": "Exists"}]])
@@ -136,14 +136,14 @@ def test_the_pod_carries_class_reason_and_token(own):
     deployment, replica_set = workload(1, "100%")
     request = review(replica_set, annotations=own)
     answer = Scene(deployment, replica_set).ask(request)
-    assert isinstance(answer, Assigned)
+    assert isinstance(answer, ClassAssigned)
     assert request.object is not None
     pod = applied({"metadata": builtins(request.object.metadata), "spec": {}}, answer.patch)
     assert pod["metadata"]["annotations"] == own | {
         "plimsoll.dev/placement-class": "spot",
         "plimsoll.dev/placement-reason": "share",
         "plimsoll.dev/placed-by": "plimsoll-system",
-        "plimsoll.dev/placement-token": answer.marks.token,
+        "plimsoll.dev/placement-token": answer.assignment.token,
     }
 
 
@@ -154,11 +154,11 @@ def test_asked_again_about_what_it_has_patched_it_changes_nothing(spec, own, per
     scene = Scene(deployment, replica_set, nodes=(build.node("s", labels={AZURE: "spot"}),))
     first = review(replica_set, spec=spec)
     answer = scene.ask(first)
-    assert isinstance(answer, Assigned)
+    assert isinstance(answer, ClassAssigned)
     assert first.object is not None
     pod = applied({"metadata": builtins(first.object.metadata), "spec": spec}, answer.patch)
     again = scene.ask(review(replica_set, spec=pod["spec"], annotations=pod["metadata"]["annotations"]))
-    assert isinstance(again, Assigned)
+    assert isinstance(again, ClassAssigned)
     assert again.patch == []
 
 
@@ -166,8 +166,8 @@ def test_asked_again_after_another_took_the_affinity_away_it_is_put_back():
     deployment, replica_set = workload(1, "100%")
     scene = Scene(deployment, replica_set)
     answer = scene.ask(review(replica_set))
-    assert isinstance(answer, Assigned)
-    marks = {"plimsoll.dev/placement-token": answer.marks.token}
-    again = scene.ask(review(replica_set, annotations=marks, spec={"affinity": {}}))
-    assert isinstance(again, Assigned)
+    assert isinstance(answer, ClassAssigned)
+    assignment = {"plimsoll.dev/placement-token": answer.assignment.token}
+    again = scene.ask(review(replica_set, annotations=assignment, spec={"affinity": {}}))
+    assert isinstance(again, ClassAssigned)
     assert any(operation["path"].startswith("/spec/affinity") for operation in again.patch)

@@ -21,7 +21,7 @@ def test_what_another_installation_placed_lately_stops_the_moving_and_is_told():
     another(scene, "od-1-1", age=2 * MINUTE)
     decision = scene.decide()
     assert codes(decision) == ["AnotherInstallation"]
-    assert "pod od-1-0 was given its class by another installation, in namespace elsewhere" in decision.reason.message
+    assert "pod od-1-0 got its class from another installation, in namespace elsewhere" in decision.reason.message
     assert decision.blockers[0].until == scene.now + 9 * MINUTE
     (problem,) = decision.problems
     assert problem.code == "AnotherInstallation"

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 from plimsoll.controllers.deletion_cost.algorithms.registry import Algorithm, AssignSettings, discover
-from plimsoll.controllers.deletion_cost.algorithms.registry import Replica as Holder
-from plimsoll.controllers.deletion_cost.values import Value
-from plimsoll.controllers.placement.deletion_order import Capacity, Kind, walk
-from plimsoll.controllers.placement.deletion_values import SPACING, Place, values_for
+from plimsoll.controllers.deletion_cost.algorithms.registry import ValuedPod as PodWithValue
+from plimsoll.controllers.deletion_cost.values import DeletionValue
+from plimsoll.controllers.placement.deletion_order import Capacity, ClassAndZone, walk
+from plimsoll.controllers.placement.deletion_values import SPACING, OrderedPod, values_for
 from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
 from plimsoll.controllers.placement.target import CapacityClass, Rounding, Share, target
 from plimsoll.kube.types.core import Node, Pod
@@ -30,15 +30,15 @@ CEILING = 2**31 - 1
 shares = st.builds(
     Share, st.integers(0, 6), st.integers(0, 100), st.sampled_from(Rounding)
 )  # fmt: skip
-crowds = st.lists(st.builds(Kind, st.sampled_from(CapacityClass), st.sampled_from("abc")), max_size=24)
+crowds = st.lists(st.builds(ClassAndZone, st.sampled_from(CapacityClass), st.sampled_from("abc")), max_size=24)
 
 
-def leaving(crowd: Sequence[Kind], share: Share) -> list[Kind]:
+def leaving(crowd: Sequence[ClassAndZone], share: Share) -> list[ClassAndZone]:
     return walk({kind: [0] * count for kind, count in Counter(crowd).items()}, {}, share)
 
 
 @given(crowds, shares)
-def test_from_the_target_on_every_count_below_is_at_its_target_too(crowd: list[Kind], share: Share):
+def test_from_the_target_on_every_count_below_is_at_its_target_too(crowd: list[ClassAndZone], share: Share):
     """Also from a split that has drifted: the drift shrinks at each step, and what is reached is kept."""
     left = Counter(kind.capacity_class for kind in crowd)
     total = len(crowd)
@@ -53,7 +53,7 @@ def test_from_the_target_on_every_count_below_is_at_its_target_too(crowd: list[K
 
 
 @given(crowds, shares)
-def test_never_below_the_minimum_on_demand_while_spot_is_left_to_give(crowd: list[Kind], share: Share):
+def test_never_below_the_minimum_on_demand_while_spot_is_left_to_give(crowd: list[ClassAndZone], share: Share):
     left = Counter(kind.capacity_class for kind in crowd)
     for kind in leaving(crowd, share):
         if kind.capacity_class is ON_DEMAND and left[SPOT]:
@@ -90,7 +90,7 @@ def test_zones_stay_as_even_as_the_share_lets_them(state: list[tuple[int, int]],
     crowd = [
         kind
         for zone, (spot, on_demand) in enumerate(state)
-        for kind in [Kind(SPOT, str(zone))] * spot + [Kind(ON_DEMAND, str(zone))] * on_demand
+        for kind in [ClassAndZone(SPOT, str(zone))] * spot + [ClassAndZone(ON_DEMAND, str(zone))] * on_demand
     ]
     order = leaving(crowd, share)
     zones = {str(zone): sum(pods) for zone, pods in enumerate(state)}
@@ -110,7 +110,7 @@ class Pods(Struct):
     """A ReplicaSet's pods on labelled nodes, with the values that the algorithm gave them."""
 
     annotations: dict[str, str]
-    kinds: dict[str, Kind] = {}
+    kinds: dict[str, ClassAndZone] = {}
     costs: dict[str, int] = {}
     foreign: dict[str, int] = {}
     serial: int = 0
@@ -118,7 +118,7 @@ class Pods(Struct):
     def add(self, capacity_class: CapacityClass, zone: str, *, foreign: int | None = None) -> str:
         self.serial += 1
         name = f"p{self.serial}"
-        self.kinds[name] = Kind(capacity_class, zone)
+        self.kinds[name] = ClassAndZone(capacity_class, zone)
         if foreign is not None:
             self.foreign[name] = foreign
         return name
@@ -136,12 +136,12 @@ class Pods(Struct):
             nodes[node] = build.node(node, zone=kind.zone, labels=labels)
             made: Pod = build.pod(name, node=node, ready_for=timedelta(minutes=number + 1), uid=name)
             if name in self.foreign:
-                value = Value("foreign", self.foreign[name])
+                value = DeletionValue("foreign", self.foreign[name])
             elif name in self.costs:
-                value = Value("ours", self.costs[name])
+                value = DeletionValue("ours", self.costs[name])
             else:
-                value = Value("nobody")
-            holders.append(Holder.of(made, value))
+                value = DeletionValue("nobody")
+            holders.append(PodWithValue.of(made, value))
         workload = build.deployment("web", replicas=len(holders), annotations=self.annotations)
         terms = AssignSettings("topology.kubernetes.io/zone", CEILING, START)
         return algorithm.assign(workload, holders, nodes, terms)
@@ -222,15 +222,15 @@ def test_as_few_values_as_possible_change(sequence: list[str], data: st.DataObje
     """Against all ways to keep some of them."""
     values = data.draw(st.lists(st.integers(0, 40), unique=True, min_size=len(sequence), max_size=len(sequence)))
     labels = data.draw(st.permutations(sequence))
-    pods = [Place(str(at), kind, value) for at, (kind, value) in enumerate(zip(labels, values, strict=True))]
+    pods = [OrderedPod(str(at), kind, value) for at, (kind, value) in enumerate(zip(labels, values, strict=True))]
     ceiling = 40
     found = values_for(sequence, pods, ceiling)
     by_uid = {pod.uid: pod for pod in pods}
     order = sorted(found, key=lambda uid: found[uid])
-    assert [by_uid[uid].kind for uid in order] == sequence
+    assert [by_uid[uid].group for uid in order] == sequence
     assert len(set(found.values())) == len(found) and all(0 <= value <= ceiling for value in found.values())
     kept = sum(1 for uid, value in found.items() if by_uid[uid].value == value)
-    assert kept == most_kept(tuple(sequence), tuple((p.kind, p.value or 0) for p in pods), ceiling)
+    assert kept == most_kept(tuple(sequence), tuple((p.group, p.value or 0) for p in pods), ceiling)
 
 
 def most_kept(sequence: tuple[str, ...], pods: tuple[tuple[str, int], ...], ceiling: int) -> int:
@@ -253,7 +253,7 @@ def most_kept(sequence: tuple[str, ...], pods: tuple[tuple[str, int], ...], ceil
 
 def test_newcomers_find_room_between_neighbours():
     sequence = ["a", "b"] * 5
-    pods = [Place(str(at), kind, None) for at, kind in enumerate(sequence)]
+    pods = [OrderedPod(str(at), kind, None) for at, kind in enumerate(sequence)]
     found = sorted(values_for(sequence, pods, CEILING).values())
     assert {later - earlier for earlier, later in itertools.pairwise(found)} == {SPACING}
     assert found[-1] < CEILING
@@ -261,7 +261,7 @@ def test_newcomers_find_room_between_neighbours():
 
 def test_more_pods_than_values_is_refused_in_words():
     with pytest.raises(ValueError, match="ceiling of 1"):
-        values_for(["a"] * 3, [Place(str(at), "a", None) for at in range(3)], 1)
+        values_for(["a"] * 3, [OrderedPod(str(at), "a", None) for at in range(3)], 1)
 
 
 def test_a_workload_that_does_not_say_its_split_is_told_what_is_missing():
@@ -270,7 +270,7 @@ def test_a_workload_that_does_not_say_its_split_is_told_what_is_missing():
     with pytest.raises(ValueError, match=SPOT_PERCENTAGE):
         pods.ask(Capacity())
     with pytest.raises(ValueError, match="must end with %"):
-        Pods(asking("70"), {"p1": Kind(SPOT, "a")}).ask(Capacity())
+        Pods(asking("70"), {"p1": ClassAndZone(SPOT, "a")}).ask(Capacity())
 
 
 def test_it_suits_workloads_that_placement_manages():

@@ -57,11 +57,11 @@ def test_only_rules_that_the_cluster_follows_are_asked_for():
         RulesInUse(RULES),
     )
     in_use.node_changed(None, plain)
-    assert in_use.now == RULES
+    assert in_use.current == RULES
     in_use.node_changed(None, labelled)
-    assert [rule.label for rule in in_use.now.rules] == ["karpenter.sh/capacity-type"]
+    assert [rule.label for rule in in_use.current.rules] == ["karpenter.sh/capacity-type"]
     in_use.node_changed(labelled, build.node("n1"))
-    assert in_use.now == RULES
+    assert in_use.current == RULES
 
 
 def test_spot_nodes_that_are_tainted_are_tolerated_by_spot_pods_alone():

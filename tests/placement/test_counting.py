@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from plimsoll.controllers.placement.capacity_class import ClassRules
-from plimsoll.controllers.placement.replica_counts import Counts, count_of_replica_set, count_of_workload
+from plimsoll.controllers.placement.replica_counts import Counts, count, count_of_workload, replicas
+from plimsoll.kube.types.apps import ReplicaSet
+from plimsoll.kube.workloads import pods_of
 from tests import build
 from tests.placement.scene import ON_DEMAND, SPOT, Scene, on_demand_node, spot_node
 
@@ -45,7 +47,7 @@ def test_pods_on_a_node_that_is_about_to_go_are_told_beside_and_are_not_counted_
     )
     for node in ("spot-1", "spot-2", "od-1", "od-2"):
         scene.pod(f"on-{node}", node=node)
-    assert counted(scene) == Counts(2, 2, leaving_spot=1, leaving_on_demand=1, ready=2, ready_on_demand=1)
+    assert counted(scene) == Counts(2, 2, interrupted_spot=1, interrupted_on_demand=1, ready=2, ready_on_demand=1)
 
 
 def test_a_replica_set_is_counted_by_itself_and_a_deployment_over_all_of_its_own():
@@ -54,5 +56,6 @@ def test_a_replica_set_is_counted_by_itself_and_a_deployment_over_all_of_its_own
     older = build.replica_set("web-0", replicas=1, owner=scene.workload)
     scene.add(older, build.pod("older", owner=older, node="spot-1"), build.pod("stranger", node="spot-1"))
     assert counted(scene).spot == 2
-    assert count_of_replica_set(scene.owner.uid, scene.view(), RULES).spot == 1
-    assert count_of_replica_set(older.uid, scene.view(), RULES).total == 1
+    assert isinstance(scene.owner, ReplicaSet)
+    assert count(replicas(pods_of(scene.owner, scene.view()), scene.view(), RULES)).spot == 1
+    assert count(replicas(pods_of(older, scene.view()), scene.view(), RULES)).total == 1

@@ -13,11 +13,11 @@ from plimsoll.controllers.deletion_cost.algorithms.registry import Algorithms
 from plimsoll.controllers.deletion_cost.controller import DeletionCostController
 from plimsoll.controllers.deletion_cost.spec import DeletionCostSettings
 from plimsoll.controllers.nodegroups.controller import NodeGroupController
-from plimsoll.controllers.nodegroups.provider_inventory import Sighting, Sightings
+from plimsoll.controllers.nodegroups.provider_inventory import ProviderInventories, ProviderInventory
 from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
 from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
-from plimsoll.controllers.placement.controller import PlacementController, PlacementDecision
-from plimsoll.explain.records import WorkloadAnswer
+from plimsoll.controllers.placement.controller import PlacementController, PlacementDecision, PlacementState
+from plimsoll.explain.records import WorkloadExplanation
 from plimsoll.explain.targets import Explainer
 from plimsoll.explain.workloads import explain_workload
 from plimsoll.kube.cache.store import View
@@ -29,7 +29,7 @@ from plimsoll.providers.protocol import Offering
 from tests import build
 from tests.build import START
 from tests.nodegroups.cloud import SMALL
-from tests.placement.scene import SPOT_LABEL, Scene, codes, evicted, on_demand_node, spot_node, stamp, stores
+from tests.placement.scene import SPOT_LABEL, Scene, codes, evicted, on_demand_node, spot_node, stores, stamp
 from tests.placement.test_promised_places import Pair
 
 MINUTE = timedelta(minutes=1)
@@ -46,10 +46,10 @@ def group(name: str = "spot", **spec: Any) -> NodeGroup:
 
 
 def node_groups(*, asked: bool = True) -> NodeGroupController:
-    sightings = Sightings()
+    inventories = ProviderInventories()
     if asked:
-        sightings.enter("cloud", Sighting.of(START, offerings={"dc-1": (SMALL,)}))
-    return NodeGroupController(NodeGroupSettings(), sightings)
+        inventories.record("cloud", ProviderInventory.of(START, offerings={"dc-1": (SMALL,)}))
+    return NodeGroupController(NodeGroupSettings(), inventories)
 
 
 def scene(*groups: NodeGroup, asked: bool = True, at_hand: int = 0, cpu: str = "900m") -> Scene:
@@ -58,7 +58,7 @@ def scene(*groups: NodeGroup, asked: bool = True, at_hand: int = 0, cpu: str = "
     made = Scene(replicas=4, spot="50%", minimum="0", template=template)
     made.objects[NODES][:] = [on_demand_node(), spot_node(pods=at_hand)]
     made.objects |= {NODE_GROUPS: list(groups), VPSIE_NODES: [], DAEMONSETS: []}
-    made.controller = PlacementController(made.settings, node_groups(asked=asked))
+    made.controller = PlacementController(made.settings, PlacementState(made.settings, node_groups(asked=asked)))
     made.running(spot=0, on_demand=4)
     return made
 
@@ -106,9 +106,9 @@ def test_a_pod_larger_than_the_offering_has_no_place():
 
 
 def test_a_group_that_rests_after_failures_is_a_place_only_afterwards():
-    setback = {"offering": "", "reason": "QuotaExceeded", "message": "no more", "failures": 2}
+    backoff = {"offering": "", "reason": "QuotaExceeded", "message": "no more", "failures": 2}
     until = {"lastFailure": stamp(START - MINUTE), "until": stamp(START + MINUTE)}
-    made = scene(group(status={"setbacks": [{**setback, **until}]}))
+    made = scene(group(status={"setbacks": [{**backoff, **until}]}))
     assert why_not(made.decide()).endswith("; group default/spot rests after 2 failures: no more")
     assert len(evicted(made.decide(after=MINUTE))) == 1
 
@@ -180,8 +180,8 @@ def test_two_workloads_do_not_count_on_the_same_growth():
     tiny = Offering("tiny", capacity={**SMALL.capacity, "pods": parse_quantity("1")})
     pair.stores[NODE_GROUPS].put(group(maxNodes=1, offeringIDs=["tiny"]))
     maker = node_groups()
-    maker.sightings.enter("cloud", Sighting.of(START, offerings={"dc-1": (tiny,)}))
-    pair.controller = PlacementController(pair.settings, maker)
+    maker.inventories.record("cloud", ProviderInventory.of(START, offerings={"dc-1": (tiny,)}))
+    pair.controller = PlacementController(pair.settings, PlacementState(pair.settings, maker))
     (first,) = evicted(pair.decide("a"))
     assert codes(pair.decide("b")) == ["NoPlaceToMovePods"]
     pair.leave(first)
@@ -211,7 +211,7 @@ def test_explain_from_outside_names_the_group_where_groups_are_looked_after(enab
         made.objects.setdefault(kind, [])
     view = made.view()
     answer = explainer.explain(made.key, view, made.now)
-    assert isinstance(answer, WorkloadAnswer)
+    assert isinstance(answer, WorkloadExplanation)
     message = next(blocker.message for blocker in answer.blockers if blocker.code == "NoPlaceToMovePods")
     assert ("group default/spot: nothing recent is known of cloud" in message) is told
 
@@ -224,5 +224,5 @@ def test_the_operator_hands_its_node_groups_to_placement():
     made = scene(group())
     made.controller = placing
     assert "nothing recent is known of cloud" in why_not(made.decide())
-    grouping.sightings.enter("cloud", Sighting.of(START, offerings={"dc-1": (SMALL,)}))
+    grouping.inventories.record("cloud", ProviderInventory.of(START, offerings={"dc-1": (SMALL,)}))
     assert len(evicted(made.decide())) == 1

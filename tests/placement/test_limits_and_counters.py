@@ -56,8 +56,8 @@ def test_counters_come_into_being_with_their_first_count():
 
 def test_who_leads_is_told_under_the_name_that_dashboards_ask_for():
     metrics = Metrics()
-    metrics.led_by_us(["placement"], leading=True)
+    metrics.set_leading(["placement"], leading=True)
     value = metrics.registry.get_sample_value
     assert value("spotalis_leader_election_status", {"controller_name": "placement"}) == value("plimsoll_leading") == 1
-    metrics.led_by_us(["placement"], leading=False)
+    metrics.set_leading(["placement"], leading=False)
     assert value("spotalis_leader_election_status", {"controller_name": "placement"}) == value("plimsoll_leading") == 0

@@ -13,7 +13,8 @@ from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.spec import ENABLED, SPOT_PERCENTAGE
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types.core import Deployment, Pod, ReplicaSet
+from plimsoll.kube.types.apps import Deployment, ReplicaSet
+from plimsoll.kube.types.core import Pod
 from plimsoll.kube.types.resources import (
     BUDGETS,
     CLAIMS,

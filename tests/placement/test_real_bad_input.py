@@ -30,7 +30,7 @@ async def test_one_record_one_event_and_one_count_for_each_change(
         async def looks() -> None:
             for _ in range(3):
                 await eventually(lambda: reconciler.queue.idle, "the queue runs dry")
-                reconciler.look_at_everything()
+                reconciler.enqueue_all()
             await eventually(lambda: reconciler.queue.idle, "the queue runs dry")
 
         with capture_logs() as records:

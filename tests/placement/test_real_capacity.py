@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from plimsoll.controllers.deletion_cost.values import MARK
+from plimsoll.controllers.deletion_cost.values import VALUE_RECORD
 from plimsoll.controllers.placement.target import Share, target
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.types.resources import NODES
@@ -53,7 +53,7 @@ async def test_share_minimum_and_zones_are_right_at_each_stop_without_a_migratio
 
 
 async def _all_in_order(web: Workload, running: Running) -> bool:
-    marked = [MARK in pod.annotations for pod in await web.pods()]
+    marked = [VALUE_RECORD in pod.annotations for pod in await web.pods()]
     return all(marked) and running.counted("plimsoll_blocked", controller="deletion-cost", code="ReplicasStarting") == 0
 
 
@@ -70,7 +70,7 @@ async def test_a_rollout_and_a_scale_down_while_values_are_being_written_end_wel
         web = await Workload(client, namespace, "web").create(20, annotations)
 
         async def being_written() -> bool:
-            return any(MARK in pod.annotations for pod in await web.pods())
+            return any(VALUE_RECORD in pod.annotations for pod in await web.pods())
 
         await eventually(being_written, "a first value")
         await web.patch({"spec": {"template": {"metadata": {"annotations": {"version": "two"}}}}})

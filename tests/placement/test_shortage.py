@@ -7,11 +7,12 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from plimsoll.controllers.placement.replica_counts import pods_of, replicas
+from plimsoll.controllers.placement.replica_counts import replicas
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.spec import DURATION, SCHEDULE
-from plimsoll.controllers.placement.spot_backoff import FORGOTTEN_AFTER, Holdback, held_back, pause
+from plimsoll.controllers.placement.spot_backoff import FORGOTTEN_AFTER, SpotBackoff, pause, spot_blocker
 from plimsoll.kube.codec import convert
+from plimsoll.kube.workloads import pods_of
 from plimsoll.runtime.decision import Create, Evict, Patch
 from tests import build
 from tests.placement.scene import ON_DEMAND, SPOT, Scene, codes, evicted, stamp
@@ -43,13 +44,13 @@ def test_the_pause_is_written_down_before_anyone_is_replaced():
     (action,) = scene.decide().actions
     assert isinstance(action, Create)
     (text,) = action.body["data"].values()
-    record = msgspec.json.decode(text, type=Holdback)
+    record = msgspec.json.decode(text, type=SpotBackoff)
     assert (record.since, record.until, record.shortages) == (scene.now, scene.now + 5 * MINUTE, 1)
 
 
 def test_once_it_is_in_view_the_waiting_pod_is_replaced():
     scene = short()
-    scene.held_back(since=scene.now, until=scene.now + 5 * MINUTE)
+    scene.spot_blocker(since=scene.now, until=scene.now + 5 * MINUTE)
     (action,) = scene.decide(after=SECOND).actions
     assert isinstance(action, Evict)
     assert action.pod.name == "waits-0"
@@ -62,7 +63,7 @@ def test_nothing_that_guards_pods_that_run_holds_it_back():
     scene.objects[next(kind for kind in scene.objects if kind.kind == "Pod")].clear()
     scene.running(5, 4)
     scene.waiting("waits", since=scene.now - 3 * MINUTE)
-    scene.held_back(since=scene.now, until=scene.now + 5 * MINUTE)
+    scene.spot_blocker(since=scene.now, until=scene.now + 5 * MINUTE)
     scene.disrupted(scene.now - SECOND)
     scene.add(build.budget(allowed=0))
     assert evicted(scene.decide()) == ["waits"]
@@ -72,14 +73,14 @@ def test_while_someone_is_replaced_nobody_else_is_moved():
     scene = Scene(settings=PlacementSettings(moving_percentage=50))
     scene.running(8, 1)
     scene.waiting("waits", since=scene.now - 3 * MINUTE)
-    scene.held_back(since=scene.now, until=scene.now + 5 * MINUTE)
+    scene.spot_blocker(since=scene.now, until=scene.now + 5 * MINUTE)
     scene.add(build.budget(allowed=5, selector={"matchLabels": {"app": "web"}}))
     assert evicted(scene.decide()) == ["waits"]
 
 
 def test_no_more_than_the_limit_are_replaced_in_a_minute():
     scene = short(5, settings=PlacementSettings(max_fallbacks_per_minute=3))
-    scene.held_back(since=scene.now, until=scene.now + 5 * MINUTE)
+    scene.spot_blocker(since=scene.now, until=scene.now + 5 * MINUTE)
     assert len(evicted(scene.decide())) == 3
     scene.fallen_back("new", created=scene.now - 20 * SECOND)
     decision = scene.decide()
@@ -117,19 +118,19 @@ def test_a_pod_that_is_about_to_get_a_node_is_left_in_peace():
 
 def test_a_shortage_soon_after_the_last_makes_the_pause_longer():
     scene = short()
-    scene.held_back(since=scene.now - 6 * MINUTE, until=scene.now - MINUTE)
+    scene.spot_blocker(since=scene.now - 6 * MINUTE, until=scene.now - MINUTE)
     (action,) = scene.decide().actions
     assert isinstance(action, Patch)
-    record = msgspec.json.decode(action.body["data"][scene.workload.uid], type=Holdback)  # type: ignore[call-overload]
+    record = msgspec.json.decode(action.body["data"][scene.workload.uid], type=SpotBackoff)  # type: ignore[call-overload]
     assert (record.until - record.since, record.shortages) == (10 * MINUTE, 2)
 
 
 def test_a_shortage_long_after_the_last_starts_anew():
     scene = short()
-    scene.held_back(since=scene.now, until=scene.now - FORGOTTEN_AFTER, shortages=4)
+    scene.spot_blocker(since=scene.now, until=scene.now - FORGOTTEN_AFTER, shortages=4)
     (action,) = scene.decide().actions
     assert isinstance(action, Patch)
-    record = msgspec.json.decode(action.body["data"][scene.workload.uid], type=Holdback)  # type: ignore[call-overload]
+    record = msgspec.json.decode(action.body["data"][scene.workload.uid], type=SpotBackoff)  # type: ignore[call-overload]
     assert record.shortages == 1
 
 
@@ -139,13 +140,13 @@ def test_the_pause_grows_from_five_minutes_to_thirty():
 
 def test_writing_strikes_out_what_is_long_past_and_what_cannot_be_read():
     scene = short()
-    old = Holdback(scene.key, scene.now - timedelta(days=1), scene.now - timedelta(days=1))
-    recent = Holdback(scene.key, scene.now, scene.now + MINUTE)
+    old = SpotBackoff(scene.key, scene.now - timedelta(days=1), scene.now - timedelta(days=1))
+    recent = SpotBackoff(scene.key, scene.now, scene.now + MINUTE)
     encode = msgspec.json.encode
-    from plimsoll.controllers.placement.spot_backoff import shard_name
+    from plimsoll.controllers.placement.spot_backoff import backoff_shard
 
     scene.remember(
-        shard_name(scene.workload.uid), "placement",
+        backoff_shard(scene.workload.uid), "placement",
         {"old": encode(old).decode(), "recent": encode(recent).decode(), "odd": "edited by hand"},
     )  # fmt: skip
     (action,) = scene.decide().actions
@@ -161,13 +162,13 @@ class TestReturn:
     def held(self, scene: Scene) -> str | None:
         view = scene.view()
         found = replicas(pods_of(scene.workload, view), view, scene.settings.rules)
-        blocker = held_back(scene.workload.uid, found, view, scene.now, scene.settings)
+        blocker = spot_blocker(scene.workload.uid, found, view, scene.now, scene.settings)
         return blocker.code if blocker else None
 
     def fallen(self, *, until: timedelta) -> Scene:
         scene = Scene()
         scene.running(4, 6)
-        scene.held_back(since=scene.now - timedelta(hours=1), until=scene.now + until)
+        scene.spot_blocker(since=scene.now - timedelta(hours=1), until=scene.now + until)
         return scene
 
     def test_nobody_moves_while_the_pause_lasts(self):

@@ -13,24 +13,24 @@ from plimsoll.controllers.placement.spec import (
     SCHEDULE,
     SPOT_PERCENTAGE,
     TIMEZONE,
-    Reading,
-    read,
+    ParsedAnnotations,
+    parse_annotations,
 )
 from plimsoll.controllers.placement.target import Share
 from tests import build
 
 
-def reading(labels: Any = None, percent_sign: Any = "required", **annotations: str) -> Reading:
+def reading(labels: Any = None, percent_sign: Any = "required", **annotations: str) -> ParsedAnnotations:
     keys = {
         "enabled": ENABLED, "minimum": MIN_ON_DEMAND, "spot": SPOT_PERCENTAGE,
         "schedule": SCHEDULE, "duration": DURATION, "timezone": TIMEZONE,
     }  # fmt: skip
     written = {keys[name]: value for name, value in annotations.items()}
     workload = build.deployment("web", annotations=written, labels=labels or {})
-    return read(workload, percent_sign=percent_sign)
+    return parse_annotations(workload, percent_sign=percent_sign)
 
 
-def share(found: Reading) -> Share | None:
+def share(found: ParsedAnnotations) -> Share | None:
     return found.policy.share if found.policy else None
 
 
@@ -47,16 +47,16 @@ def test_only_one_of_the_two(annotations: dict[str, str], expected: Share):
 
 @pytest.mark.parametrize("annotations", [{}, {"enabled": "false", "spot": "60%"}, {"spot": "nonsense"}])
 def test_not_enabled_is_not_read_at_all(annotations: dict[str, str]):
-    assert reading(**annotations) == Reading()
+    assert reading(**annotations) == ParsedAnnotations()
 
 
 def test_enabled_and_nothing_asked_changes_nothing():
-    assert reading(enabled="true") == Reading(enabled=True)
+    assert reading(enabled="true") == ParsedAnnotations(enabled=True)
 
 
 def test_the_label_of_older_installations_opts_in_and_the_annotation_wins():
     assert share(reading(labels={ENABLED: "true"}, spot="60%")) == Share(0, 60)
-    assert reading(labels={ENABLED: "true"}, enabled="false", spot="60%") == Reading()
+    assert reading(labels={ENABLED: "true"}, enabled="false", spot="60%") == ParsedAnnotations()
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_the_label_of_older_installations_opts_in_and_the_annotation_wins():
 def test_anything_else_is_refused_and_named(key: str, value: str):
     found = reading(**{"enabled": "true", "minimum": "1", "spot": "50%", key: value})
     assert found.policy is None
-    (fault,) = found.faults
+    (fault,) = found.problems
     assert fault.value == value
     assert fault.key in str(fault)
     assert len(str(fault)) < 300
@@ -81,13 +81,13 @@ def test_anything_else_is_refused_and_named(key: str, value: str):
 
 def test_every_fault_is_named_at_once():
     found = reading(enabled="maybe", minimum="-1", spot="70", schedule="0 2 * * *")
-    assert [fault.key for fault in found.faults] == [ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE, SCHEDULE]
+    assert [fault.key for fault in found.problems] == [ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE, SCHEDULE]
 
 
 def test_installations_that_left_the_percent_sign_out_can_say_so():
     assert share(reading(percent_sign="optional", enabled="true", spot="70")) == Share(0, 70)
     assert share(reading(percent_sign="optional", enabled="true", spot="70%")) == Share(0, 70)
-    assert reading(percent_sign="optional", enabled="true", spot="170").faults
+    assert reading(percent_sign="optional", enabled="true", spot="170").problems
 
 
 def test_a_window_of_the_workloads_own():
@@ -109,4 +109,4 @@ def test_a_window_of_the_workloads_own():
 def test_half_a_window_or_a_wrong_one_is_invalid_input(annotations: dict[str, str], says: str):
     found = reading(enabled="true", spot="50%", **annotations)
     assert found.policy is None
-    assert says in str(found.faults[0])
+    assert says in str(found.problems[0])

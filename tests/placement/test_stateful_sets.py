@@ -11,7 +11,7 @@ from plimsoll.controllers.placement.spec import Policy
 from plimsoll.controllers.placement.target import Share, class_at
 from plimsoll.controllers.placement.workload import Managed
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types.core import StatefulSet
+from plimsoll.kube.types.apps import StatefulSet
 from tests.placement.scene import ON_DEMAND, SPOT, Scene, codes, evicted
 
 WRONG = {SPOT: ON_DEMAND, ON_DEMAND: SPOT}
@@ -81,5 +81,5 @@ def test_a_name_that_is_not_of_the_set_has_no_place(name: str):
 def test_a_set_that_is_held_back_from_spot_keeps_its_on_demand_pods():
     scene = stateful({5})  # position 5 is spot's
     assert class_at(5, Share(1, 50)) is SPOT
-    scene.held_back(since=scene.now, until=scene.now.replace(year=2027))
+    scene.spot_blocker(since=scene.now, until=scene.now.replace(year=2027))
     assert codes(scene.decide()) == ["SpotHeldBack"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from plimsoll.controllers.placement.annotations import REASON, Why
+from plimsoll.controllers.placement.annotations import REASON, PlacementReason
 from plimsoll.kube.client.client import Client
-from plimsoll.kube.types.core import CustomObject, Pod
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.meta import CustomObject
 from plimsoll.kube.types.resources import PODS, Resource
 from tests.eventually import eventually
 from tests.placement.webhook_cluster import asked, config, deploy, operating, pods_of, registered, split, wanted
@@ -19,7 +20,7 @@ QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", CustomObject)
 
 def all_were_sure(pods: Iterable[Pod]) -> None:
     """Exact is promised where the API server can be asked in time; one that is starved for so long is no wrong answer of ours."""
-    guessed = [pod.name for pod in pods if pod.annotations.get(REASON) == Why.APPROXIMATE.value]
+    guessed = [pod.name for pod in pods if pod.annotations.get(REASON) == PlacementReason.APPROXIMATE.value]
     if guessed:
         raise TimeoutError(f"the API server did not answer a look in time: {len(guessed)} approximate answers")
 

@@ -11,20 +11,23 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from plimsoll.controllers.placement.annotations import CLASS, REASON, Why
+from plimsoll.controllers.placement.annotations import CLASS, REASON, PlacementReason
 from plimsoll.controllers.placement.controller import PlacementController, PlacementDecision
 from plimsoll.controllers.placement.rebalance.next_action import ReplicaState
-from plimsoll.controllers.placement.replica_counts import count_of_replica_set, pods_of, replicas
+from plimsoll.controllers.placement.replica_counts import count, replicas
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
-from plimsoll.controllers.placement.spot_backoff import held_back
+from plimsoll.controllers.placement.spot_backoff import spot_blocker
 from plimsoll.controllers.placement.target import CapacityClass, Target
-from plimsoll.controllers.placement.workload import Managed, judge
-from plimsoll.disruption.entries import KIND, LABEL, Entry, read_entry, shard_name
-from plimsoll.disruption.ledger import Disruption, DisruptionLedger, never_ran
+from plimsoll.controllers.placement.workload import Managed, evaluate_workload
+from plimsoll.disruption.entries import KIND, Entry, disruption_shard, read_entry
+from plimsoll.disruption.ledger import Disruption, DisruptionLedger
+from plimsoll.disruption.pdb import ignores_budgets
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types.core import Deployment, Node, Pod, ReplicaSet
+from plimsoll.kube.shards import LABEL
+from plimsoll.kube.types.apps import Deployment, ReplicaSet
+from plimsoll.kube.types.core import ConfigMap, Node, Pod
 from plimsoll.kube.types.policy import PodDisruptionBudget
 from plimsoll.kube.types.resources import (
     BUDGETS,
@@ -39,8 +42,9 @@ from plimsoll.kube.types.resources import (
     STATEFULSETS,
     VOLUMES,
     Key,
+    owner_key,
 )
-from plimsoll.kube.types.stored import ConfigMap
+from plimsoll.kube.workloads import pods_of
 from plimsoll.runtime.decision import Create, DisruptionLimits, Evict, Patch
 from tests import build
 from tests.build import START
@@ -137,9 +141,9 @@ class World:
         refusal = self.ledger.refusal(pod, self.view, seconds, workload=action.workload, within=action.within)
         if refusal is not None:
             return
-        if not never_ran(pod):
+        if not ignores_budgets(pod):
             self._judge(pod, action)
-            name = shard_name(self.key)
+            name = disruption_shard(self.key)
             before = self.stores[self.settings.memory].get(self.settings.namespace, name)
             entry = msgspec.json.encode(Entry(self.key, f"default/{pod.name}", self.now)).decode()
             self._remember(name, KIND, {**(before.data if before is not None else {}), pod.uid: entry})
@@ -195,7 +199,11 @@ class World:
 
     def pods(self) -> list[Pod]:
         """The active ones."""
-        return [p for p in self.stores[PODS].by(BY_OWNER, self.replica_set.uid) if not p.terminating and not p.finished]
+        return [
+            p
+            for p in self.stores[PODS].by(BY_OWNER, owner_key(self.replica_set.namespace, self.replica_set.uid))
+            if not p.terminating and not p.finished
+        ]
 
     def class_of(self, pod: Pod) -> CapacityClass:
         node = self.stores[NODES].get("", pod.spec.node_name)
@@ -230,13 +238,16 @@ class World:
     def _create(self) -> None:
         name = f"web-{next(self._serial)}"
         marks: dict[str, str] = {}
-        verdict = judge(self.workload, self.settings)
+        verdict = evaluate_workload(self.workload, self.settings)
         if self.webhook and isinstance(verdict, Managed):
-            counts = count_of_replica_set(self.replica_set.uid, self.view, self.settings.rules)
-            wanted, why = ReplicaState(counts.spot, counts.on_demand, verdict.target).next_class(), Why.SHARE
+            counts = count(replicas(pods_of(self.replica_set, self.view), self.view, self.settings.rules))
+            wanted, why = (
+                ReplicaState(counts.spot, counts.on_demand, verdict.target).next_class(),
+                PlacementReason.SHARE,
+            )
             found = replicas(pods_of(self.workload, self.view), self.view, self.settings.rules)
-            if wanted is SPOT and held_back(self.workload.uid, found, self.view, self.now, self.settings):
-                wanted, why = ON_DEMAND, Why.HELD_BACK
+            if wanted is SPOT and spot_blocker(self.workload.uid, found, self.view, self.now, self.settings):
+                wanted, why = ON_DEMAND, PlacementReason.HELD_BACK
             marks = {CLASS: wanted.value, REASON: why.value}
         self.stores[PODS].put(
             build.pod(

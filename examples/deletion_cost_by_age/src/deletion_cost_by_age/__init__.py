@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from plimsoll.controllers.deletion_cost.algorithms.registry import AssignSettings, Replica
-from plimsoll.kube.types.core import Deployment, Node
+from plimsoll.controllers.deletion_cost.algorithms.registry import AssignSettings, ValuedPod
+from plimsoll.kube.types.apps import Deployment
+from plimsoll.kube.types.core import Node
 
 # Values fall with the time of creation, in seconds, and stay positive until 2093.
 _BEGINNING = datetime(2025, 1, 1, tzinfo=UTC)
@@ -22,7 +23,7 @@ class ByAge:
     def assign(
         self,
         workload: Deployment,  # noqa: ARG002 - part of the protocol
-        pods: Sequence[Replica],
+        pods: Sequence[ValuedPod],
         nodes: Mapping[str, Node],  # noqa: ARG002
         settings: AssignSettings,
     ) -> Mapping[str, int]:

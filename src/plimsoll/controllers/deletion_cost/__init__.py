@@ -1,7 +1,6 @@
-"""Which replica leaves first? Values for the annotation `controller.kubernetes.io/pod-deletion-cost`, so that a scale-down
-keeps zones in balance.
+"""Deletion cost: values for the annotation `controller.kubernetes.io/pod-deletion-cost`, so that a scale-down keeps zones even.
 
-`spec` reads what the user wrote, `values` whose value a pod carries, an algorithm of `algorithms` says what each pod should
-carry (`zone` is the one that comes along), `pace` how fast that may change, and `controller` turns it into a decision.
-`ranking` is the ReplicaSet controller's own order of deletion, and `balance` measures what that order does to zones.
+`spec` parses the user's annotations, `values` tells who wrote the value of a pod, an algorithm of `algorithms` computes the
+values (`zone` is built in), `writes` limits how fast they change, and `controller` turns all of it into a decision.
+`replicaset_ranking` is the deletion order of the ReplicaSet controller, and `order` measures what it does to zones.
 """

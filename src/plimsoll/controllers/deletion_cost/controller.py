@@ -1,8 +1,8 @@
-"""From a Deployment to the values that its pods should carry: look, ask the algorithm, keep the pace, decide."""
+"""The deletion-cost controller: from a Deployment to the deletion costs of owned pods."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -17,17 +17,20 @@ from plimsoll.controllers.deletion_cost.spec import (
     asks_for_values,
     read_settings,
 )
-from plimsoll.controllers.deletion_cost.values import MARK, removed
-from plimsoll.controllers.deletion_cost.workload import Seen, pods_of, see
-from plimsoll.controllers.deletion_cost.writes import Write, Writes, paced, patch, wanted_writes
+from plimsoll.controllers.deletion_cost.values import VALUE_RECORD, removed
+from plimsoll.controllers.deletion_cost.workload import DeploymentState, active_pods, gather
+from plimsoll.controllers.deletion_cost.writes import ValueWrite, limit_rewrites, patch, wanted_writes
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.core import Deployment, KubeObject, Node, Pod, ReplicaSet
+from plimsoll.kube.types.apps import Deployment, ReplicaSet
+from plimsoll.kube.types.core import Node, Pod
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import BY_NODE, DEPLOYMENTS, NODES, PODS, REPLICASETS, Key, Resource
 from plimsoll.runtime.decision import Decision, Event, Patch, Permission, Problem, Reason, Ref
+from plimsoll.runtime.phrases import counted
 
 
 class DeletionCostDecision(Decision, frozen=True, kw_only=True):
-    """What to write, and the order of deletion that results, for each ReplicaSet that has pods."""
+    """The values to write and the deletion order that results, for each ReplicaSet with pods."""
 
     orders: tuple[DeletionOrder, ...] = ()
 
@@ -44,14 +47,14 @@ class DeletionCostController:
         self._settings = settings
         self._algorithms = algorithms
 
-    # ── which Deployments does a change concern? ─────────────────────────────────────────────────────────────────────
+    # ── the keys of a change ─────────────────────────────────────────────────────────────────────────────────────────
 
     def keys(self, _: Resource[Any], changed: KubeObject, view: View) -> Iterable[Key]:
         match changed:
             case Deployment():
                 return (DEPLOYMENTS.key(changed),) if ENABLED in changed.annotations else ()
             case ReplicaSet():
-                return _keys_of_set(changed, view, marked=False)
+                return _keys_of_set(changed, view, has_record=False)
             case Pod():
                 return _keys_of_pod(changed, view)
             case Node():
@@ -59,52 +62,54 @@ class DeletionCostController:
             case _:
                 return ()
 
-    # ── what should its pods carry? ──────────────────────────────────────────────────────────────────────────────────
+    # ── the decision ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     def decide(self, key: Key, view: View, now: datetime) -> DeletionCostDecision:
         deployment = view[DEPLOYMENTS].get(key.namespace, key.name)
         if deployment is None or deployment.terminating:
-            return DeletionCostDecision(reason=Reason("Gone", f"{key} is gone or leaving"))
+            return DeletionCostDecision(reason=Reason("Gone", f"{key} is gone or being deleted"))
         try:
             settings = read_settings(
                 deployment.annotations, self._algorithms.usable, lambda: self._algorithms.default_for(deployment)
             )
         except InvalidSettingsError as error:
-            return _refuse(deployment, "InvalidAnnotations", self._explain(error, deployment))
+            return _reject(deployment, "InvalidAnnotations", self._explain(error, deployment))
         if not settings.enabled:
             return _clean_up(deployment, view)
-        seen = see(deployment, settings, view, configured=self._settings, now=now)
+        state = gather(deployment, settings, view, configured=self._settings, now=now)
         try:
-            wanted = self._ask(seen)
+            wanted = self._assign(state)
         except Exception as error:  # noqa: BLE001 - a plug-in may raise anything, and must not stop other workloads
             what = f'the algorithm "{settings.type}" failed on {key}: {error!r}'
-            return _refuse(deployment, "AlgorithmFailed", f"{what}. Its pods keep the values that they have.")
-        writes = paced(seen, wanted, self._settings.max_rewrites_per_minute)
-        orders = _orders(seen, writes)
+            return _reject(deployment, "AlgorithmFailed", f"{what}. Its pods keep their values.")
+        writes = limit_rewrites(state, wanted, self._settings.max_rewrites_per_minute)
+        orders = _orders(state, writes.costs)
+        before = _orders(state, {}) if writes.now else orders
         return DeletionCostDecision(
-            reason=report.reason(seen, writes),
-            actions=tuple(patch(write, seen) for write in writes.now),
+            reason=report.reason(state, writes),
+            actions=tuple(patch(write, state) for write in writes.now),
             in_order=False,
             blockers=writes.blockers,
             requeue_after=writes.requeue_after,
-            events=tuple(report.events(seen, writes)),
-            problems=tuple(report.problems(seen, writes.costs)),
-            gauges=tuple(report.gauges(seen, orders)),
+            events=tuple(report.events(state, writes, before, orders)),
+            problems=tuple(report.problems(state, writes.costs)),
+            gauges=tuple(report.gauges(state, orders)),
             orders=orders,
         )
 
-    def _ask(self, seen: Seen) -> list[list[Write]]:
-        algorithm = self._algorithms.usable[seen.settings.type]
-        terms = AssignSettings(seen.settings.spread_by, self._settings.ceiling, seen.now)
+    def _assign(self, state: DeploymentState) -> list[list[ValueWrite]]:
+        algorithm = self._algorithms.usable[state.settings.type]
+        terms = AssignSettings(state.settings.spread_by, self._settings.ceiling, state.now)
         return [
-            wanted_writes(its, algorithm.assign(seen.deployment, its.replicas, seen.nodes, terms)) for its in seen.sets
+            wanted_writes(owned, algorithm.assign(state.deployment, owned.replicas, state.nodes, terms))
+            for owned in state.sets
         ]
 
     def _explain(self, error: InvalidSettingsError, deployment: Deployment) -> str:
         where = f"Deployment {deployment.namespace}/{deployment.name}"
         kinds = ", ".join(self._algorithms.names) or "none"
         failed = "".join(f'; "{name}" cannot be used: {why}' for name, why in self._algorithms.failures.items())
-        return f"{where}: {error}. Types there are: {kinds}{failed}. Nothing is written until this is mended."
+        return f"{where}: {error}. Available types: {kinds}{failed}. Nothing is written until this is fixed."
 
 
 def _keys_of_pod(pod: Pod, view: View) -> Iterable[Key]:
@@ -113,28 +118,29 @@ def _keys_of_pod(pod: Pod, view: View) -> Iterable[Key]:
         return ()
     replica_set = view[REPLICASETS].get(pod.namespace, owner.name)
     if replica_set is None or replica_set.uid != owner.uid:
-        return ()  # when it comes into view, it brings the Deployment's key along
-    # A mark under a Deployment that says nothing: it was switched off while nobody looked.
-    return _keys_of_set(replica_set, view, marked=MARK in pod.annotations)
+        return ()  # owned own change will yield the key of the Deployment
+    # A record under a Deployment without annotations: the user removed them while the operator was down.
+    return _keys_of_set(replica_set, view, has_record=VALUE_RECORD in pod.annotations)
 
 
-def _keys_of_set(replica_set: ReplicaSet, view: View, *, marked: bool) -> Iterable[Key]:
+def _keys_of_set(replica_set: ReplicaSet, view: View, *, has_record: bool) -> Iterable[Key]:
     owner = replica_set.metadata.controller
     if owner is None or owner.kind != "Deployment":
         return ()
     deployment = view[DEPLOYMENTS].get(replica_set.namespace, owner.name)
     if deployment is None or deployment.uid != owner.uid:
         return ()
-    return (DEPLOYMENTS.key(deployment),) if marked or asks_for_values(deployment.annotations) else ()
+    return (DEPLOYMENTS.key(deployment),) if has_record or asks_for_values(deployment.annotations) else ()
 
 
-def _orders(seen: Seen, writes: Writes) -> tuple[DeletionOrder, ...]:
-    zones = zones_of(seen.nodes, seen.settings.spread_by)
-    company = pods_on_nodes(replica.pod for replica in seen.replicas)
-    planned = writes.costs
+def _orders(state: DeploymentState, planned: Mapping[str, int]) -> tuple[DeletionOrder, ...]:
+    zones = zones_of(state.nodes, state.settings.spread_by)
+    pods_by_node = pods_on_nodes(replica.pod for replica in state.replicas)
     return tuple(
-        order_of(its.replica_set, its.replicas, planned=planned, zones=zones, company=company, now=seen.now)
-        for its in seen.sets
+        order_of(
+            owned.replica_set, owned.replicas, planned=planned, zones=zones, pods_by_node=pods_by_node, now=state.now
+        )
+        for owned in state.sets
     )
 
 
@@ -142,17 +148,17 @@ def _clean_up(deployment: Deployment, view: View) -> DeletionCostDecision:
     why = Reason("SwitchedOff", f"{ENABLED} is not true on Deployment {deployment.namespace}/{deployment.name}")
     patches = tuple(
         Patch(Ref.to(PODS, pod), body, why, form="strategic", brief=True)
-        for _, pods in pods_of(deployment, view)
+        for _, pods in active_pods(deployment, view)
         for pod in pods
         if (body := removed(pod)) is not None
     )
     if not patches:
         return DeletionCostDecision(reason=Reason("NotEnabled", why.message))
-    message = f"taking back what we wrote on {len(patches)} pods: {why.message}"
+    message = f"removing the deletion cost of {counted(len(patches), 'pod')}: {why.message}"
     event = Event(report.about(deployment), "DeletionCostRemoved", message)
     return DeletionCostDecision(reason=why, actions=patches, in_order=False, events=(event,))
 
 
-def _refuse(deployment: Deployment, code: str, message: str) -> DeletionCostDecision:
+def _reject(deployment: Deployment, code: str, message: str) -> DeletionCostDecision:
     problem = Problem(report.about(deployment), code, message)
     return DeletionCostDecision(reason=Reason(code, message), problems=(problem,))

@@ -1,10 +1,10 @@
-"""The order in which the ReplicaSet controller deletes pods, as of Kubernetes 1.36.
+"""The order in which the ReplicaSet controller deletes pods (Kubernetes 1.36).
 
-Deletion cost is the fourth criterion: pods without a node, pods that are not running and pods that are not ready go before
-any that a value could protect. Behind it come criteria that change as time passes (ages in logarithmic buckets), so an order
-computed now is exact for now; between pods of different value it is exact for as long as they stay ready.
+Deletion cost is the fourth criterion: pods without a node, pods that are not running and pods that are not ready are deleted
+before any pod that a value could protect. The criteria behind it change with time (ages in logarithmic buckets), so the order is
+exact only at the moment; between pods of different value it is exact for as long as they stay ready.
 
-Not compared: restarts of sidecar containers, which the view does not hold.
+Restarts of sidecar containers are not compared, because the view does not hold them.
 """
 
 from __future__ import annotations
@@ -19,35 +19,31 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from plimsoll.kube.types.core import Pod
+from plimsoll.kube.workloads import active
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 Criteria = tuple[bool, int, bool, int, int]
 
 
-def active(pod: Pod) -> bool:
-    """Whether the ReplicaSet controller counts this pod at all."""
-    return not pod.terminating and not pod.finished
-
-
 def decided_by_cost(pod: Pod) -> bool:
-    """Whether a value can keep this pod: without a node, not running or not ready it goes first, whatever it carries."""
+    """Whether the deletion cost decides about this pod: without a node, not running or not ready it is deleted first."""
     return bool(pod.spec.node_name) and pod.status.phase == "Running" and pod.ready
 
 
 def pods_on_nodes(pods: Iterable[Pod]) -> Mapping[str, int]:
-    """Active pods of one Deployment by node; of two pods alike, the one with more company goes first."""
+    """Active pods of one Deployment by node; between equals the pod with more siblings on its node is deleted first."""
     return Counter(pod.spec.node_name for pod in pods if active(pod))
 
 
 def deletion_order(
-    pods: Sequence[Pod], cost: Callable[[Pod], int], company: Mapping[str, int], now: datetime
+    pods: Sequence[Pod], cost: Callable[[Pod], int], pods_by_node: Mapping[str, int], now: datetime
 ) -> list[Pod]:
-    """The active pods of one ReplicaSet, the first to be deleted first."""
+    """The active pods of one ReplicaSet in deletion order."""
 
     def criteria(pod: Pod) -> Criteria:
         node = pod.spec.node_name
-        return (node != "", _PHASES.get(pod.status.phase, 0), pod.ready, cost(pod), -company.get(node, 0))
+        return (node != "", _PHASES.get(pod.status.phase, 0), pod.ready, cost(pod), -pods_by_node.get(node, 0))
 
     ranked = sorted(((criteria(pod), pod) for pod in pods), key=itemgetter(0))
     order: list[Pod] = []
@@ -60,7 +56,7 @@ def deletion_order(
 
 
 class _History(NamedTuple):
-    """What is compared between pods that are alike in everything before."""
+    """What is compared between pods that are equal in all earlier criteria."""
 
     pod: Pod
     uid: str
@@ -78,8 +74,8 @@ def _history(pod: Pod, now: datetime) -> _History:
 
 
 def _compare(one: _History, other: _History) -> int:
-    """Not transitive where only some ready times are equal; neither is the original."""
-    if one.ready_since != other.ready_since:  # of pods that are alike, either all are ready or none is
+    """Not transitive if only some ready times are equal; neither is the original."""
+    if one.ready_since != other.ready_since:  # of equal pods, either all are ready or none is
         difference = one.ready_bucket - other.ready_bucket
     elif one.restarts != other.restarts:
         return other.restarts - one.restarts
@@ -94,7 +90,7 @@ _by_age = cmp_to_key(_compare)
 
 
 def _age_bucket(since: datetime | None, now: datetime) -> int:
-    """Ages within a power of two (of nanoseconds) count as equal; no time at all counts as younger than any."""
+    """Ages within a power of two (of nanoseconds) count as equal; no time counts as younger than any."""
     if since is None:
         return -2
     nanoseconds = (now - since) // timedelta(microseconds=1) * 1000

@@ -1,93 +1,116 @@
-"""What a decision tells people, beside what it does."""
+"""Reason, events, problems and metrics of a deletion-cost decision."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from plimsoll.controllers.deletion_cost.order import DeletionOrder
 from plimsoll.controllers.deletion_cost.spec import SPREAD_BY
 from plimsoll.controllers.deletion_cost.values import COST
-from plimsoll.controllers.deletion_cost.workload import Seen
-from plimsoll.controllers.deletion_cost.writes import Writes
-from plimsoll.kube.types.core import Deployment, KubeObject
+from plimsoll.controllers.deletion_cost.workload import DeploymentState
+from plimsoll.controllers.deletion_cost.writes import WritePlan
+from plimsoll.kube.types.apps import Deployment
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import DEPLOYMENTS, PODS, Resource
 from plimsoll.runtime.decision import Event, Gauge, Problem, Reason, Ref
+from plimsoll.runtime.phrases import counted, nth
 
-# Beyond this many of a kind, the rest is told once these are mended: nobody reads three hundred events.
+# At most this many problems of a kind are reported at once; the rest follows when these are fixed.
 MOST_PROBLEMS = 10
 
 
 def about(deployment: Deployment) -> Ref:
-    return _lasting(DEPLOYMENTS, deployment)
+    return _unversioned_ref(DEPLOYMENTS, deployment)
 
 
-def _lasting(resource: Resource[Any], obj: KubeObject) -> Ref:
-    """Without a version: what is said about an object stays the same while the object's status changes."""
+def _unversioned_ref(resource: Resource[Any], obj: KubeObject) -> Ref:
+    """Without a resourceVersion: the same problem stays the same while the object's status changes."""
     return Ref(resource, obj.namespace, obj.name, obj.uid)
 
 
-def reason(seen: Seen, writes: Writes) -> Reason:
+def reason(state: DeploymentState, writes: WritePlan) -> Reason:
     if writes.now:
         limited = sum(1 for write in writes.now if write.limited)
         return Reason("Writing", f"new values: {len(writes.now) - limited}, rewritten: {limited}")
     if writes.blockers:
         return Reason("Waiting", "; ".join(blocker.message for blocker in writes.blockers))
-    return Reason("InOrder", f'the values are what the algorithm "{seen.settings.type}" asks for')
+    return Reason("InOrder", f'every value is as the algorithm "{state.settings.type}" computes it')
 
 
-def events(seen: Seen, writes: Writes) -> Iterator[Event]:
-    holes = [f"{w.pod.name} {w.before} → {w.cost}" for w in writes.now if w.kind == "rewritten"]
-    if holes:
-        message = f"rewriting {_number(holes, 'value')} so that a scale-down is even by {seen.settings.spread_by}"
-        yield Event(about(seen.deployment), "DeletionCostRewritten", f"{message}: {_some(holes)}")
+def events(
+    state: DeploymentState, writes: WritePlan, before: Sequence[DeletionOrder], after: Sequence[DeletionOrder]
+) -> Iterator[Event]:
+    """before, after: the deletion orders without and with the writes of this decision."""
+    rewritten = {write.pod.name for write in writes.now if write.kind == "rewritten"}
+    if rewritten:
+        changes = [change for old, new in zip(before, after, strict=True) for change in _changes(old, new, rewritten)]
+        message = (
+            f"{counted(len(rewritten), 'value')} rewritten so that a scale-down is even by {state.settings.spread_by}"
+        )
+        yield Event(about(state.deployment), "DeletionCostRewritten", f"{message}: {_some(changes)}")
     renewed = [write.pod.name for write in writes.now if write.kind == "renewed"]
     if renewed:
-        terms = f'type "{seen.settings.type}", spread by {seen.settings.spread_by}'
+        terms = f'type "{state.settings.type}", spread by {state.settings.spread_by}'
         yield Event(
-            about(seen.deployment), "DeletionCostRecomputed", f"recomputing {_number(renewed, 'value')}: {terms}"
+            about(state.deployment), "DeletionCostRecomputed", f"recomputing {counted(len(renewed), 'value')}: {terms}"
         )
 
 
-def problems(seen: Seen, covered: Collection[str]) -> Iterator[Problem]:
-    """What a person should mend; `covered` are the UIDs of pods that this decision gives a value.
+def problems(state: DeploymentState, covered: Collection[str]) -> Iterator[Problem]:
+    """Problems that a person must fix; `covered` are the UIDs of pods that this decision gives a value.
 
-    One for each thing to mend, so that each is told once, whatever else comes and goes.
+    One problem per pod or node, so that each is reported once.
     """
-    unreadable = [replica for replica in seen.replicas if replica.value.unreadable is not None]
+    unreadable = [replica for replica in state.replicas if replica.value.unreadable is not None]
     for replica in unreadable[:MOST_PROBLEMS]:
         pod = replica.pod
-        what = f'pod {pod.namespace}/{pod.name}: {COST} is "{replica.value.unreadable}", which is no int32'
-        cure = "Kubernetes reads it as 0; we did not write it and leave it. Write a whole number, or remove it"
-        yield Problem(_lasting(PODS, pod), "InvalidDeletionCost", f"{what}. {cure}")
+        what = f'pod {pod.namespace}/{pod.name}: {COST} is "{replica.value.unreadable}", which is not an int32'
+        cure = "Kubernetes treats it as 0, and it is not ours to change. Write an integer or remove it"
+        yield Problem(_unversioned_ref(PODS, pod), "InvalidDeletionCost", f"{what}. {cure}")
 
-    label = seen.settings.spread_by
+    label = state.settings.spread_by
     unlabelled = {
         node.name
-        for replica in seen.replicas
-        if replica.whose == "nobody" and replica.pod.uid not in covered and replica.decided_by_cost
-        if (node := seen.nodes.get(replica.pod.spec.node_name)) is not None and not node.labels.get(label)
+        for replica in state.replicas
+        if replica.value_owner == "nobody" and replica.pod.uid not in covered and replica.decided_by_cost
+        if (node := state.nodes.get(replica.pod.spec.node_name)) is not None and not node.labels.get(label)
     }
     for name in sorted(unlabelled)[:MOST_PROBLEMS]:
-        cure = (
-            f"pods there get no value, so a scale-down takes them first. Label the node, or name another in {SPREAD_BY}"
-        )
-        yield Problem(about(seen.deployment), "NodeUnlabelled", f"node {name} has no label {label}: {cure}")
+        cure = f"pods there get no value, so a scale-down deletes them first. Label the node, or name another label in {SPREAD_BY}"
+        yield Problem(about(state.deployment), "NodeUnlabelled", f"node {name} has no label {label}: {cure}")
 
 
-def gauges(seen: Seen, orders: Sequence[DeletionOrder]) -> Iterator[Gauge]:
-    labels = {"namespace": seen.deployment.namespace, "workload": seen.deployment.name}
-    covered = sum(1 for order in orders for departure in order.departures if departure.whose == "ours")
+def gauges(state: DeploymentState, orders: Sequence[DeletionOrder]) -> Iterator[Gauge]:
+    labels = {"namespace": state.deployment.namespace, "workload": state.deployment.name}
+    covered = sum(1 for order in orders for departure in order.departures if departure.value_owner == "ours")
     yield Gauge("plimsoll_deletion_cost_covered_pods", covered, labels)
     worst = max((order.imbalance for order in orders), default=0)
     yield Gauge("plimsoll_deletion_cost_imbalance", worst, labels)
 
 
-def _number(things: Sequence[str], noun: str) -> str:
-    return f"{len(things)} {noun}" if len(things) == 1 else f"{len(things)} {noun}s"
+def _changes(before: DeletionOrder, after: DeletionOrder, rewritten: Collection[str]) -> Iterator[str]:
+    """How each rewritten pod moves within the deletion order, and how full its zone is."""
+    old = {entry.pod: number for number, entry in enumerate(before.departures, 1)}
+    in_zone = Counter(entry.zone for entry in after.departures)
+    for number, entry in enumerate(after.departures, 1):
+        if entry.pod not in rewritten:
+            continue
+        others = max((pods for zone, pods in in_zone.items() if zone != entry.zone), default=0)
+        more = in_zone[entry.zone] - others
+        zone = f"zone {entry.zone}" if entry.zone else "its zone"
+        if more > 0:
+            why = f"{zone} has {counted(more, 'replica')} more than any other"
+        else:
+            why = f"{zone} has {in_zone[entry.zone]} of {counted(len(after.departures), 'replica')}"
+        if old[entry.pod] == number:
+            yield f"{entry.pod} stays {nth(number)} in the deletion order: {why}"
+        else:
+            yield f"{entry.pod} moved from {nth(old[entry.pod])} to {nth(number)} in the deletion order: {why}"
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:
-    """A list that fits into an event, however long it is."""
-    shown = ", ".join(names[:most])
+    """A list that fits into an event."""
+    shown = "; ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown

@@ -1,23 +1,22 @@
-"""Closing holes: the fewest values to rewrite until every scale-down takes from the fullest zone.
+"""The fewest values to rewrite so that every scale-down deletes from the fullest zone.
 
-Kubernetes deletes ready pods from the lowest value up. A pod that goes while n of its zone are left (itself included) is the
-zone's n-th. Zones stay as even as deletion alone can keep them exactly if the n-th pods of all zones are gone before any
-zone gives up its (n-1)-th. So the values below the ceiling fall into *levels*, and each zone has one pod on each of its levels:
+Kubernetes deletes ready pods in ascending order of values. A pod that is deleted while n of its zone are left (itself included)
+is the zone's n-th. Zones stay as even as deletion can keep them exactly if the n-th pods of all zones are deleted before any
+zone loses its (n-1)-th. So the values below the ceiling fall into *levels*, and each zone has one pod on each of its levels:
 
     zone a   2147483647   2147483646   2147483645
     zone b   2147483647   2147483646
              └ level 1 ┘  └ level 2 ┘  └ level 3 ┘
 
 A level may hold several values, as long as levels do not overlap: between zones with equal values Kubernetes decides by
-criteria that change with time, and no promise may hang on them. Within a zone values are distinct, as the first assignment
-makes them. Values of someone else's stand where they are and count for their zone, but when such a pod goes is its author's
-affair. The promise is that each pod *of ours* leaves from a zone that is, at that moment, the fullest of those that have pods
-of ours left.
+criteria that change with time, so nothing may depend on them. Within a zone values are distinct, as the first assignment
+makes them. Foreign values stay as they are and count for their zone. The guarantee is
+that each pod *of ours* is deleted from the zone that is, at that moment, the fullest of those with pods of ours left.
 
-The question is then where to draw the lines between levels such that most pods already stand on a level that their zone needs:
+The problem is where to draw the lines between levels so that most pods already stand on a level that their zone needs:
 a shortest path from the ceiling down, where each step takes in one level and costs one for each pod that must be moved onto
-it. It is the least for ReplicaSets whose values are all ours and distinct in each zone; with values of others among them it is
-right, and mostly the least.
+it. It is the least for ReplicaSets whose values are all ours and distinct in each zone; with foreign values among them it is
+correct, and mostly the least.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-# After so many steps (a quarter of a second) the search goes straight for the end: what it finds is right, but no longer
-# proven to be the least. A ReplicaSet of 1,000 pods that lost half of a zone needs a third of them.
+# After this many steps (a quarter of a second) the search becomes greedy: its result is correct, but not proven to be the least.
+# A ReplicaSet of 1,000 pods that lost half of a zone needs a third of them.
 PATIENCE_STEPS = 10_000
 
 
@@ -40,20 +39,20 @@ class ZoneValues(Struct, frozen=True):
     """The values that decide about the ready pods of one ReplicaSet in one zone."""
 
     ours: Mapping[str, int]  # by pod UID
-    fixed: tuple[int, ...] = ()  # of pods that are not ours to rewrite
+    fixed: tuple[int, ...] = ()  # foreign values
 
 
 def fewest_rewrites(zones: Mapping[str, ZoneValues], ceiling: int) -> dict[str, int]:
-    """New values, by pod UID, for as few pods as possible; empty if nothing is uneven or there is no room below the ceiling.
+    """New values, by pod UID, for as few pods as possible; empty if the order is even, or if the ceiling leaves too few values.
 
-    All of our values lie between 0 and the ceiling. The pods that would leave first come first.
+    All of our values lie between 0 and the ceiling. The pods that are deleted first come first.
     """
     if even(zones):
         return {}
     pods: list[list[str]] = []
     ladder: list[_Zone] = []
     for zone in zones.values():
-        if zone.ours:  # the others play no part: whatever happens there, it is not ours
+        if zone.ours:  # zones without pods of ours do not matter
             pods.append(sorted(zone.ours, key=lambda uid: (-zone.ours[uid], uid)))
             ours = tuple(ceiling - zone.ours[uid] + 1 for uid in pods[-1])
             ladder.append(_Zone(ours, tuple(sorted(ceiling - value + 1 for value in zone.fixed))))
@@ -68,7 +67,7 @@ def fewest_rewrites(zones: Mapping[str, ZoneValues], ceiling: int) -> dict[str, 
 
 
 def even(zones: Mapping[str, ZoneValues]) -> bool:
-    """Whether every pod of ours would leave from a fullest zone, however Kubernetes decides between equal values."""
+    """Whether every pod of ours is deleted from a fullest zone, however Kubernetes breaks ties between equal values."""
     by_value: dict[int, list[tuple[str, bool]]] = {}
     for name, zone in zones.items():
         for value in zone.ours.values():

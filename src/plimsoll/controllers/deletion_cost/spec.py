@@ -1,4 +1,4 @@
-"""What the user wrote on a Deployment, and what the operator was configured with."""
+"""The settings of deletion cost: a Deployment's annotations and the operator's configuration."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Callable, Collection, Mapping
 
 from msgspec import Struct
 
+from plimsoll.kube.labels import ZONE
+
 PREFIX = "pod-deletion-cost.lablabs.io/"
 ENABLED = PREFIX + "enabled"
 SPREAD_BY = PREFIX + "spread-by"
 TYPE = PREFIX + "type"
 
-DEFAULT_SPREAD_BY = "topology.kubernetes.io/zone"
+DEFAULT_SPREAD_BY = ZONE
 DEFAULT_TYPE = "zone"
 
 HIGHEST_COST = 2**31 - 1  # Kubernetes reads the annotation as an int32
@@ -24,16 +26,16 @@ _PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-
 
 
 class DeletionCostSettings(Struct, frozen=True):
-    """What the operator's configuration says, for all workloads."""
+    """The operator's configuration, for all workloads."""
 
     adopt_existing: bool = False
     ceiling: int = HIGHEST_COST
-    algorithms: tuple[str, ...] = ()  # the types that are active; empty: all that are installed
-    max_rewrites_per_minute: int = 60  # of one workload
+    algorithms: tuple[str, ...] = ()  # the enabled types; empty: all that are installed
+    max_rewrites_per_minute: int = 60  # per workload
 
 
 class WorkloadSettings(Struct, frozen=True):
-    """What a Deployment's annotations ask for."""
+    """The annotations of a Deployment."""
 
     enabled: bool = False
     type: str = DEFAULT_TYPE
@@ -41,7 +43,7 @@ class WorkloadSettings(Struct, frozen=True):
 
 
 class InvalidSettingsError(ValueError):
-    """Annotations that cannot be followed; `reasons` has every one, not only the first."""
+    """Invalid annotations; `reasons` has all problems, not only the first."""
 
     def __init__(self, reasons: tuple[str, ...]) -> None:
         super().__init__("; ".join(reasons))
@@ -49,16 +51,16 @@ class InvalidSettingsError(ValueError):
 
 
 def asks_for_values(annotations: Mapping[str, str]) -> bool:
-    """Whether anything but silence or a plain no is written: cheap enough to ask for every pod that changes."""
+    """Whether `enabled` is anything but absent or "false"; cheap, because it runs for every pod that changes."""
     return annotations.get(ENABLED, "false") != "false"
 
 
 def read_settings(
     annotations: Mapping[str, str], types: Collection[str], default_type: Callable[[], str] = lambda: DEFAULT_TYPE
 ) -> WorkloadSettings:
-    """The settings of a Deployment, with `default_type()` where it names none.
+    """The settings of a Deployment, with `default_type()` if it names no type.
 
-    One that is not enabled may say what it likes in the other annotations. Raises InvalidSettingsError.
+    The other annotations are not validated unless it is enabled. Raises InvalidSettingsError.
     """
     if not asks_for_values(annotations):
         return WorkloadSettings()
@@ -67,11 +69,11 @@ def read_settings(
         reasons.append(f'{ENABLED} is "{annotations[ENABLED]}": write "true" or "false"')
     kind = annotations[TYPE] if TYPE in annotations else default_type()
     if kind not in types:
-        reasons.append(f'{TYPE} is "{kind}", and there is no such type')
+        reasons.append(f'{TYPE} is "{kind}", which is not an available type')
     spread_by = annotations.get(SPREAD_BY, DEFAULT_SPREAD_BY)
     if not is_label_key(spread_by):
         reasons.append(
-            f'{SPREAD_BY} is "{spread_by}", which is no label key: write a name such as rack or example.com/rack'
+            f'{SPREAD_BY} is "{spread_by}", which is not a label key: write a name such as rack or example.com/rack'
         )
     if reasons:
         raise InvalidSettingsError(tuple(reasons))

@@ -1,7 +1,7 @@
-"""Whose value is it that a pod carries?
+"""Who wrote the deletion cost of a pod: nobody, this operator ("ours") or somebody else ("foreign").
 
-A value of ours has a mark beside it, an annotation that repeats the value and says what it was made for. Once anyone changes
-the value, the two differ and it is theirs: for ever, because they may have a reason that we do not see.
+Beside a value of ours stands a second annotation, the value record, which repeats the value and says for which settings it was
+computed. If somebody changes the value, the two differ and the value stays foreign.
 """
 
 from __future__ import annotations
@@ -17,43 +17,41 @@ from plimsoll.controllers.deletion_cost.spec import HIGHEST_COST, LOWEST_COST, W
 from plimsoll.kube.types.core import Pod
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
-MARK = "plimsoll.dev/deletion-cost"
+VALUE_RECORD = "plimsoll.dev/deletion-cost"
 
-# Values this near the top are taken for the work of a controller that counts down from it, where adoption is asked for. As
-# many as a ReplicaSet can have pods in a zone, and far fewer than would reach a value that a person writes.
+# With adoptExisting, values this close to the maximum count as those of a controller that counts down from it: more than a
+# ReplicaSet has pods in a zone, and far from any value that a person writes.
 ADOPTION_REACH = 10_000
 
-Whose = Literal["nobody", "ours", "foreign"]
+ValueOwner = Literal["nobody", "ours", "foreign"]
 
 
-class Mark(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What stands beside a value of ours."""
+class ValueRecord(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The value record beside a value of ours."""
 
     cost: int
     type: str
     spread_by: str
-    rewritten: datetime | None = None  # when the value replaced an earlier one of ours; limits the pace
+    rewritten: datetime | None = None  # when the value replaced an earlier one of ours; the rewrite limit counts these
 
 
-class Value(Struct, frozen=True):
-    """The value of a pod, as far as it counts."""
+class DeletionValue(Struct, frozen=True):
+    """The deletion cost of a pod and who wrote it."""
 
-    whose: Whose
-    cost: int | None = (
-        None  # what Kubernetes reads; None where there is nothing, or something of ours that is out of date
-    )
-    mark: Mark | None = None
-    unreadable: str | None = None  # the text, where it is no int32
-    outdated: int | None = None  # a value of ours that was made under other settings
+    value_owner: ValueOwner
+    cost: int | None = None  # as Kubernetes reads it; None: no value, or an outdated one of ours
+    record: ValueRecord | None = None
+    unreadable: str | None = None  # the text, if it is not an int32
+    outdated: int | None = None  # a value of ours that was computed for other settings
 
     @property
     def taken_away(self) -> bool:
-        """Someone removed a value of ours."""
-        return self.whose == "nobody" and self.mark is not None
+        """Whether somebody removed a value of ours."""
+        return self.value_owner == "nobody" and self.record is not None
 
 
 def parse_cost(text: str) -> int | None:
-    """The value as Kubernetes parses it: an int32 without a plus sign or leading zeros; None if it is none."""
+    """The value as Kubernetes parses it: an int32 without plus sign or leading zeros; None if invalid."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()) or (text[0] == "0" and text != "0"):
         return None
@@ -61,51 +59,51 @@ def parse_cost(text: str) -> int | None:
     return cost if LOWEST_COST <= cost <= HIGHEST_COST else None
 
 
-def read_mark(annotations: Mapping[str, str]) -> Mark | None:
-    text = annotations.get(MARK)
+def read_value_record(annotations: Mapping[str, str]) -> ValueRecord | None:
+    text = annotations.get(VALUE_RECORD)
     if text is None:
         return None
     try:
-        return msgspec.json.decode(text, type=Mark)
+        return msgspec.json.decode(text, type=ValueRecord)
     except msgspec.MsgspecError:
-        return None  # not written by us: then the value beside it is not ours either
+        return None  # not written by us, so the value is not ours either
 
 
-def read_value(pod: Pod, settings: WorkloadSettings, *, ceiling: int, adopt_existing: bool) -> Value:
-    """Whose value the pod carries under these settings. A value of ours made under others counts as not there."""
+def read_value(pod: Pod, settings: WorkloadSettings, *, ceiling: int, adopt_existing: bool) -> DeletionValue:
+    """The deletion cost of a pod under these settings. A value of ours that was computed for others counts as absent."""
     text = pod.annotations.get(COST)
-    mark = read_mark(pod.annotations)
+    record = read_value_record(pod.annotations)
     if text is None:
-        made_for_this = mark is not None and _made_for(mark, settings)
-        return Value("nobody", mark=mark if made_for_this else None)
+        matches = record is not None and _computed_for(record, settings)
+        return DeletionValue("nobody", record=record if matches else None)
     cost = parse_cost(text)
     if cost is None:
-        return Value("foreign", 0, unreadable=text)
-    ours = mark is not None and mark.cost == cost
-    adopted = adopt_existing and mark is None and cost > HIGHEST_COST - ADOPTION_REACH
+        return DeletionValue("foreign", 0, unreadable=text)
+    ours = record is not None and record.cost == cost
+    adopted = adopt_existing and record is None and cost > HIGHEST_COST - ADOPTION_REACH
     if not ours and not adopted:
-        return Value("foreign", cost)
-    if cost > ceiling or (mark is not None and not _made_for(mark, settings)):
-        return Value("nobody", outdated=cost)
-    return Value("ours", cost, mark)
+        return DeletionValue("foreign", cost)
+    if cost > ceiling or (record is not None and not _computed_for(record, settings)):
+        return DeletionValue("nobody", outdated=cost)
+    return DeletionValue("ours", cost, record)
 
 
-def _made_for(mark: Mark, settings: WorkloadSettings) -> bool:
-    return (mark.type, mark.spread_by) == (settings.type, settings.spread_by)
+def _computed_for(record: ValueRecord, settings: WorkloadSettings) -> bool:
+    return (record.type, record.spread_by) == (settings.type, settings.spread_by)
 
 
 def written(cost: int, settings: WorkloadSettings, *, rewritten: datetime | None) -> dict[str, Any]:
-    """The merge patch that gives a pod a value of ours."""
-    mark = Mark(cost, settings.type, settings.spread_by, rewritten)
-    return {"metadata": {"annotations": {COST: str(cost), MARK: msgspec.json.encode(mark).decode()}}}
+    """The patch that writes a value and its record."""
+    record = ValueRecord(cost, settings.type, settings.spread_by, rewritten)
+    return {"metadata": {"annotations": {COST: str(cost), VALUE_RECORD: msgspec.json.encode(record).decode()}}}
 
 
 def removed(pod: Pod) -> dict[str, Any] | None:
-    """The merge patch that takes away what is ours and nothing else; None if nothing is."""
-    if MARK not in pod.annotations:
+    """The patch that removes what we wrote and nothing else; None if there is nothing."""
+    if VALUE_RECORD not in pod.annotations:
         return None
-    mark, text = read_mark(pod.annotations), pod.annotations.get(COST)
-    gone: dict[str, None] = {MARK: None}
-    if mark is not None and text is not None and parse_cost(text) == mark.cost:
+    record, text = read_value_record(pod.annotations), pod.annotations.get(COST)
+    gone: dict[str, None] = {VALUE_RECORD: None}
+    if record is not None and text is not None and parse_cost(text) == record.cost:
         gone[COST] = None
     return {"metadata": {"annotations": gone}}

@@ -1,4 +1,4 @@
-"""Everything that a decision about one Deployment is made from, gathered once."""
+"""The state of one Deployment as a decision sees it: its ReplicaSets, pods, values and nodes."""
 
 from __future__ import annotations
 
@@ -7,60 +7,60 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from plimsoll.controllers.deletion_cost.algorithms.registry import Replica
-from plimsoll.controllers.deletion_cost.replicaset_ranking import active
+from plimsoll.controllers.deletion_cost.algorithms.registry import ValuedPod
 from plimsoll.controllers.deletion_cost.spec import DeletionCostSettings, WorkloadSettings
 from plimsoll.controllers.deletion_cost.values import read_value
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.core import Deployment, Node, Pod, ReplicaSet
-from plimsoll.kube.types.resources import BY_OWNER, NODES, PODS, REPLICASETS
+from plimsoll.kube.types.apps import Deployment, ReplicaSet
+from plimsoll.kube.types.core import Node, Pod
+from plimsoll.kube.types.resources import NODES
+from plimsoll.kube.workloads import active, pods_by_replica_set
 
 
 class ReplicaSetPods(Struct, frozen=True):
-    """During a rollout a Deployment has several of these, and each is scaled down by itself."""
+    """A ReplicaSet and its active pods. During a rollout a Deployment has several, and each is scaled down separately."""
 
     replica_set: ReplicaSet
-    replicas: tuple[Replica, ...]
+    replicas: tuple[ValuedPod, ...]
 
 
-class Seen(Struct, frozen=True):
+class DeploymentState(Struct, frozen=True):
     deployment: Deployment
     settings: WorkloadSettings
     sets: tuple[ReplicaSetPods, ...]
-    nodes: Mapping[str, Node]  # those of the pods, as far as they exist
+    nodes: Mapping[str, Node]  # the nodes of the pods that exist
     now: datetime
 
     @property
-    def replicas(self) -> Iterator[Replica]:
-        return (replica for its in self.sets for replica in its.replicas)
+    def replicas(self) -> Iterator[ValuedPod]:
+        return (replica for owned in self.sets for replica in owned.replicas)
 
 
-def pods_of(deployment: Deployment, view: View) -> list[tuple[ReplicaSet, list[Pod]]]:
-    """The active pods by ReplicaSet, found by the owners' UIDs; ReplicaSets without any are left out."""
-    owned = []
-    for replica_set in view[REPLICASETS].by(BY_OWNER, deployment.uid):
-        pods = [pod for pod in view[PODS].by(BY_OWNER, replica_set.uid) if active(pod)]
-        if pods:
-            owned.append((replica_set, pods))
-    return owned
+def active_pods(deployment: Deployment, view: View) -> list[tuple[ReplicaSet, list[Pod]]]:
+    """The active pods of a Deployment by ReplicaSet, without ReplicaSets that have none."""
+    owned = (
+        (replica_set, [pod for pod in pods if active(pod)])
+        for replica_set, pods in pods_by_replica_set(deployment, view)
+    )
+    return [(replica_set, pods) for replica_set, pods in owned if pods]
 
 
-def see(
+def gather(
     deployment: Deployment,
     settings: WorkloadSettings,
     view: View,
     *,
     configured: DeletionCostSettings,
     now: datetime,
-) -> Seen:
-    owned = pods_of(deployment, view)
+) -> DeploymentState:
+    owned = active_pods(deployment, view)
     names = {pod.spec.node_name for _, pods in owned for pod in pods}
 
-    def replica(pod: Pod) -> Replica:
+    def replica(pod: Pod) -> ValuedPod:
         value = read_value(pod, settings, ceiling=configured.ceiling, adopt_existing=configured.adopt_existing)
-        return Replica.of(pod, value)
+        return ValuedPod.of(pod, value)
 
-    return Seen(
+    return DeploymentState(
         deployment,
         settings,
         sets=tuple(ReplicaSetPods(replica_set, tuple(map(replica, pods))) for replica_set, pods in owned),

@@ -1,30 +1,30 @@
-"""What admission writes on a pod: its class, why and from whom it got that class, and a token by which it is recognised."""
+"""The annotations that admission writes on a pod: its class, the reason, the installation, and a token to recognise it."""
 
 from __future__ import annotations
 
 from enum import Enum
 
 from plimsoll.controllers.placement.target import CapacityClass
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 
 CLASS = "plimsoll.dev/placement-class"
 REASON = "plimsoll.dev/placement-reason"
 PLACED_BY = "plimsoll.dev/placed-by"  # the installation: the namespace of its operator
-TOKEN = "plimsoll.dev/placement-token"  # noqa: S105 - it recognises an answer, and opens nothing
+TOKEN = "plimsoll.dev/placement-token"  # noqa: S105 - identifies an admission; grants nothing
 
 
-class Why(Enum):
-    """The value of `REASON`."""
+class PlacementReason(Enum):
+    """Why a pod has its class: the value of `REASON`."""
 
-    MINIMUM = "minimum"  # on-demand, because fewer than the minimum are
-    SHARE = "share"  # what the share asks for next
-    ORDINAL = "ordinal"  # a StatefulSet's pod has the class of its place
-    HELD_BACK = "spot-held-back"  # on-demand, because spot ran short for this workload
-    APPROXIMATE = "approximate"  # answered without the leader: rebalancing mends it if it was wrong
+    MINIMUM = "minimum"  # on-demand, because fewer replicas than min-on-demand are
+    SHARE = "share"  # the class that the spot share lacks
+    ORDINAL = "ordinal"  # the class of a StatefulSet pod's ordinal
+    HELD_BACK = "spot-held-back"  # on-demand, because the workload backs off from spot
+    APPROXIMATE = "approximate"  # decided without the leader; rebalancing corrects it if necessary
 
 
-def marked_class(pod: KubeObject) -> CapacityClass | None:
-    """The class that admission gave a pod; None for one that it did not see."""
+def assigned_class(pod: KubeObject) -> CapacityClass | None:
+    """The class that admission assigned to a pod; None if admission did not see the pod."""
     try:
         return CapacityClass(pod.annotations[CLASS])
     except (KeyError, ValueError):

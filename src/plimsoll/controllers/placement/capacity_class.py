@@ -1,4 +1,7 @@
-"""Spot or on-demand: which labels tell, what a pod asks for to get the one or the other, and what it asked for itself."""
+"""Capacity classes: which node labels mean spot, and the node affinity and tolerations that give a pod its class.
+
+Admission and the capacity check build affinities here; everything that asks for the class of a node asks `ClassRules`.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,17 @@ from msgspec import Struct
 
 from plimsoll.controllers.placement.target import CapacityClass
 from plimsoll.kube.codec import builtins
-from plimsoll.kube.types.core import KubeObject, Labels, NodeSelectorTerm, PodSpec, Requirement, Toleration
+from plimsoll.kube.types.core import NodeSelectorTerm, PodSpec, Toleration
+from plimsoll.kube.types.meta import KubeObject, Labels, Requirement
 
 
 class ClassRule(Struct, frozen=True):
-    """One provider's way to label its nodes. A node is spot if any rule's spot value matches; else it is on-demand."""
+    """How one provider labels its nodes. A node is spot if the spot value of any rule matches, else on-demand."""
 
     label: str
     spot: tuple[str, ...]
     on_demand: tuple[str, ...] = ()
-    taint: bool = False  # its spot nodes carry a NoSchedule taint of the same key and value
+    taint: bool = False  # spot nodes carry a NoSchedule taint of the same key and value
 
 
 DEFAULT_RULES = (
@@ -33,12 +37,12 @@ DEFAULT_RULES = (
 
 
 class ClassRules(Struct, frozen=True):
-    """All rules that are in force."""
+    """The rules in force."""
 
     rules: tuple[ClassRule, ...] = DEFAULT_RULES
 
     def of_labels(self, labels: Labels) -> CapacityClass:
-        for rule in self.rules:  # asked of every pod's node in every decision: any() would take twice as long
+        for rule in self.rules:  # hot path, once per pod and decision: any() takes twice as long
             if labels.get(rule.label) in rule.spot:
                 return CapacityClass.SPOT
         return CapacityClass.ON_DEMAND
@@ -52,9 +56,9 @@ class ClassRules(Struct, frozen=True):
         return ClassRules(used or self.rules)
 
     def requirements(self, wanted: CapacityClass) -> tuple[tuple[Requirement, ...], ...]:
-        """What a node must fulfil, as alternatives of requirements that hold together.
+        """The requirements of a class: alternatives (ORed), each of requirements that must all hold.
 
-        On-demand is told by what is *not* there, so that unlabelled nodes count.
+        On-demand is the absence of every spot value, so that unlabelled nodes count as on-demand.
         """
         if wanted is CapacityClass.SPOT:
             return tuple((Requirement(rule.label, "In", rule.spot),) for rule in self.rules)
@@ -71,7 +75,7 @@ class ClassRules(Struct, frozen=True):
         )
 
     def chosen_by(self, spec: PodSpec) -> str | None:
-        """The label by which a pod template chooses its class itself, or None."""
+        """The label with which a pod template selects a class itself, or None."""
         keys = {rule.label for rule in self.rules}
         for label in spec.node_selector:
             if label in keys:
@@ -86,40 +90,40 @@ class ClassRules(Struct, frozen=True):
 
 
 class RulesInUse:
-    """`ClassRules.in_use` while nodes come, change and go."""
+    """`ClassRules.in_use`, kept up to date as nodes change."""
 
     def __init__(self, rules: ClassRules) -> None:
         self._rules = rules
         self._nodes_with: dict[str, int] = dict.fromkeys((rule.label for rule in rules.rules), 0)
-        self.now = rules
+        self.current = rules
 
     def node_changed(self, before: KubeObject | None, after: KubeObject | None) -> None:
         for node, step in ((before, -1), (after, 1)):
             if node is not None:
                 for label in self._nodes_with.keys() & node.labels.keys():
                     self._nodes_with[label] += step
-        self.now = self._rules.in_use({label for label, nodes in self._nodes_with.items() if nodes})
+        self.current = self._rules.in_use({label for label, nodes in self._nodes_with.items() if nodes})
 
 
 def with_class(
     terms: Sequence[NodeSelectorTerm], alternatives: Sequence[tuple[Requirement, ...]]
 ) -> list[dict[str, Any]]:
-    """`terms_with_class` as plain data for a patch."""
+    """`terms_with_class` as plain data for a JSON patch."""
     return [builtins(term) for term in terms_with_class(terms, alternatives)]
 
 
 def terms_with_class(
     terms: Sequence[NodeSelectorTerm], alternatives: Sequence[tuple[Requirement, ...]]
 ) -> tuple[NodeSelectorTerm, ...]:
-    """The pod's own node selector terms, each ANDed with each alternative.
+    """Every node selector term of the pod combined with every alternative.
 
-    Terms are ORed, requirements within one ANDed: several of both make their product. An empty term matches no node; extended
-    it would suddenly match, so it is dropped. No term at all means any node. Where every term was empty the pod cannot run
-    anywhere, and that stays so: the caller must not call this.
+    Terms are ORed and the requirements within one are ANDed, so the result is the product. An empty term matches no node;
+    extended it would match some, so it is dropped. No terms at all mean any node. ValueError if every term is empty: such a pod
+    matches no node, and must not start to match one.
     """
     usable = [term for term in terms if term.match_expressions or term.match_fields]
     if terms and not usable:
-        raise ValueError("every node selector term is empty: the pod matches no node, and must go on doing so")
+        raise ValueError("every node selector term is empty: the pod matches no node")
     return tuple(
         NodeSelectorTerm((*term.match_expressions, *alternative), term.match_fields)
         for term, alternative in product(usable or [NodeSelectorTerm()], alternatives)

@@ -1,11 +1,11 @@
-"""The deletion order `capacity`: a scale-down leaves the spot share at its target, and zones even, at every count on the way.
+"""The deletion order `capacity`: a scale-down keeps the spot share at its target, and zones even, at every count.
 
-It walks the replica count down to nothing. At each step the class goes that exceeds the target for the count to come (exactly
-one does), from its fullest zone. What the walk fixes is a sequence of *kinds*, a class and a zone each; which pod of a kind
-takes which of its places is free, and is chosen so that as few values as possible change.
+It walks the replica count down to zero. At each step one pod of the class that exceeds the target for the smaller count is
+deleted (exactly one class does), from its fullest zone. The walk yields a sequence of class and zone; which pod of a class and
+zone takes which position is free, and is chosen so that as few values as possible change.
 
-It is an algorithm of `deletion_cost`, found through its entry-point group like that of any third party: it knows that package
-by the shape of what it is given, and imports nothing of it.
+This is an algorithm of the deletion-cost controller, found through its entry-point group like that of any third party. It knows
+that package by the protocols below and imports nothing of it.
 """
 
 from __future__ import annotations
@@ -15,28 +15,29 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from plimsoll.controllers.placement.deletion_values import Place, values_for
+from plimsoll.controllers.placement.deletion_values import OrderedPod, values_for
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.spec import MIN_ON_DEMAND, SPOT_PERCENTAGE
 from plimsoll.controllers.placement.target import CapacityClass, Share, target
-from plimsoll.controllers.placement.workload import reading_of
-from plimsoll.kube.types.core import Deployment, Node, Pod
+from plimsoll.controllers.placement.workload import parse_workload
+from plimsoll.kube.types.apps import Deployment
+from plimsoll.kube.types.core import Node, Pod
 
 
-class Holder(Protocol):
-    """An active pod, and the value that it carries."""
+class PodWithValue(Protocol):
+    """An active pod and its deletion cost."""
 
     @property
     def pod(self) -> Pod: ...
     @property
-    def whose(self) -> str: ...  # "nobody", "ours" or "foreign"
+    def value_owner(self) -> str: ...  # "nobody", "ours" or "foreign"
     @property
     def cost(self) -> int | None: ...
     @property
     def decided_by_cost(self) -> bool: ...
 
 
-class Terms(Protocol):
+class OrderSettings(Protocol):
     @property
     def spread_by(self) -> str: ...
     @property
@@ -45,9 +46,9 @@ class Terms(Protocol):
     def now(self) -> datetime: ...
 
 
-class Kind(NamedTuple):
+class ClassAndZone(NamedTuple):
     capacity_class: CapacityClass
-    zone: str  # empty where the node says none: such nodes count as one zone
+    zone: str  # empty if the node has no zone label: such nodes count as one zone
 
 
 class Capacity:
@@ -57,133 +58,141 @@ class Capacity:
         self._settings = settings or PlacementSettings()
 
     def suits(self, workload: Deployment) -> bool:
-        """Whether a workload that names no type gets this one: it is managed by placement, too."""
-        return reading_of(workload, self._settings).policy is not None
+        """Whether this is the default type for a workload: placement manages it too."""
+        return parse_workload(workload, self._settings).policy is not None
 
     def assign(
-        self, workload: Deployment, pods: Sequence[Holder], nodes: Mapping[str, Node], settings: Terms
+        self, workload: Deployment, pods: Sequence[PodWithValue], nodes: Mapping[str, Node], settings: OrderSettings
     ) -> Mapping[str, int]:
-        """Raises ValueError where the workload's annotations do not say what its split should be."""
-        reading = reading_of(workload, self._settings)
-        if reading.policy is None:
-            faults = "; ".join(str(fault) for fault in reading.faults)
+        """Raises ValueError if the workload has no valid placement annotations."""
+        parsed = parse_workload(workload, self._settings)
+        if parsed.policy is None:
+            problems = "; ".join(str(problem) for problem in parsed.problems)
             raise ValueError(
-                faults or f"it needs {SPOT_PERCENTAGE} or {MIN_ON_DEMAND} beside it, on an enabled workload"
+                problems or f"the workload must be enabled for placement and have {SPOT_PERCENTAGE} or {MIN_ON_DEMAND}"
             )
-        kinds = self._kinds(pods, nodes, settings.spread_by)
-        movable = [holder for holder in pods if holder.pod.uid in kinds and holder.whose != "foreign"]
-        foreign = [holder for holder in pods if holder.pod.uid in kinds and holder.whose == "foreign"]
-        share = reading.policy.share
-        valued = [holder for holder in movable if holder.cost is not None]
-        if len(valued) == len(movable) and in_order(_by_cost([*movable, *foreign], kinds), share):
+        groups = self._groups(pods, nodes, settings.spread_by)
+        movable = [one for one in pods if one.pod.uid in groups and one.value_owner != "foreign"]
+        foreign = [one for one in pods if one.pod.uid in groups and one.value_owner == "foreign"]
+        share = parsed.policy.share
+        valued = [one for one in movable if one.cost is not None]
+        if len(valued) == len(movable) and in_order(_by_cost([*movable, *foreign], groups), share):
             return {}
-        stay = Counter(kinds[holder.pod.uid] for holder in foreign if not _leaves_first(holder, valued))
-        sequence = walk(_lowest_first(movable, kinds), stay, share)
-        places = values_for(sequence, [_place(holder, kinds) for holder in _youngest_first(movable)], settings.ceiling)
-        # Holes are looked at once every pod has a value: a newcomer may have filled them.
-        first = {h.pod.uid: places[h.pod.uid] for h in movable if h.cost is None}
-        changed = {h.pod.uid: places[h.pod.uid] for h in movable if h.cost != places[h.pod.uid]}
+        stay = Counter(groups[one.pod.uid] for one in foreign if not _leaves_first(one, valued))
+        sequence = walk(_lowest_first(movable, groups), stay, share)
+        values = values_for(sequence, [_ordered(one, groups) for one in _youngest_first(movable)], settings.ceiling)
+        # Rewrites wait until every pod has a value: a new pod may have closed the gap.
+        first = {h.pod.uid: values[h.pod.uid] for h in movable if h.cost is None}
+        changed = {h.pod.uid: values[h.pod.uid] for h in movable if h.cost != values[h.pod.uid]}
         return dict(sorted((first or changed).items(), key=lambda entry: entry[1]))
 
-    def _kinds(self, pods: Sequence[Holder], nodes: Mapping[str, Node], label: str) -> dict[str, Kind]:
-        """Of the pods that a value decides about, by UID. Pods without a node, or not ready, go before all others."""
-        kinds = {}
-        for holder in pods:
-            node = nodes.get(holder.pod.spec.node_name)
-            if node is not None and holder.decided_by_cost:
-                kinds[holder.pod.uid] = Kind(self._settings.rules.of_labels(node.labels), node.labels.get(label, ""))
-        return kinds
+    def _groups(self, pods: Sequence[PodWithValue], nodes: Mapping[str, Node], label: str) -> dict[str, ClassAndZone]:
+        """Class and zone by UID, for the pods whose position the value decides. Pending and unready pods are deleted first."""
+        groups = {}
+        for one in pods:
+            node = nodes.get(one.pod.spec.node_name)
+            if node is not None and one.decided_by_cost:
+                groups[one.pod.uid] = ClassAndZone(
+                    self._settings.rules.of_labels(node.labels), node.labels.get(label, "")
+                )
+        return groups
 
 
-def walk(lowest: Mapping[Kind, Sequence[int]], stay: Mapping[Kind, int], share: Share) -> list[Kind]:
-    """The kinds in the order in which they should leave.
+def walk(
+    lowest: Mapping[ClassAndZone, Sequence[int]], stay: Mapping[ClassAndZone, int], share: Share
+) -> list[ClassAndZone]:
+    """Classes and zones in the order of deletion.
 
-    `lowest` has, for each kind, the values that its pods carry from the lowest up: between equally full zones the pod with the
-    lowest value goes, so that the order stays what it was. `stay` counts pods that leave later than all of these.
+    `lowest` has the values of the pods of each class and zone, ascending: between equally full zones the pod with the lowest
+    value is deleted first, so that the order stays stable. `stay` counts pods that are deleted after all of these.
     """
-    left = {kind: len(values) for kind, values in lowest.items()}
+    left = {group: len(values) for group, values in lowest.items()}
     in_zone: Counter[str] = Counter()
     of_class: Counter[CapacityClass] = Counter()
     for counted in (left, stay):
-        for kind, pods in counted.items():
-            in_zone[kind.zone] += pods
-            of_class[kind.capacity_class] += pods
+        for group, pods in counted.items():
+            in_zone[group.zone] += pods
+            of_class[group.capacity_class] += pods
     present = Counter(left) + Counter(stay)
-    order: list[Kind] = []
+    order: list[ClassAndZone] = []
     while any(left.values()):
         leaving = _in_excess(of_class, share)
-        able = [kind for kind, pods in left.items() if pods and kind.capacity_class is leaving]
-        # Only pods that stay anyway could make the class in excess one that has none to give.
-        able = able or [kind for kind, pods in left.items() if pods]
-        kind = min(
+        able = [group for group, pods in left.items() if pods and group.capacity_class is leaving]
+        # The class in excess may consist only of pods that stay.
+        able = able or [group for group, pods in left.items() if pods]
+        group = min(
             able,
             key=lambda k: (-in_zone[k.zone], -present[k], lowest[k][len(lowest[k]) - left[k]], k.zone, k[0].value),
         )
-        left[kind] -= 1
-        present[kind] -= 1
-        in_zone[kind.zone] -= 1
-        of_class[kind.capacity_class] -= 1
-        order.append(kind)
+        left[group] -= 1
+        present[group] -= 1
+        in_zone[group.zone] -= 1
+        of_class[group.capacity_class] -= 1
+        order.append(group)
     return order
 
 
-def in_order(leaving: Sequence[tuple[int, Kind, bool]], share: Share) -> bool:
-    """Whether pods that leave from the lowest value up follow the rule of `walk`, whatever it prefers between equals.
+def in_order(deleted: Sequence[tuple[int, ClassAndZone, bool]], share: Share) -> bool:
+    """Whether a deletion in ascending order of values follows the rule of `walk`, whatever it prefers between equals.
 
-    Each pod is its value, its kind, and whether it is ours to judge.
+    Each entry is a pod's value, its class and zone, and whether the value is ours.
     """
-    in_zone = Counter(kind.zone for _, kind, _ in leaving)
-    of_class = Counter(kind.capacity_class for _, kind, _ in leaving)
-    present = Counter(kind for _, kind, _ in leaving)
-    before: tuple[int, Kind] | None = None
-    for value, kind, ours in leaving:
+    in_zone = Counter(group.zone for _, group, _ in deleted)
+    of_class = Counter(group.capacity_class for _, group, _ in deleted)
+    present = Counter(group for _, group, _ in deleted)
+    before: tuple[int, ClassAndZone] | None = None
+    for value, group, ours in deleted:
         if ours:
-            if before is not None and before[0] == value and before[1] != kind:
-                return False  # Kubernetes decides between them by criteria that change with time
+            if before is not None and before[0] == value and before[1] != group:
+                return False  # Kubernetes breaks the tie by criteria that change with time
             excess = _in_excess(of_class, share)
             fullest = max((in_zone[k.zone], present[k]) for k in present if present[k] and k.capacity_class is excess)
-            if kind.capacity_class is not excess or (in_zone[kind.zone], present[kind]) != fullest:
+            if group.capacity_class is not excess or (in_zone[group.zone], present[group]) != fullest:
                 return False
-        before = value, kind
-        in_zone[kind.zone] -= 1
-        of_class[kind.capacity_class] -= 1
-        present[kind] -= 1
+        before = value, group
+        in_zone[group.zone] -= 1
+        of_class[group.capacity_class] -= 1
+        present[group] -= 1
     return True
 
 
 def _in_excess(of_class: Mapping[CapacityClass, int], share: Share) -> CapacityClass:
-    """The class that has more pods than it should have once there is one fewer in all."""
+    """The class with more pods than its target for one replica fewer."""
     spot = of_class[CapacityClass.SPOT]
     after = target(spot + of_class[CapacityClass.ON_DEMAND] - 1, share)
     return CapacityClass.SPOT if spot > after.spot else CapacityClass.ON_DEMAND
 
 
-def _by_cost(holders: Sequence[Holder], kinds: Mapping[str, Kind]) -> list[tuple[int, Kind, bool]]:
-    leaving = [(holder.cost or 0, kinds[holder.pod.uid], holder.whose == "ours") for holder in holders]
+def _by_cost(
+    pods_with_value: Sequence[PodWithValue], groups: Mapping[str, ClassAndZone]
+) -> list[tuple[int, ClassAndZone, bool]]:
+    leaving = [(one.cost or 0, groups[one.pod.uid], one.value_owner == "ours") for one in pods_with_value]
     return sorted(leaving, key=lambda entry: (entry[0], entry[2], entry[1].zone, entry[1].capacity_class.value))
 
 
-def _lowest_first(holders: Sequence[Holder], kinds: Mapping[str, Kind]) -> dict[Kind, list[int]]:
-    """Values by kind, from the lowest up; a pod without one comes first."""
-    values: dict[Kind, list[int]] = {}
-    for holder in holders:
-        values.setdefault(kinds[holder.pod.uid], []).append(-1 if holder.cost is None else holder.cost)
-    return {kind: sorted(found) for kind, found in values.items()}
+def _lowest_first(
+    pods_with_value: Sequence[PodWithValue], groups: Mapping[str, ClassAndZone]
+) -> dict[ClassAndZone, list[int]]:
+    """Values by class and zone, ascending; a pod without a value comes first."""
+    values: dict[ClassAndZone, list[int]] = {}
+    for one in pods_with_value:
+        values.setdefault(groups[one.pod.uid], []).append(-1 if one.cost is None else one.cost)
+    return {group: sorted(found) for group, found in values.items()}
 
 
-def _leaves_first(foreign: Holder, ours: Sequence[Holder]) -> bool:
-    """Whether someone else's value makes this pod go before all of ours."""
-    lowest = min((holder.cost for holder in ours if holder.cost is not None), default=1)
+def _leaves_first(foreign: PodWithValue, ours: Sequence[PodWithValue]) -> bool:
+    """Whether a foreign value makes this pod be deleted before all of ours."""
+    lowest = min((one.cost for one in ours if one.cost is not None), default=1)
     return (foreign.cost or 0) < lowest
 
 
-def _place(holder: Holder, kinds: Mapping[str, Kind]) -> Place[Kind]:
-    return Place(holder.pod.uid, kinds[holder.pod.uid], holder.cost)
+def _ordered(one: PodWithValue, groups: Mapping[str, ClassAndZone]) -> OrderedPod[ClassAndZone]:
+    return OrderedPod(one.pod.uid, groups[one.pod.uid], one.cost)
 
 
-def _youngest_first(holders: Sequence[Holder]) -> list[Holder]:
-    """As Kubernetes would have it within a kind: who has been ready for the shortest time goes first."""
-    return sorted(holders, key=lambda holder: (-_ready_since(holder.pod), holder.pod.uid))
+def _youngest_first(pods_with_value: Sequence[PodWithValue]) -> list[PodWithValue]:
+    """The order of Kubernetes between equals: the most recently ready pod first."""
+    return sorted(pods_with_value, key=lambda one: (-_ready_since(one.pod), one.pod.uid))
 
 
 def _ready_since(pod: Pod) -> float:

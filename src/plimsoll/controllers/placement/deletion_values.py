@@ -1,8 +1,8 @@
-"""Values for pods that leave in a given sequence of kinds, such that as few as possible of those that have one get another.
+"""Deletion values for pods that are deleted in a given sequence of groups, changing as few existing values as possible.
 
-Values must rise along the sequence. Which pod of a kind stands at which of its places is free, so the pods that keep their
-value are a longest chain: pairs of a place and a pod of its kind in which both rise, with room between them for the places in
-between. It is found as a longest rising subsequence is, in n log n of the pairs.
+Values rise along the sequence. Which pod of a group takes which of its positions is free, so the pods that keep their value form
+a longest chain: pairs of a position and a pod of its group in which both rise, with enough values between them for the positions
+in between. It is found like a longest increasing subsequence, in O(n log n) of the pairs. `deletion_order` calls this.
 """
 
 from __future__ import annotations
@@ -14,50 +14,50 @@ from typing import Generic, NamedTuple, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
-# Between neighbours at first, so that a newcomer finds a free value between any two.
+# Distance between neighbours at first, so that a new pod finds a free value between any two.
 SPACING = 1000
 
 
-class Place(NamedTuple, Generic[K]):
+class OrderedPod(NamedTuple, Generic[K]):
     uid: str
-    kind: K
-    value: int | None  # what the pod carries
+    group: K
+    value: int | None  # None: the pod has no value yet
 
 
-def values_for(sequence: Sequence[K], pods: Sequence[Place[K]], ceiling: int) -> dict[str, int]:
-    """A value for each pod, by UID, from 0 to the ceiling. `sequence` has each kind as often as there are pods of it.
+def values_for(sequence: Sequence[K], pods: Sequence[OrderedPod[K]], ceiling: int) -> dict[str, int]:
+    """A value for each pod, by UID, from 0 to the ceiling. `sequence` has each group as often as there are pods of it.
 
-    Pods that need a value take the free places of their kind in the order given, from the first to leave on.
+    Pods that need a value take the free positions of their group in the order given.
     """
     if len(sequence) > ceiling + 1:
-        raise ValueError(f"{len(sequence)} pods do not find a value each between 0 and the ceiling of {ceiling}")
+        raise ValueError(f"{len(sequence)} pods need distinct values between 0 and the ceiling of {ceiling}")
     kept = _longest_chain(sequence, pods, ceiling)
     chosen = {uid for uid, _ in kept.values()}
     rest: dict[K, list[str]] = {}
     for pod in pods:
         if pod.uid not in chosen:
-            rest.setdefault(pod.kind, []).append(pod.uid)
+            rest.setdefault(pod.group, []).append(pod.uid)
     values = _filled([kept[at][1] if at in kept else None for at in range(len(sequence))], ceiling)
-    takers = {kind: iter(uids) for kind, uids in rest.items()}
+    takers = {group: iter(uids) for group, uids in rest.items()}
     return {
-        kept[at][0] if at in kept else next(takers[kind]): values[at] for at, kind in enumerate(sequence)
+        kept[at][0] if at in kept else next(takers[group]): values[at] for at, group in enumerate(sequence)
     }  # fmt: skip
 
 
-def _longest_chain(sequence: Sequence[K], pods: Sequence[Place[K]], ceiling: int) -> dict[int, tuple[str, int]]:
-    """The places at which a pod that has a value keeps it: by place, the pod and its value."""
-    by_kind: dict[K, list[tuple[int, str]]] = {}
+def _longest_chain(sequence: Sequence[K], pods: Sequence[OrderedPod[K]], ceiling: int) -> dict[int, tuple[str, int]]:
+    """The pods that keep their value: by position, the UID and the value."""
+    by_group: dict[K, list[tuple[int, str]]] = {}
     for pod in pods:
         if pod.value is not None:
-            by_kind.setdefault(pod.kind, []).append((pod.value, pod.uid))
-    for found in by_kind.values():
+            by_group.setdefault(pod.group, []).append((pod.value, pod.uid))
+    for found in by_group.values():
         found.sort(reverse=True)
-    # value - place must not fall along the chain: then there is a value for every place in between.
-    ends: list[int] = []  # by length of a chain, less one: the least value - place that such a chain can end with
+    # value - position must not fall along the chain: then there is a value for every position in between.
+    ends: list[int] = []  # by chain length - 1: the least value - position with which such a chain can end
     last: list[_Link] = []
     beyond = ceiling - len(sequence) + 1
-    for at, kind in enumerate(sequence):
-        for value, uid in by_kind.get(kind, ()):
+    for at, group in enumerate(sequence):
+        for value, uid in by_group.get(group, ()):
             slack = value - at
             if not 0 <= slack <= beyond:
                 continue
@@ -85,7 +85,7 @@ class _Link(NamedTuple):
 
 
 def _filled(values: Sequence[int | None], ceiling: int) -> list[int]:
-    """Rising values with those that are given in their places."""
+    """Rising values that include the given ones at their positions."""
     count = len(values)
     known = [(at, value) for at, value in enumerate(values) if value is not None]
     if not known:

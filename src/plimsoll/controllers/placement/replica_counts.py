@@ -1,4 +1,7 @@
-"""How many replicas there are of each class. A pod counts by the node it runs on, or by the class it was admitted with."""
+"""Count a workload's replicas by capacity class, for the controller, for admission and for node removal.
+
+A pod that has a node counts by that node's class, a pod without one by the class that admission assigned.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,18 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from plimsoll.controllers.placement.annotations import marked_class
+from plimsoll.controllers.placement.annotations import assigned_class
 from plimsoll.controllers.placement.capacity_class import ClassRules
+from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.target import CapacityClass
+from plimsoll.controllers.placement.workload import Managed, evaluate_workload, key_of, workload_of
 from plimsoll.disruption.interrupted_nodes import leaving
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.core import Deployment, Pod, StatefulSet
-from plimsoll.kube.types.resources import BY_OWNER, NODES, PODS, REPLICASETS
+from plimsoll.kube.types.apps import Deployment, StatefulSet
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.resources import NODES
+from plimsoll.kube.workloads import active, pods_of
+from plimsoll.runtime.decision import Blocker
 
 
 class Replica(Struct, frozen=True):
@@ -20,7 +28,7 @@ class Replica(Struct, frozen=True):
 
     pod: Pod
     capacity_class: CapacityClass
-    leaving: str | None = None  # the taint that says that its node is about to go
+    interrupted_by: str | None = None  # key of the taint that announces the removal of its node
 
     @property
     def bound(self) -> bool:
@@ -28,18 +36,18 @@ class Replica(Struct, frozen=True):
 
     @property
     def stays_ready(self) -> bool:
-        return self.pod.ready and self.leaving is None
+        return self.pod.ready and self.interrupted_by is None
 
 
 class Counts(Struct, frozen=True):
-    """Replicas by class. Those on nodes that are about to go are included, and told beside."""
+    """Replicas by class. `spot` and `on_demand` include the replicas on nodes that are about to be removed."""
 
     spot: int = 0
     on_demand: int = 0
-    leaving_spot: int = 0
-    leaving_on_demand: int = 0
-    ready: int = 0  # and not about to go
-    ready_on_demand: int = 0  # the same
+    interrupted_spot: int = 0  # on nodes that are about to be removed
+    interrupted_on_demand: int = 0
+    ready: int = 0  # and not interrupted
+    ready_on_demand: int = 0  # and not interrupted
 
     @property
     def total(self) -> int:
@@ -47,20 +55,15 @@ class Counts(Struct, frozen=True):
 
 
 def class_of(pod: Pod, view: View, rules: ClassRules) -> CapacityClass:
-    """A bound pod has its node's class. Where that node is not in view (yet, or any more) its mark tells, as for a pod
-    that waits for a node; a pod without a mark counts as on-demand."""
+    """The class of a pod's node; without a node in view the class that admission assigned; else on-demand."""
     node = view[NODES].get("", pod.spec.node_name) if pod.spec.node_name else None
     if node is not None:
         return rules.of_labels(node.labels)
-    return marked_class(pod) or CapacityClass.ON_DEMAND
-
-
-def active(pod: Pod) -> bool:
-    return not pod.terminating and not pod.finished
+    return assigned_class(pod) or CapacityClass.ON_DEMAND
 
 
 def replicas(pods: Iterable[Pod], view: View, rules: ClassRules) -> tuple[Replica, ...]:
-    """The active ones among `pods`, each with its class."""
+    """The active pods among `pods`, each with its class."""
     found = []
     for pod in pods:
         if not active(pod):
@@ -69,41 +72,49 @@ def replicas(pods: Iterable[Pod], view: View, rules: ClassRules) -> tuple[Replic
         if node is not None:
             found.append(Replica(pod, rules.of_labels(node.labels), leaving(node)))
         else:
-            found.append(Replica(pod, marked_class(pod) or CapacityClass.ON_DEMAND))
+            found.append(Replica(pod, assigned_class(pod) or CapacityClass.ON_DEMAND))
     return tuple(found)
 
 
-def pods_of(workload: Deployment | StatefulSet, view: View) -> tuple[Pod, ...]:
-    """Every pod of a workload, by the owners' UIDs; of a Deployment those of all its ReplicaSets."""
-    if isinstance(workload, StatefulSet):
-        return view[PODS].by(BY_OWNER, workload.uid)
-    return tuple(
-        pod
-        for replica_set in view[REPLICASETS].by(BY_OWNER, workload.uid)
-        for pod in view[PODS].by(BY_OWNER, replica_set.uid)
-    )
-
-
 def count(found: Iterable[Replica]) -> Counts:
-    spot = on_demand = leaving_spot = leaving_on_demand = ready = ready_on_demand = 0
+    spot = on_demand = interrupted_spot = interrupted_on_demand = ready = ready_on_demand = 0
     for replica in found:
         is_spot = replica.capacity_class is CapacityClass.SPOT
         spot += is_spot
         on_demand += not is_spot
-        if replica.leaving is not None:
-            leaving_spot += is_spot
-            leaving_on_demand += not is_spot
+        if replica.interrupted_by is not None:
+            interrupted_spot += is_spot
+            interrupted_on_demand += not is_spot
         elif replica.pod.ready:
             ready += 1
             ready_on_demand += not is_spot
-    return Counts(spot, on_demand, leaving_spot, leaving_on_demand, ready, ready_on_demand)
-
-
-def count_of_replica_set(uid: str, view: View, rules: ClassRules) -> Counts:
-    """Within one ReplicaSet, as admission counts: during a rollout the old one's pods are on their way out."""
-    return count(replicas(view[PODS].by(BY_OWNER, uid), view, rules))
+    return Counts(spot, on_demand, interrupted_spot, interrupted_on_demand, ready, ready_on_demand)
 
 
 def count_of_workload(workload: Deployment | StatefulSet, view: View, rules: ClassRules) -> Counts:
-    """Over the whole workload, as drift and the minimum are counted."""
+    """Counts over the whole workload. Drift and the minimum use this."""
     return count(replicas(pods_of(workload, view), view, rules))
+
+
+def minimum_on_demand(pods: Iterable[Pod], view: View, settings: PlacementSettings) -> Blocker | None:
+    """The blocker if removing these pods of one node breaks a workload's minimum of ready on-demand replicas.
+
+    Node removal calls this. It assumes that all pods are missing at once, because disruption budgets may allow that.
+    """
+    lost: dict[str, int] = {}
+    for pod in pods:
+        workload = workload_of(pod, view)
+        if workload is None or not pod.ready or class_of(pod, view, settings.rules) is not CapacityClass.ON_DEMAND:
+            continue
+        verdict = evaluate_workload(workload, settings)
+        if not isinstance(verdict, Managed):
+            continue
+        lost[workload.uid] = lost.get(workload.uid, 0) + 1
+        minimum = verdict.policy.share.min_on_demand
+        ready = count_of_workload(workload, view, settings.rules).ready_on_demand
+        if minimum > 0 and ready - lost[workload.uid] < minimum:
+            message = (
+                f"{key_of(workload)} has {ready} on-demand replicas ready, {lost[workload.uid]} of them on the node"
+            )
+            return Blocker("MinimumOnDemand", f"{message}; the minimum is {minimum}")
+    return None

@@ -1,4 +1,4 @@
-"""What a user wrote on a workload, as a typed policy, or every reason why it cannot be followed."""
+"""Parse the placement annotations of a workload into a policy, or into the list of all their problems."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from plimsoll.controllers.placement.target import Rounding, Share
 from plimsoll.controllers.placement.window import DisruptionWindow, parse_window
-from plimsoll.kube.types.core import KubeObject, Labels
+from plimsoll.kube.types.meta import KubeObject, Labels
 
 ENABLED = "spotalis.io/enabled"
 MIN_ON_DEMAND = "spotalis.io/min-on-demand"
@@ -24,8 +24,8 @@ _PERCENTAGE = re.compile(r"([0-9]{1,3})(%?)")
 _LONGEST_SHOWN = 40
 
 
-class Fault(Struct, frozen=True):
-    """One thing that is wrong: where it stands, what it says, and what it should say."""
+class AnnotationProblem(Struct, frozen=True):
+    """One invalid annotation: its key, its value, and the rule that it breaks."""
 
     key: str
     value: str
@@ -37,79 +37,81 @@ class Fault(Struct, frozen=True):
 
 
 class Policy(Struct, frozen=True):
-    """A workload that is managed."""
+    """The placement policy of a managed workload."""
 
     share: Share
-    window: DisruptionWindow | None = None  # the workload's own
+    window: DisruptionWindow | None = None  # the workload's own; None: the namespace's or the operator's applies
 
 
-class Reading(Struct, frozen=True):
-    """What the annotations come to: not enabled, enabled with nothing asked, faults, or a policy."""
+class ParsedAnnotations(Struct, frozen=True):
+    """The result of parsing: not enabled, enabled without figures, problems, or a policy."""
 
     enabled: bool = False
     policy: Policy | None = None
-    faults: tuple[Fault, ...] = ()
+    problems: tuple[AnnotationProblem, ...] = ()
 
 
-def read(
+def parse_annotations(
     workload: KubeObject,
     *,
     rounding: Rounding = Rounding.DOWN,
     percent_sign: Literal["required", "optional"] = "required",
-) -> Reading:
-    """The policy of a workload. An annotation wins over a label; the label is how older installations opted in."""
+) -> ParsedAnnotations:
+    """Parse a workload. The annotation `enabled` wins over the label of the same name, which older installations use."""
     annotations = workload.annotations
     switch = annotations.get(ENABLED, workload.labels.get(ENABLED))
     if switch in (None, "false"):
-        return Reading()
-    faults: list[Fault] = []
+        return ParsedAnnotations()
+    problems: list[AnnotationProblem] = []
     if switch != "true":
-        faults.append(Fault(ENABLED, str(switch), 'must be "true" or "false"'))
-    minimum = _minimum(annotations, faults)
-    percentage = _percentage(annotations, faults, percent_sign)
-    window = read_window(annotations, faults)
-    if faults:
-        return Reading(enabled=True, faults=tuple(faults))
+        problems.append(AnnotationProblem(ENABLED, str(switch), 'must be "true" or "false"'))
+    minimum = _minimum(annotations, problems)
+    percentage = _percentage(annotations, problems, percent_sign)
+    window = read_window(annotations, problems)
+    if problems:
+        return ParsedAnnotations(enabled=True, problems=tuple(problems))
     if MIN_ON_DEMAND not in annotations and SPOT_PERCENTAGE not in annotations:
-        return Reading(enabled=True)
-    return Reading(enabled=True, policy=Policy(Share(minimum, percentage, rounding), window))
+        return ParsedAnnotations(enabled=True)
+    return ParsedAnnotations(enabled=True, policy=Policy(Share(minimum, percentage, rounding), window))
 
 
-def read_window(annotations: Mapping[str, str], faults: list[Fault]) -> DisruptionWindow | None:
-    """The disruption window of a workload's or a namespace's annotations; what is wrong is added to `faults`."""
+def read_window(annotations: Mapping[str, str], problems: list[AnnotationProblem]) -> DisruptionWindow | None:
+    """The disruption window of a workload's or a namespace's annotations; problems are appended to `problems`."""
     schedule, duration = annotations.get(SCHEDULE), annotations.get(DURATION)
     if schedule is None and duration is None:
         if TIMEZONE in annotations:
-            faults.append(Fault(TIMEZONE, annotations[TIMEZONE], f"means nothing without {SCHEDULE} and {DURATION}"))
+            problems.append(
+                AnnotationProblem(TIMEZONE, annotations[TIMEZONE], f"means nothing without {SCHEDULE} and {DURATION}")
+            )
         return None
     if schedule is None or duration is None:
         there, missing = (SCHEDULE, DURATION) if duration is None else (DURATION, SCHEDULE)
-        faults.append(Fault(there, annotations[there], f"needs {missing} beside it"))
+        problems.append(AnnotationProblem(there, annotations[there], f"needs {missing} beside it"))
         return None
     try:
         return parse_window(schedule, duration, annotations.get(TIMEZONE, "UTC"))
     except ValueError as error:
-        faults.append(Fault(SCHEDULE, schedule, str(error)))
+        problems.append(AnnotationProblem(SCHEDULE, schedule, str(error)))
         return None
 
 
-def _minimum(annotations: Labels, faults: list[Fault]) -> int:
+def _minimum(annotations: Labels, problems: list[AnnotationProblem]) -> int:
     text = annotations.get(MIN_ON_DEMAND, "0")
     if not _MINIMUM.fullmatch(text):
-        faults.append(Fault(MIN_ON_DEMAND, text, "must be a whole number from 0 to 999"))
+        problems.append(AnnotationProblem(MIN_ON_DEMAND, text, "must be a whole number from 0 to 999"))
         return 0
     return int(text)
 
 
-def _percentage(annotations: Labels, faults: list[Fault], percent_sign: str) -> int:
+def _percentage(annotations: Labels, problems: list[AnnotationProblem], percent_sign: str) -> int:
     text = annotations.get(SPOT_PERCENTAGE, "0%")
     form = _PERCENTAGE.fullmatch(text)
     if form is None or int(form[1]) > 100:
-        faults.append(Fault(SPOT_PERCENTAGE, text, "must be a whole number from 0 to 100 followed by %"))
+        problems.append(AnnotationProblem(SPOT_PERCENTAGE, text, "must be a whole number from 0 to 100 followed by %"))
         return 0
     if not form[2] and percent_sign == "required":
-        faults.append(
-            Fault(
+        problems.append(
+            AnnotationProblem(
                 SPOT_PERCENTAGE,
                 text,
                 f'must end with %: write "{text}%" (or set placement.percentSign: optional for installations that left it out)',

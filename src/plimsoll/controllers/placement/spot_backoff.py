@@ -1,15 +1,16 @@
-"""Holding back from spot. Where spot ran short for a workload its replicas get on-demand for a while; then it tries again.
+"""Spot shortages: replace pods that find no spot node, and keep their workload away from spot for a while.
 
-The pause grows with each shortage that follows soon on the last. After it, one replica at a time is sent to spot until one has
-found a node there: a shortage that goes on then costs one waiting pod, not all of them.
+A pod that is unschedulable on spot for `placement.spotFallbackAfter` is replaced on-demand. That disrupts nothing that runs, so
+no window, cooldown or budget applies, only a limit per minute. The workload then backs off from spot. The pause grows with each
+shortage that soon follows the last one. After the pause one replica at a time goes to spot until one of them has a node there:
+a shortage that lasts costs one pending pod, not all of them.
 
-The record is kept in a ConfigMap of the operator's namespace, under the workload's UID, and read through the view: whoever
-leads next, and whoever answers admissions, sees the same.
+The record lives in a ConfigMap of the operator's namespace under the workload's UID. The leader and every replica that answers
+admission requests read it through the view. The controller calls `plan_spot_fallback`, the checks and admission `spot_blocker`.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -17,33 +18,37 @@ from functools import lru_cache
 import msgspec
 from msgspec import Struct
 
-from plimsoll.controllers.placement.annotations import marked_class
+from plimsoll.controllers.placement.annotations import REASON, PlacementReason, assigned_class
 from plimsoll.controllers.placement.replica_counts import Replica
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.target import CapacityClass
+from plimsoll.controllers.placement.workload_state import WorkloadState
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.resources import Key
-from plimsoll.kube.types.stored import ConfigMap
-from plimsoll.runtime.decision import Blocker, Create, Patch, Reason, Ref
+from plimsoll.kube.shards import LABEL, shard_name
+from plimsoll.kube.types.core import ConfigMap
+from plimsoll.kube.types.durations import format_duration
+from plimsoll.kube.types.resources import PODS, Key
+from plimsoll.runtime.decision import Action, Blocker, Create, Event, Evict, Patch, Reason, Ref
+from plimsoll.runtime.phrases import counted, nth
 
-LABEL = "plimsoll.dev/memory"
 KIND = "placement"
-SHARDS = 16  # a ConfigMap holds 1 MiB; many workloads that run short together must not all rewrite one object
-# What Cluster Autoscaler waits for a node group that failed to grow, and when it forgets that it did.
+# Cluster Autoscaler's pauses for a node group that failed to grow.
 FIRST_PAUSE = timedelta(minutes=5)
 LONGEST_PAUSE = timedelta(minutes=30)
 FORGOTTEN_AFTER = timedelta(hours=3)
+MINUTE = timedelta(minutes=1)
 
 
-class Holdback(Struct, frozen=True):
-    """The last shortage of one workload."""
+class SpotBackoff(Struct, frozen=True):
+    """The last spot shortage of one workload."""
 
     workload: Key
     since: datetime
     until: datetime
-    shortages: int = 1  # in a row, each soon after the last
+    shortages: int = 1  # in a row, each within FORGOTTEN_AFTER of the last pause
 
-    def forgotten(self, now: datetime) -> bool:
+    def expired(self, now: datetime) -> bool:
+        """Whether the shortage is so long ago that the next one starts with the first pause again."""
         return now >= self.until + FORGOTTEN_AFTER
 
 
@@ -52,67 +57,150 @@ def pause(shortages: int) -> timedelta:
     return min(FIRST_PAUSE * (1 << min(shortages - 1, 16)), LONGEST_PAUSE)
 
 
-def holdback_of(uid: str, view: View, settings: PlacementSettings) -> Holdback | None:
-    """What is remembered of this workload, by UID; None where nothing is, or nothing readable."""
-    shard = view[settings.memory].get(settings.namespace, shard_name(uid))
+# ── may a replica go to spot now? ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def backoff_of(uid: str, view: View, settings: PlacementSettings) -> SpotBackoff | None:
+    """The record of a workload, by UID; None if there is none or if it cannot be decoded."""
+    shard = view[settings.memory].get(settings.namespace, backoff_shard(uid))
     text = shard.data.get(uid) if shard is not None else None
     return _read(text) if text is not None else None
 
 
-def held_back(
+def spot_blocker(
     uid: str, replicas: Iterable[Replica], view: View, now: datetime, settings: PlacementSettings
 ) -> Blocker | None:
-    """Why no further replica of this workload may be sent to spot now, or None. `replicas` are all of the workload's."""
-    record = holdback_of(uid, view, settings)
-    if record is None or record.forgotten(now):
+    """Why no further replica of this workload may go to spot now, or None. `replicas` are all of the workload's."""
+    record = backoff_of(uid, view, settings)
+    if record is None or record.expired(now):
         return None
     if now < record.until:
-        message = f"spot ran short at {record.since:%H:%M:%S} UTC, for the {record.shortages}. time in a row"
+        message = f"spot ran short at {record.since:%H:%M:%S} UTC for the {nth(record.shortages)} time in a row"
         return Blocker("SpotHeldBack", message, record.until)
-    sent = [replica for replica in replicas if marked_class(replica.pod) is CapacityClass.SPOT]
+    sent = [replica for replica in replicas if assigned_class(replica.pod) is CapacityClass.SPOT]
     waiting = next((replica.pod.name for replica in sent if not replica.bound), None)
-    if waiting is None or _back(record, sent):
+    if waiting is None or _spot_is_back(record, sent):
         return None
-    return Blocker("SpotReturning", f"pod {waiting} waits to show whether spot is back; one is sent at a time")
+    message = f"pod {waiting} is pending on spot; after a shortage one replica at a time tries whether spot is back"
+    return Blocker("SpotReturning", message)
 
 
-def one_at_a_time(
+def spot_is_unproven(
     uid: str, replicas: Iterable[Replica], view: View, now: datetime, settings: PlacementSettings
 ) -> bool:
-    """Whether it is not shown yet that spot is back after a shortage."""
-    record = holdback_of(uid, view, settings)
-    return record is not None and not record.forgotten(now) and not _back(record, replicas)
+    """Whether no replica has found a spot node since the last shortage."""
+    record = backoff_of(uid, view, settings)
+    return record is not None and not record.expired(now) and not _spot_is_back(record, replicas)
 
 
-def _back(record: Holdback, replicas: Iterable[Replica]) -> bool:
-    """Whether a replica that was sent to spot since the pause has found a node there."""
+def _spot_is_back(record: SpotBackoff, replicas: Iterable[Replica]) -> bool:
+    """Whether a replica that was created for spot after the pause has a node."""
     return any(
-        replica.bound and marked_class(replica.pod) is CapacityClass.SPOT and _created(replica) >= record.until
+        replica.bound and assigned_class(replica.pod) is CapacityClass.SPOT and _created(replica) >= record.until
         for replica in replicas
     )
 
 
-def hold_back(
+# ── pods that find no spot node ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class FallbackPlan(Struct, frozen=True):
+    """Actions for pods that are unschedulable on spot, and when to check them again."""
+
+    actions: tuple[Action, ...] = ()
+    blocker: Blocker | None = None
+    check_at: datetime | None = None
+
+
+def plan_spot_fallback(state: WorkloadState) -> FallbackPlan:
+    """Record the shortage first; replace the overdue pods once the view shows the record, because admission reads it there."""
+    waiting = [(since, replica) for replica in state.replicas if (since := unschedulable_since(replica)) is not None]
+    if not waiting:
+        return FallbackPlan()
+    waiting.sort(key=lambda entry: (entry[0], entry[1].pod.name))
+    patience = state.settings.spot_fallback_after
+    overdue = [replica for since, replica in waiting if state.now >= since + patience]
+    check_at = min((since + patience for since, _ in waiting if state.now < since + patience), default=None)
+    if not overdue:
+        return FallbackPlan(check_at=check_at)
+    record = backoff_of(state.workload.uid, state.view, state.settings)
+    pods = f"{len(overdue)} pods of {state.key}" if len(overdue) > 1 else f"pod {overdue[0].pod.name} of {state.key}"
+    why = Reason("SpotShortage", f"{pods} found no spot node for {format_duration(patience)}")
+    if record is None or state.now >= record.until:
+        write = record_shortage(state.workload.uid, state.view, state.now, state.settings, workload=state.key, why=why)
+        return FallbackPlan((write,), check_at=check_at)
+    left, more_at = _replacements_left(state)
+    blocker = None
+    if len(overdue) > left:
+        pending = f"{counted(len(overdue) - left, 'pod')} without a spot node must still be replaced on-demand"
+        limit = state.settings.max_fallbacks_per_minute
+        blocker = Blocker("FallbackLimit", f"{pending}; placement.maxFallbacksPerMinute is {limit}", more_at)
+    return FallbackPlan(tuple(_replace(replica, state, why) for replica in overdue[:left]), blocker, check_at)
+
+
+def unschedulable_since(replica: Replica) -> datetime | None:
+    """Since when a pod of class spot has been unschedulable; None for any other pod."""
+    pod = replica.pod
+    if replica.bound or pod.status.nominated_node_name or assigned_class(pod) is not CapacityClass.SPOT:
+        return None
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
+            return condition.last_transition_time or pod.metadata.creation_timestamp
+    return None
+
+
+def _replacements_left(state: WorkloadState) -> tuple[int, datetime]:
+    """How many pods may be replaced now, and when one more may: counts the replacements created within a minute."""
+    since = state.now - MINUTE
+    recent = sorted(
+        created
+        for replica in state.replicas
+        if replica.pod.annotations.get(REASON) == PlacementReason.HELD_BACK.value
+        and (created := replica.pod.metadata.creation_timestamp) is not None
+        and created > since
+    )
+    left = max(0, state.settings.max_fallbacks_per_minute - len(recent))
+    return left, (recent[0] if recent else state.now) + MINUTE
+
+
+def _replace(replica: Replica, state: WorkloadState, why: Reason) -> Evict:
+    pod = replica.pod
+    event = Event(state.ref, "SpotFallback", f"pod {pod.name} found no spot node and is replaced on-demand", "Warning")
+    return Evict(Ref.to(PODS, pod), state.key, why, event=event)
+
+
+# ── the record ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def record_shortage(
     uid: str, view: View, now: datetime, settings: PlacementSettings, *, workload: Key, why: Reason
 ) -> Create | Patch:
-    """Write down that spot ran short now, and strike out what is long past."""
-    before = holdback_of(uid, view, settings)
-    shortages = before.shortages + 1 if before is not None and not before.forgotten(now) else 1
-    record = Holdback(workload, now, now + pause(shortages), shortages)
+    """The write that records a shortage now and removes expired records of the same shard."""
+    before = backoff_of(uid, view, settings)
+    shortages = before.shortages + 1 if before is not None and not before.expired(now) else 1
+    record = SpotBackoff(workload, now, now + pause(shortages), shortages)
     data: dict[str, str | None] = {uid: msgspec.json.encode(record).decode()}
-    name = shard_name(uid)
+    name = backoff_shard(uid)
     shard = view[settings.memory].get(settings.namespace, name)
     if shard is None:
         body = {"metadata": {"labels": {LABEL: KIND}}, "data": data}
         return Create(settings.memory, settings.namespace, name, body, why)
     for other, text in shard.data.items():
-        if other != uid and ((old := _read(text)) is None or old.forgotten(now)):
+        if other != uid and ((old := _read(text)) is None or old.expired(now)):
             data[other] = None
     return Patch(Ref.to(settings.memory, shard), {"data": data}, why)
 
 
-def shard_name(uid: str) -> str:
-    return f"plimsoll-{KIND}-{hashlib.sha256(uid.encode()).digest()[0] % SHARDS:x}"
+def backoff_shard(uid: str) -> str:
+    return shard_name(KIND, uid)
+
+
+def workloads_in(shard: ConfigMap) -> Iterator[Key]:
+    """The workloads with a record in this ConfigMap."""
+    if shard.labels.get(LABEL) == KIND:
+        for text in shard.data.values():
+            if (record := _read(text)) is not None:
+                yield record.workload
 
 
 def _created(replica: Replica) -> datetime:
@@ -120,17 +208,9 @@ def _created(replica: Replica) -> datetime:
     return created if created is not None else datetime.min.replace(tzinfo=UTC)
 
 
-def workloads_in(shard: ConfigMap) -> Iterator[Key]:
-    """Whose shortages are written down there."""
-    if shard.labels.get(LABEL) == KIND:
-        for text in shard.data.values():
-            if (record := _read(text)) is not None:
-                yield record.workload
-
-
-@lru_cache(maxsize=4096)  # every look at a workload reads the same few texts again
-def _read(text: str) -> Holdback | None:
+@lru_cache(maxsize=4096)  # every decision about a workload decodes the same few texts again
+def _read(text: str) -> SpotBackoff | None:
     try:
-        return msgspec.json.decode(text, type=Holdback)
+        return msgspec.json.decode(text, type=SpotBackoff)
     except msgspec.MsgspecError:
-        return None  # edited by hand: forgetting a pause costs one early try
+        return None  # edited by hand: a lost pause costs one early try

@@ -1,4 +1,4 @@
-"""How many replicas belong on spot, and which class the k-th replica has."""
+"""The split of a replica count into spot and on-demand (seeds/000 and 001)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class CapacityClass(Enum):
 
 
 class Rounding(Enum):
-    """Of the spot share. Down favours stability over cost, and is what both documents' examples come to."""
+    """Rounding of the spot share. Down favours stability over cost; every example of the specifications agrees with it."""
 
     DOWN = "down"
     UP = "up"
 
 
 class Share(Struct, frozen=True):
-    """What a workload asks for: never fewer than `min_on_demand`, then this percentage on spot."""
+    """What a workload asks for: at least `min_on_demand` replicas on-demand, then this percentage on spot."""
 
     min_on_demand: int = 0
     spot_percentage: int = 0
@@ -37,7 +37,7 @@ class Target(Struct, frozen=True):
 
 
 def target(replicas: int, share: Share) -> Target:
-    """The split of `replicas`. A minimum above the count makes all of them on-demand: reliability before cost."""
+    """The split of `replicas`. With a minimum above the count all of them are on-demand."""
     wanted = replicas * share.spot_percentage
     rounded = -(-wanted // 100) if share.rounding is Rounding.UP else wanted // 100
     spot = max(0, min(rounded, replicas - share.min_on_demand))
@@ -45,10 +45,9 @@ def target(replicas: int, share: Share) -> Target:
 
 
 def class_at(position: int, share: Share) -> CapacityClass:
-    """The class of the replica at `position`, counted from 0, for which no size of the workload needs a migration.
+    """The class of the replica at `position` (from 0) with which no size of the workload needs a migration.
 
-    The spot target grows by at most one a step, so exactly one new replica takes each step up: the first T positions hold
-    exactly `target(T)`, at every T.
+    The spot target grows by at most one per step, so the first T positions hold exactly `target(T)`, for every T.
     """
     grows = target(position + 1, share).spot > target(position, share).spot
     return CapacityClass.SPOT if grows else CapacityClass.ON_DEMAND

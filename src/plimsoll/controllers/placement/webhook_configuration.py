@@ -1,4 +1,4 @@
-"""How the API server is told to ask us about new pods: the one description, for the manifests and for the operator itself."""
+"""The MutatingWebhookConfiguration of placement: one description for the manifests and for the operator itself."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ SECRET = "plimsoll-webhook-tls"  # noqa: S105 - its name
 PATH = "/mutate"
 WEBHOOK = "placement.plimsoll.dev"
 
-# Seen by the API server, so that bare pods, jobs, daemons and mirror pods cost nothing.
+# Evaluated by the API server, so that bare pods, jobs, daemons and mirror pods cost no request.
 _OF_A_REPLICA_SET_OR_STATEFUL_SET = (
     "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, has(o.controller) && o.controller"
     " && o.apiVersion.startsWith('apps/') && o.kind in ['ReplicaSet', 'StatefulSet'])"
 )
 
 
-# A cluster may have several installations, told apart by the namespace of their lease; none may take another's configuration away.
+# A cluster may have several installations; their configurations are named by the operator's namespace, so that none removes another's.
 
 
 def service_configuration(operator_namespace: str) -> str:
-    """Made by whoever installs the operator."""
+    """The name of the configuration that the chart or the manifests install."""
     return f"plimsoll.{operator_namespace}"
 
 
 def url_configuration(operator_namespace: str) -> str:
-    """Made by an operator that runs outside of the cluster, for as long as it runs."""
+    """The name of the configuration that an operator outside the cluster creates while it runs."""
     return f"plimsoll-url.{operator_namespace}"
 
 
@@ -50,7 +50,7 @@ def service_client(operator_namespace: str) -> dict[str, Any]:
 
 
 def service_names(operator_namespace: str) -> tuple[str, ...]:
-    """The names that the API server, and a follower that forwards, expect in the serving certificate."""
+    """The DNS names that the API server and forwarding followers expect in the serving certificate."""
     return f"{SERVICE}.{operator_namespace}.svc", f"{SERVICE}.{operator_namespace}.svc.cluster.local"
 
 
@@ -64,7 +64,7 @@ def webhooks(
 ) -> list[dict[str, Any]]:
     """The `webhooks` of a MutatingWebhookConfiguration."""
     name = "kubernetes.io/metadata.name"
-    # Pods of the control plane, and our own, must start whatever we do.
+    # Pods of the control plane and of the operator must start without this webhook.
     expressions = [{"key": name, "operator": "NotIn", "values": [KUBE_SYSTEM, operator_namespace]}]
     if watch_namespaces:
         expressions.append({"key": name, "operator": "In", "values": list(watch_namespaces)})
@@ -92,7 +92,7 @@ def webhooks(
             "sideEffects": "NoneOnDryRun",
             "failurePolicy": "Ignore",
             "timeoutSeconds": timeout_seconds,
-            # A webhook after ours may write an affinity of its own; asked again, we see to it that ours is part of it.
+            # A later webhook may replace the affinity; on reinvocation ours is added again.
             "reinvocationPolicy": "IfNeeded",
         }
     ]

@@ -1,4 +1,4 @@
-"""Disruption windows: a cron expression says when one opens, a duration for how long, a time zone where the clock hangs."""
+"""Disruption windows: a cron expression (when it opens), a duration (for how long) and a time zone."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from msgspec import Struct
 
 from plimsoll.kube.types.durations import format_duration, parse_duration
 
-# Windows that overlap are one; beyond so many there is no point in telling when it closes.
+# Overlapping windows count as one; beyond this many the closing time is reported as unknown.
 _OVERLAPS_FOLLOWED = 1000
-# Longer than any zone turns its clocks.
+# Longer than any change between standard and daylight saving time.
 _CLOCK_CHANGE = timedelta(hours=4)
 
 
 class DisruptionWindow(Struct, frozen=True):
-    """Open at t if it last started at some s with s ≤ t < s + duration."""
+    """Open at time t if it last started at a time s with s ≤ t < s + duration."""
 
     schedule: str
     duration: timedelta
@@ -28,7 +28,7 @@ class DisruptionWindow(Struct, frozen=True):
         return start is not None and start <= now
 
     def changes_at(self, now: datetime) -> datetime | None:
-        """When it next opens or, if it is open, closes; None where that never happens."""
+        """When the window next opens or, if it is open, closes; None if never."""
         start = self._first_start_after(now - self.duration)
         if start is None or start > now:
             return start
@@ -44,12 +44,11 @@ class DisruptionWindow(Struct, frozen=True):
         return f'"{self.schedule}" for {format_duration(self.duration)} ({self.timezone})'
 
     def _first_start_after(self, moment: datetime) -> datetime | None:
-        # The expression is followed on the local clock, and everything is compared in UTC: on the night in which an hour
-        # is skipped or comes twice, local times cannot be told apart or subtracted.
+        # Cron runs on local time, comparisons on UTC: when clocks change, local times are ambiguous and cannot be subtracted.
         zone = ZoneInfo(self.timezone)
         local = moment.astimezone(zone)
         if local.utcoffset() != (moment - _CLOCK_CHANGE).astimezone(zone).utcoffset():
-            # Begun inside the hour that comes twice, the expression would start once more in it.
+            # Started inside the repeated hour, the expression would yield its start there a second time.
             local = (moment - _CLOCK_CHANGE).astimezone(zone)
         return next(
             (start for found in CronSim(self.schedule, local) if (start := found.astimezone(UTC)) > moment), None
@@ -57,14 +56,14 @@ class DisruptionWindow(Struct, frozen=True):
 
 
 def parse_window(schedule: str, duration: str, timezone: str = "UTC") -> DisruptionWindow:
-    """The window that three texts describe; ValueError lists everything that is wrong with them."""
-    faults = [fault for fault in (_schedule_fault(schedule), _duration_fault(duration), _zone_fault(timezone)) if fault]
-    if faults:
-        raise ValueError("; ".join(faults))
+    """The window that three texts describe; ValueError lists every problem."""
+    checked = (_schedule_problem(schedule), _duration_problem(duration), _zone_problem(timezone))
+    if problems := [problem for problem in checked if problem]:
+        raise ValueError("; ".join(problems))
     return DisruptionWindow(schedule, parse_duration(duration), timezone)
 
 
-def _schedule_fault(schedule: str) -> str | None:
+def _schedule_problem(schedule: str) -> str | None:
     expected = 'expected five fields "minute hour day month weekday", such as "0 2 * * *"'
     if len(schedule) > 256 or len(schedule.split()) != 5:
         return f"the schedule {schedule[:64]!r} is not a cron expression; {expected}"
@@ -75,7 +74,7 @@ def _schedule_fault(schedule: str) -> str | None:
     return None
 
 
-def _duration_fault(duration: str) -> str | None:
+def _duration_problem(duration: str) -> str | None:
     if len(duration) > 64:
         return f"the duration {duration[:64]!r}… is too long to be one"
     try:
@@ -85,7 +84,7 @@ def _duration_fault(duration: str) -> str | None:
     return "the duration is zero: the window would never open" if not span else None
 
 
-def _zone_fault(timezone: str) -> str | None:
+def _zone_problem(timezone: str) -> str | None:
     try:
         ZoneInfo(timezone)
     except (ZoneInfoNotFoundError, ValueError, OSError):

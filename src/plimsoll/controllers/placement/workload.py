@@ -1,26 +1,34 @@
-"""Whose pod is it, and is that workload managed? From a pod or its owner up to the workload and what it asks for."""
+"""Find the workload of a pod, and decide whether placement manages it and by which policy."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 from plimsoll.controllers.placement.settings import PlacementSettings
-from plimsoll.controllers.placement.spec import MIN_ON_DEMAND, SPOT_PERCENTAGE, Policy, Reading, read
+from plimsoll.controllers.placement.spec import (
+    ENABLED,
+    MIN_ON_DEMAND,
+    SPOT_PERCENTAGE,
+    ParsedAnnotations,
+    Policy,
+    parse_annotations,
+)
 from plimsoll.controllers.placement.target import CapacityClass, Target, class_at, target
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.core import Deployment, KubeObject, OwnerReference, ReplicaSet, StatefulSet
+from plimsoll.kube.types.apps import Deployment, ReplicaSet, StatefulSet
+from plimsoll.kube.types.meta import KubeObject, OwnerReference
 from plimsoll.kube.types.resources import DEPLOYMENTS, NAMESPACES, REPLICASETS, STATEFULSETS, Key
 from plimsoll.runtime.decision import Reason
 
 INVALID = "InvalidAnnotations"
 CONFLICT = "PlacementConflict"
 MINIMUM_TOO_HIGH = "MinOnDemandExceedsReplicas"
-FAULTS = frozenset({INVALID, CONFLICT, MINIMUM_TOO_HIGH})  # what a person should mend
+USER_ERRORS = frozenset({INVALID, CONFLICT, MINIMUM_TOO_HIGH})  # problems that the author of the workload must fix
 KUBE_SYSTEM = "kube-system"
 
 
 class Managed(Struct, frozen=True):
-    """A workload whose replicas we place."""
+    """A workload that placement manages."""
 
     workload: Deployment | StatefulSet
     policy: Policy
@@ -34,7 +42,7 @@ class Managed(Struct, frozen=True):
         return target(self.workload.spec.replicas, self.policy.share)
 
     def class_of_ordinal(self, pod_name: str) -> CapacityClass | None:
-        """The class of a StatefulSet's pod, which follows from its name; None for a name that is not of this set."""
+        """The class of a StatefulSet pod by its ordinal; None if the name is not one of this set."""
         prefix, _, ordinal = pod_name.rpartition("-")
         if prefix != self.workload.name or not (ordinal.isascii() and ordinal.isdecimal()):
             return None
@@ -43,13 +51,13 @@ class Managed(Struct, frozen=True):
 
 
 class Unmanaged(Struct, frozen=True):
-    """A workload that is left alone, and why. A code among `FAULTS` is for its author to mend."""
+    """A workload that placement does not manage, and the reason. Codes of `USER_ERRORS` are errors of its author."""
 
     reason: Reason
 
     @property
-    def at_fault(self) -> bool:
-        return self.reason.code in FAULTS
+    def is_user_error(self) -> bool:
+        return self.reason.code in USER_ERRORS
 
 
 def key_of(workload: Deployment | StatefulSet) -> Key:
@@ -67,7 +75,7 @@ def workload_at(key: Key, view: View) -> Deployment | StatefulSet | None:
 
 
 def replica_set_of(owner: OwnerReference | None, namespace: str, view: View) -> ReplicaSet | None:
-    """The ReplicaSet that an owner reference means, by UID; None if the view does not have it."""
+    """The ReplicaSet of an owner reference, by UID; None if the view does not have it."""
     if owner is None or owner.kind != "ReplicaSet":
         return None
     found = view[REPLICASETS].get(namespace, owner.name)
@@ -75,9 +83,9 @@ def replica_set_of(owner: OwnerReference | None, namespace: str, view: View) -> 
 
 
 def workload_of(obj: KubeObject, view: View) -> Deployment | StatefulSet | None:
-    """The Deployment or StatefulSet above a pod or a ReplicaSet, by UID; None if there is none in view.
+    """The Deployment or StatefulSet above a pod or a ReplicaSet, by UID; None if the view has none.
 
-    Needs only the object's namespace and controller, so it also answers for a pod that is just being admitted.
+    Uses only the object's namespace and controller, so it also works for a pod that is being admitted.
     """
     owner = obj.metadata.controller
     if (replica_set := replica_set_of(owner, obj.namespace, view)) is not None:
@@ -88,17 +96,18 @@ def workload_of(obj: KubeObject, view: View) -> Deployment | StatefulSet | None:
     return found if found is not None and found.uid == owner.uid else None
 
 
-def reading_of(workload: KubeObject, settings: PlacementSettings) -> Reading:
-    return read(workload, rounding=settings.rounding, percent_sign=settings.percent_sign)
+def parse_workload(workload: KubeObject, settings: PlacementSettings) -> ParsedAnnotations:
+    return parse_annotations(workload, rounding=settings.rounding, percent_sign=settings.percent_sign)
 
 
-def out_of_bounds(namespace: str, view: View, settings: PlacementSettings) -> Unmanaged | None:
-    """Why nothing in this namespace is managed, or None: the API server does not ask about its pods, so no move would help.
+def namespace_exclusion(namespace: str, view: View, settings: PlacementSettings) -> Unmanaged | None:
+    """Why no workload of this namespace is managed, or None.
 
-    A namespace that is not in view has no label that is known.
+    The webhook does not see pods of an excluded namespace, so a move could not change their class. A namespace that is not in
+    view counts as one without labels.
     """
     if namespace in (KUBE_SYSTEM, settings.namespace):
-        return _unmanaged("NamespaceExcluded", f"pods of namespace {namespace} start without being asked about")
+        return _unmanaged("NamespaceExcluded", f"the webhook does not see pods of namespace {namespace}")
     wanted = settings.namespace_labels
     if not wanted:
         return None
@@ -107,39 +116,39 @@ def out_of_bounds(namespace: str, view: View, settings: PlacementSettings) -> Un
     missing = [f"{label}={value}" for label, value in wanted.items() if labels.get(label) != value]
     if not missing:
         return None
-    message = f"namespace {namespace} has no label {', '.join(missing)}, which placement.namespaceSelector asks for"
+    message = f"namespace {namespace} has no label {', '.join(missing)}, which placement.namespaceSelector requires"
     return _unmanaged("NamespaceNotSelected", message)
 
 
-def judge(workload: Deployment | StatefulSet, settings: PlacementSettings) -> Managed | Unmanaged:
-    """Whether this workload is managed, and by what policy; or why it is not, in words for its author."""
+def evaluate_workload(workload: Deployment | StatefulSet, settings: PlacementSettings) -> Managed | Unmanaged:
+    """Whether placement manages this workload and by which policy; or why not, in words for its author."""
     kind, _, _ = key_of(workload)
     where = f"{kind} {workload.namespace}/{workload.name}"
     if workload.terminating:
-        return _unmanaged("Gone", f"{where} is leaving")
-    reading = reading_of(workload, settings)
-    if not reading.enabled:
-        return _unmanaged("NotEnabled", f"{where} asks for no spot share")
-    if reading.faults:
-        faults = "; ".join(str(fault) for fault in reading.faults)
-        return _unmanaged(INVALID, f"{where}: {faults}. It is not evaluated until this is mended.")
-    if reading.policy is None:
+        return _unmanaged("Gone", f"{where} is being deleted")
+    parsed = parse_workload(workload, settings)
+    if not parsed.enabled:
+        return _unmanaged("NotEnabled", f"{where} does not set {ENABLED}")
+    if parsed.problems:
+        problems = "; ".join(str(problem) for problem in parsed.problems)
+        return _unmanaged(INVALID, f"{where}: {problems}. It is not evaluated until this is fixed.")
+    if parsed.policy is None:
         return _unmanaged("NothingAsked", f"{where} is enabled and has neither {MIN_ON_DEMAND} nor {SPOT_PERCENTAGE}")
     label = settings.rules.chosen_by(workload.spec.template.spec)
     if label is not None:
         return _unmanaged(
             CONFLICT,
-            f"{where}: its pod template chooses a class itself, by {label}, and keeps that choice. It is not managed; "
+            f"{where}: its pod template selects a class itself, by {label}. It is not managed; "
             f"remove {label} from the template's nodeSelector and node affinity to have it managed.",
         )
-    minimum, count = reading.policy.share.min_on_demand, workload.spec.replicas
+    minimum, count = parsed.policy.share.min_on_demand, workload.spec.replicas
     if minimum > count > 0 and settings.when_min_exceeds_replicas == "ignore":
         return _unmanaged(
             MINIMUM_TOO_HIGH,
             f'{where}: {MIN_ON_DEMAND} is "{minimum}" and there are {count} replicas. It is not managed; lower the minimum, '
             "raise the replicas, or set placement.whenMinExceedsReplicas: on-demand.",
         )
-    return Managed(workload, reading.policy)
+    return Managed(workload, parsed.policy)
 
 
 def _unmanaged(code: str, message: str) -> Unmanaged:

@@ -1,23 +1,27 @@
-"""Everything that a decision about one workload is made from, gathered once."""
+"""The state of one workload as a decision sees it: policy, replicas, counts, disruptions and disruption budgets.
+
+The controller builds one per decision and passes it to every check."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from functools import cached_property
 
-from plimsoll.controllers.placement.pdb_check import Allowance, allowance
 from plimsoll.controllers.placement.rebalance.next_action import ReplicaState
-from plimsoll.controllers.placement.replica_counts import Counts, Replica, count, pods_of, replicas
+from plimsoll.controllers.placement.replica_counts import Counts, Replica, count, replicas
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.workload import Managed
 from plimsoll.disruption.entries import Disruptions
+from plimsoll.disruption.pdb import Allowance, allowance
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.core import Pod, StatefulSet
+from plimsoll.kube.types.apps import StatefulSet
+from plimsoll.kube.types.core import Pod
 from plimsoll.kube.types.resources import DEPLOYMENTS, STATEFULSETS, Key
+from plimsoll.kube.workloads import pods_of
 from plimsoll.runtime.decision import Ref
 
 
-class Seen:
+class WorkloadState:
     def __init__(
         self,
         managed: Managed,
@@ -26,7 +30,7 @@ class Seen:
         settings: PlacementSettings,
         disruptions: Disruptions | None = None,
     ) -> None:
-        """disruptions: as they were read for an earlier decision; only what has changed since is read again."""
+        """disruptions: the reader that the controller keeps; it rereads only the ConfigMaps that changed."""
         self.managed = managed
         self.workload = managed.workload
         self.view = view
@@ -43,30 +47,30 @@ class Seen:
         return self.managed.key
 
     @property
-    def ordinal(self) -> bool:
-        """Whether each pod has its class by its place, and not the workload as many as it should have."""
+    def is_stateful_set(self) -> bool:
+        """Whether pods have ordinals: an eviction recreates the pod under the same name."""
         return isinstance(self.workload, StatefulSet)
 
     @property
     def ref(self) -> Ref:
-        return Ref.to(STATEFULSETS if self.ordinal else DEPLOYMENTS, self.workload)
+        return Ref.to(STATEFULSETS if self.is_stateful_set else DEPLOYMENTS, self.workload)
 
     def allowance(self, pod: Pod) -> Allowance:
-        """What budgets say to the eviction of this pod; asked of the view once."""
+        """How many evictions the disruption budgets of this pod allow; cached for this decision."""
         if pod.uid not in self._allowances:
             self._allowances[pod.uid] = allowance(pod, self.view)
         return self._allowances[pod.uid]
 
     @cached_property
-    def state(self) -> ReplicaState:
-        """Pods on nodes that are about to go count as gone."""
+    def replica_state(self) -> ReplicaState:
+        """Current and desired counts. Pods on nodes that are about to be removed count as gone."""
         counts = self.counts
         return ReplicaState(
-            counts.spot - counts.leaving_spot, counts.on_demand - counts.leaving_on_demand, self.managed.target
+            counts.spot - counts.interrupted_spot, counts.on_demand - counts.interrupted_on_demand, self.managed.target
         )
 
     @property
-    def missing(self) -> int:
-        """Replicas that are wanted and not available: not there, not ready, not ready for long enough, or about to go."""
+    def unavailable(self) -> int:
+        """Desired replicas that are not available: missing, not ready, not ready for minReadySeconds, or interrupted."""
         available = min(self.counts.ready, self.workload.status.available_replicas)
         return max(0, self.workload.spec.replicas - available)

@@ -1,9 +1,9 @@
-"""Algorithms are plug-ins: whatever is installed under the entry-point group `plimsoll.deletion_cost`, ours included.
+"""Algorithms are plug-ins of the entry-point group `plimsoll.deletion_cost`, the built-in ones included.
 
     [project.entry-points."plimsoll.deletion_cost"]
     by-age = "my_package:ByAge"
 
-The entry point's name is the type that users write; what it names is called without arguments and gives an `Algorithm`.
+The name of the entry point is the type that users write. The object is called without arguments and returns an `Algorithm`.
 """
 
 from __future__ import annotations
@@ -18,71 +18,72 @@ from msgspec import Struct, field
 
 from plimsoll.controllers.deletion_cost.replicaset_ranking import decided_by_cost
 from plimsoll.controllers.deletion_cost.spec import DEFAULT_TYPE
-from plimsoll.controllers.deletion_cost.values import Value, Whose
-from plimsoll.kube.types.core import Deployment, Node, Pod
+from plimsoll.controllers.deletion_cost.values import DeletionValue, ValueOwner
+from plimsoll.kube.types.apps import Deployment
+from plimsoll.kube.types.core import Node, Pod
 
 GROUP = "plimsoll.deletion_cost"
 
 log = structlog.get_logger()
 
 
-class Replica(Struct, frozen=True):
-    """An active pod of a ReplicaSet, and the value that it carries."""
+class ValuedPod(Struct, frozen=True):
+    """An active pod of a ReplicaSet and its deletion cost."""
 
     pod: Pod
-    value: Value
-    # Scheduled, running and ready: else Kubernetes deletes it before all others, whatever value it carries.
+    value: DeletionValue
+    # Scheduled, running and ready; else Kubernetes deletes it first, whatever its value.
     decided_by_cost: bool
 
     @classmethod
-    def of(cls, pod: Pod, value: Value) -> Self:
+    def of(cls, pod: Pod, value: DeletionValue) -> Self:
         return cls(pod, value, decided_by_cost(pod))
 
     @property
-    def whose(self) -> Whose:
-        """Only a pod whose value is nobody's or ours can be given another."""
-        return self.value.whose
+    def value_owner(self) -> ValueOwner:
+        """Who wrote the value: only "nobody" and "ours" can be given another."""
+        return self.value.value_owner
 
     @property
     def cost(self) -> int | None:
-        """None where there is no value, or one of ours that was made under other settings."""
+        """None if there is no value, or one of ours that was computed for other settings."""
         return self.value.cost
 
 
 class AssignSettings(Struct, frozen=True):
-    spread_by: str  # the node label whose values are to be kept in balance
+    spread_by: str  # the node label whose values are kept even
     ceiling: int  # no value above this one
     now: datetime
 
 
 class Algorithm(Protocol):
-    """Says which value each pod should carry. It must be pure: the same arguments, the same answer."""
+    """Computes the deletion cost of each pod. It must be deterministic and do no I/O."""
 
     @property
     def name(self) -> str: ...
 
     def assign(
-        self, workload: Deployment, pods: Sequence[Replica], nodes: Mapping[str, Node], settings: AssignSettings
+        self, workload: Deployment, pods: Sequence[ValuedPod], nodes: Mapping[str, Node], settings: AssignSettings
     ) -> Mapping[str, int]:
-        """Values by pod UID for the pods of one ReplicaSet; those that matter most first. A pod left out is left as it is.
+        """Values by pod UID for the pods of one ReplicaSet, the most important first. Pods left out keep their value.
 
-        `nodes` has the nodes of these pods by name, as far as they exist. A new value for a pod that has one of ours is a
-        rewrite: it may be put off and is limited in pace, so ask for as few as possible, and for none where nothing changed.
+        `nodes` has the existing nodes of these pods by name. A new value for a pod that has one of ours is a rewrite: it may be
+        delayed and is limited per minute, so return as few as possible, and none if nothing changed.
         """
         ...
 
 
 @runtime_checkable
-class Choosy(Protocol):
-    """An algorithm that is the better default for some workloads."""
+class PrefersWorkloads(Protocol):
+    """An algorithm that is the default for some workloads."""
 
     def suits(self, workload: Deployment) -> bool:
-        """Whether a workload that names no type gets this one."""
+        """Whether this is the type of a workload that names none."""
         ...
 
 
 class Algorithms(Struct, frozen=True):
-    """The algorithms that can be used, and why others cannot."""
+    """The usable algorithms, and why others cannot be used."""
 
     usable: Mapping[str, Algorithm] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
@@ -95,17 +96,17 @@ class Algorithms(Struct, frozen=True):
         """The type of a workload that names none."""
         for name, algorithm in sorted(self.usable.items()):
             try:
-                if isinstance(algorithm, Choosy) and algorithm.suits(workload):
+                if isinstance(algorithm, PrefersWorkloads) and algorithm.suits(workload):
                     return name
             except Exception:
-                log.exception("a deletion-cost algorithm cannot say whom it suits", type=name, workload=workload.name)
+                log.exception("deletion-cost algorithm failed in suits()", type=name, workload=workload.name)
         return DEFAULT_TYPE
 
 
 def discover(wanted: Collection[str] = ()) -> Algorithms:
-    """Load what is installed; `wanted` limits it to some, empty means all.
+    """Load the installed algorithms; `wanted` limits them by name, empty means all.
 
-    What fails to load is logged, and named to whoever asks for it; it stops nobody else.
+    One that fails to load is logged and reported on workloads that name it; the others stay usable.
     """
     usable: dict[str, Algorithm] = {}
     failures: dict[str, str] = {}
@@ -118,9 +119,9 @@ def discover(wanted: Collection[str] = ()) -> Algorithms:
             failures[entry.name] = f"{entry.value} failed to load: {error!r}"
     for name in wanted:
         if name not in usable and name not in failures:
-            failures[name] = f"nothing is installed under this name in the entry-point group {GROUP}"
+            failures[name] = f"the entry-point group {GROUP} has no such name"
     for name, why in failures.items():
-        log.error("a deletion-cost algorithm cannot be used", type=name, why=why)
+        log.error("deletion-cost algorithm cannot be used", type=name, why=why)
     return Algorithms(usable, failures)
 
 

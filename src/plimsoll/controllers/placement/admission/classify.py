@@ -1,8 +1,8 @@
-"""Which class does a pod get that is just being created? What the webhook answers, and nothing of how it is served.
+"""The capacity class of a pod that is being created. The webhook calls `PodClassifier.answer` for each AdmissionReview.
 
-A StatefulSet's pod has the class of its place. A ReplicaSet's pod gets what its ReplicaSet lacks, by what the view shows plus
-what was admitted and is not in view yet. Where those two add up to all replicas that there should be, the view must be
-behind, and the answer is `Look`: read live, then ask again.
+A StatefulSet's pod gets the class of its ordinal. A ReplicaSet's pod gets the class that its ReplicaSet lacks, counting the pods
+in view and the admitted pods that are not in view yet. If those already make up all desired replicas, the view is behind, and
+the result is `LiveReadNeeded`: the webhook reads the objects live and asks again.
 """
 
 from __future__ import annotations
@@ -16,36 +16,29 @@ from msgspec import Struct
 
 from plimsoll.controllers.placement.admission.counts import AdmissionCounts
 from plimsoll.controllers.placement.admission.live_objects import LiveReads
-from plimsoll.controllers.placement.admission.patch import AdmittedPod, Marks, Operation, patch_for
-from plimsoll.controllers.placement.admission.pending_pods import AdmissionLedger, Admitted
-from plimsoll.controllers.placement.annotations import CLASS, TOKEN, Why
+from plimsoll.controllers.placement.admission.patch import AdmittedPod, Assignment, Operation, patch_for
+from plimsoll.controllers.placement.admission.pending_pods import AdmissionLedger, AdmittedPodEntry
+from plimsoll.controllers.placement.annotations import CLASS, TOKEN, PlacementReason
 from plimsoll.controllers.placement.rebalance.next_action import ReplicaState
-from plimsoll.controllers.placement.replica_counts import Replica, pods_of, replicas
+from plimsoll.controllers.placement.replica_counts import Replica, replicas
 from plimsoll.controllers.placement.settings import PlacementSettings
-from plimsoll.controllers.placement.spot_backoff import held_back, holdback_of
+from plimsoll.controllers.placement.spot_backoff import backoff_of, spot_blocker
 from plimsoll.controllers.placement.target import CapacityClass
-from plimsoll.controllers.placement.workload import Managed, Unmanaged, judge, replica_set_of
+from plimsoll.controllers.placement.workload import Managed, Unmanaged, evaluate_workload, replica_set_of
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.core import (
-    Affinity,
-    Deployment,
-    Metadata,
-    OwnerReference,
-    Part,
-    Pod,
-    PodSpec,
-    ReplicaSet,
-    StatefulSet,
-)
-from plimsoll.kube.types.resources import BY_OWNER, DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS
+from plimsoll.kube.types.apps import Deployment, ReplicaSet, StatefulSet
+from plimsoll.kube.types.core import Affinity, Pod, PodSpec
+from plimsoll.kube.types.meta import Metadata, OwnerReference, Part
+from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS
+from plimsoll.kube.workloads import pods_of, replica_sets_of
 
 NEEDS = (PODS, NODES, REPLICASETS, DEPLOYMENTS, STATEFULSETS)
-_MIRROR = "kubernetes.io/config.mirror"  # the kubelet's copy of a pod that it runs from a file
-_REMEMBERED_VERDICTS = 4096
+_MIRROR = "kubernetes.io/config.mirror"  # a static pod of the kubelet
+_CACHED_VERDICTS = 4096
 
 
-class Request(Part, frozen=True, gc=False):
-    """The part of an AdmissionReview's request that matters."""
+class AdmissionRequest(Part, frozen=True, gc=False):
+    """The fields of an AdmissionReview's request that placement reads."""
 
     uid: str
     operation: str = ""
@@ -55,41 +48,41 @@ class Request(Part, frozen=True, gc=False):
     object: AdmittedPod | None = None
 
 
-class Assigned(Struct, frozen=True):
-    """The pod gets this class."""
+class ClassAssigned(Struct, frozen=True):
+    """The pod gets this class, by this patch."""
 
-    marks: Marks
+    assignment: Assignment
     patch: list[Operation]
 
 
-class LeftAlone(Struct, frozen=True):
-    """The pod is admitted as it came."""
+class NotAssigned(Struct, frozen=True):
+    """The pod is admitted unchanged, for the reason with this code."""
 
     code: str
 
 
-class What(Enum):
-    """Something that the view may be behind with."""
+class LiveReadKind(Enum):
+    """Objects that the view may not show yet."""
 
     OWNERS = "owners"
     PODS = "pods"
 
 
-class Look(Struct, frozen=True):
-    """Read this live, then ask again; whatever could not be read is then no reason to look once more."""
+class LiveReadNeeded(Struct, frozen=True):
+    """Read these objects live, then ask again, also if the read failed."""
 
-    what: What
+    what: LiveReadKind
     namespace: str
     owner: OwnerReference
-    known: ReplicaSet | None = None  # of `owner`, as new as it is known
+    known: ReplicaSet | None = None  # the newest known version of `owner`
 
 
-Answer: TypeAlias = Assigned | LeftAlone | Look
+AdmissionResult: TypeAlias = ClassAssigned | NotAssigned | LiveReadNeeded
 _Owner: TypeAlias = tuple[ReplicaSet | None, Deployment | StatefulSet]
 
 
-class Admission:
-    """The state that answers are made from, and the answers. No I/O, no clock; the caller says what time it is."""
+class PodClassifier:
+    """Assigns classes, and keeps what that needs: the ledger, live reads and counts. No I/O and no clock of its own."""
 
     def __init__(self, view: View, settings: PlacementSettings, *, watch_namespaces: Collection[str] = ()) -> None:
         self._view = view
@@ -103,71 +96,75 @@ class Admission:
 
     def answer(
         self,
-        request: Request,
+        request: AdmissionRequest,
         now: datetime,
         now_seconds: float,
         *,
         token: str,
-        looked: Collection[What] = (),
+        looked: Collection[LiveReadKind] = (),
         approximate: bool = False,
-    ) -> Answer:
-        """`token` marks the pod if it is given a class. `looked` was read live for this request, or could not be.
+    ) -> AdmissionResult:
+        """The class of the pod in this request.
 
-        approximate: the leader, or the API server, could not be asked, so that the answer may be off.
+        token: written on the pod if it gets a class. looked: what was read live for this request, or could not be read.
+        approximate: the leader or the API server could not be reached, so that the class may be wrong.
         """
         pod = request.object
         owner = _owner_of(pod, request) if pod is not None else None
         if pod is None or owner is None:
-            return LeftAlone("NoReplica")
+            return NotAssigned("NoReplica")
         if self._watch_namespaces and request.namespace not in self._watch_namespaces:
-            return LeftAlone("NamespaceNotWatched")
+            return NotAssigned("NamespaceNotWatched")
         found = self._workload(owner, request.namespace)
-        if isinstance(found, LeftAlone):
+        if isinstance(found, NotAssigned):
             return found
         if found is None:
-            if What.OWNERS not in looked:
-                return Look(What.OWNERS, request.namespace, owner, self._replica_set(owner, request.namespace))
-            return LeftAlone("OwnerUnknown")
+            if LiveReadKind.OWNERS not in looked:
+                return LiveReadNeeded(
+                    LiveReadKind.OWNERS, request.namespace, owner, self._replica_set(owner, request.namespace)
+                )
+            return NotAssigned("OwnerUnknown")
         replica_set, workload = found
-        managed = self._judge(workload)
+        managed = self._evaluate(workload)
         if isinstance(managed, Unmanaged):
-            return LeftAlone(managed.reason.code)
+            return NotAssigned(managed.reason.code)
         self.ledger.expire(now_seconds)
         known = self.ledger.find(pod.metadata.annotations.get(TOKEN, ""), owner.uid)
         if known is not None:
-            return self._assign(pod, Marks(known.capacity_class, known.why, known.token, self._settings.installation))
+            return self._assign(
+                pod, Assignment(known.capacity_class, known.why, known.token, self._settings.installation)
+            )
         if self._settings.rules.chosen_by(_as_spec(pod)) is not None:
-            # Another webhook chose for it; or we did, in a dry run or before the leader changed, and are asked once more.
-            return LeftAlone("ClassChosen")
+            # Another webhook selected a class; or we did, in a dry run or before a change of leader, and are reinvoked.
+            return NotAssigned("ClassChosen")
         if pod.matches_no_node:
-            return LeftAlone("MatchesNoNode")
+            return NotAssigned("MatchesNoNode")
         if replica_set is None:
-            place = managed.class_of_ordinal(pod.metadata.name)
-            if place is None:
-                return LeftAlone("NoOrdinal")
-            wanted, why = place, Why.ORDINAL
+            by_ordinal = managed.class_of_ordinal(pod.metadata.name)
+            if by_ordinal is None:
+                return NotAssigned("NoOrdinal")
+            wanted, why = by_ordinal, PlacementReason.ORDINAL
         else:
-            under_way = self._under_way(replica_set)
-            room = _limit(replica_set, managed) - sum(under_way)
-            if room < 1:
+            expected = self._expected_pods(replica_set)
+            free = _limit(replica_set, managed) - sum(expected)
+            if free < 1:
                 if (look := _behind(owner, replica_set, looked)) is not None:
                     return look
                 if not approximate and not request.dry_run:
-                    # There is room for this pod, or it would not be created: what stands in its place was refused after
-                    # admission.
-                    self.ledger.drop_oldest(replica_set.uid, 1 - room)
-                    under_way = self._under_way(replica_set)
-            wanted, why = _lacking(under_way, managed)
+                    # The ReplicaSet creates this pod, so one that was admitted before must have been refused afterwards.
+                    self.ledger.drop_oldest(replica_set.uid, 1 - free)
+                    expected = self._expected_pods(replica_set)
+            wanted, why = _lacking(expected, managed)
             if approximate or not self._certain(looked):
-                why = Why.APPROXIMATE
-        if wanted is CapacityClass.SPOT and self._held_back(workload, now):
-            wanted, why = CapacityClass.ON_DEMAND, Why.HELD_BACK
+                why = PlacementReason.APPROXIMATE
+        if wanted is CapacityClass.SPOT and self._backs_off(workload, now):
+            wanted, why = CapacityClass.ON_DEMAND, PlacementReason.HELD_BACK
         if not request.dry_run:
-            self.ledger.record(Admitted(token, owner.uid, wanted, why, now_seconds))
-        return self._assign(pod, Marks(wanted, why, token, self._settings.installation))
+            self.ledger.record(AdmittedPodEntry(token, owner.uid, wanted, why, now_seconds))
+        return self._assign(pod, Assignment(wanted, why, token, self._settings.installation))
 
-    def decided_alone(self, request: Request) -> bool:
-        """Whether every replica of the operator gives the same answer: it needs no memory, or nothing is to be done."""
+    def any_replica_can_answer(self, request: AdmissionRequest) -> bool:
+        """Whether every replica of the operator gives the same result: no ledger is needed, or the pod stays unchanged."""
         pod = request.object
         owner = _owner_of(pod, request) if pod is not None else None
         if owner is None or owner.kind == "StatefulSet":
@@ -175,26 +172,26 @@ class Admission:
         found = self._workload(owner, request.namespace)
         if found is None:
             return False
-        return isinstance(found, LeftAlone) or isinstance(self._judge(found[1]), Unmanaged)
+        return isinstance(found, NotAssigned) or isinstance(self._evaluate(found[1]), Unmanaged)
 
-    def saw_owner(self, owner: ReplicaSet | Deployment | StatefulSet, now_seconds: float) -> None:
+    def record_owner(self, owner: ReplicaSet | Deployment | StatefulSet, now_seconds: float) -> None:
         self.live.expire(now_seconds)
-        self.live.saw_owner(owner, now_seconds)
+        self.live.record_owner(owner, now_seconds)
 
-    def saw_pods(self, owner_uid: str, pods: Collection[Pod], resource_version: str, now_seconds: float) -> None:
-        self.live.saw_pods(
+    def record_pods(self, owner_uid: str, pods: Collection[Pod], resource_version: str, now_seconds: float) -> None:
+        self.live.record_pods(
             owner_uid, pods, resource_version, now_seconds,
             view=self._view, rules=self._settings.rules, ledger=self.ledger,
         )  # fmt: skip
 
-    # ── whose pod it is ──────────────────────────────────────────────────────────────────────────────────────────────
+    # ── the workload ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _replica_set(self, owner: OwnerReference, namespace: str) -> ReplicaSet | None:
         found = self.live.owner(owner.uid, replica_set_of(owner, namespace, self._view))
         return found if isinstance(found, ReplicaSet) else None
 
-    def _workload(self, owner: OwnerReference, namespace: str) -> _Owner | LeftAlone | None:
-        """The workload above this owner; None while one of them is not known."""
+    def _workload(self, owner: OwnerReference, namespace: str) -> _Owner | NotAssigned | None:
+        """The workload above this owner; None if the view does not show it or the ReplicaSet yet."""
         replica_set = None
         if owner.kind == "ReplicaSet":
             replica_set = self._replica_set(owner, namespace)
@@ -202,7 +199,7 @@ class Admission:
                 return None
             above = replica_set.metadata.controller
             if above is None or above.kind != "Deployment":
-                return LeftAlone("NoWorkload")  # a ReplicaSet of its own, or of a kind that we do not manage
+                return NotAssigned("NoWorkload")  # a bare ReplicaSet, or one of an unmanaged kind
             owner = above
         store = self._view[STATEFULSETS] if owner.kind == "StatefulSet" else self._view[DEPLOYMENTS]
         in_view = store.get(namespace, owner.name)
@@ -211,55 +208,55 @@ class Admission:
         workload = self.live.owner(owner.uid, in_view)
         return (replica_set, workload) if isinstance(workload, Deployment | StatefulSet) else None
 
-    def _judge(self, workload: Deployment | StatefulSet) -> Managed | Unmanaged:
+    def _evaluate(self, workload: Deployment | StatefulSet) -> Managed | Unmanaged:
         held = self._verdicts.get(workload.uid)
         if held is not None and held[0] is workload:
             return held[1]
-        if len(self._verdicts) >= _REMEMBERED_VERDICTS:
+        if len(self._verdicts) >= _CACHED_VERDICTS:
             self._verdicts.clear()
-        verdict = judge(workload, self._settings)
+        verdict = evaluate_workload(workload, self._settings)
         self._verdicts[workload.uid] = workload, verdict
         return verdict
 
-    # ── which class ──────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── the class ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _under_way(self, replica_set: ReplicaSet) -> tuple[int, int]:
-        """Spot and on-demand pods of this ReplicaSet, in view or on their way there."""
+    def _expected_pods(self, replica_set: ReplicaSet) -> tuple[int, int]:
+        """Spot and on-demand pods of this ReplicaSet, in view or in the ledger."""
         spot, on_demand = self.live.pods(replica_set.namespace, replica_set.uid, self._view) or self._counts.of(
-            replica_set.uid
+            replica_set.namespace, replica_set.uid
         )
         pending = self.ledger.pending(replica_set.uid)
         return spot + pending.spot, on_demand + pending.on_demand
 
-    def _held_back(self, workload: Deployment | StatefulSet, now: datetime) -> bool:
+    def _backs_off(self, workload: Deployment | StatefulSet, now: datetime) -> bool:
         settings = self._settings
         if settings.memory not in self._view:
             return False
-        record = holdback_of(workload.uid, self._view, settings)
-        if record is None or record.forgotten(now):
+        record = backoff_of(workload.uid, self._view, settings)
+        if record is None or record.expired(now):
             return False
-        sent = _JUST_SENT if self._sent_to_spot(workload) else ()
-        seen = replicas(pods_of(workload, self._view), self._view, settings.rules)
-        return held_back(workload.uid, (*seen, *sent), self._view, now, settings) is not None
+        sent = _JUST_SENT if self._spot_pod_pending(workload) else ()
+        in_view = replicas(pods_of(workload, self._view), self._view, settings.rules)
+        return spot_blocker(workload.uid, (*in_view, *sent), self._view, now, settings) is not None
 
-    def _sent_to_spot(self, workload: Deployment | StatefulSet) -> bool:
-        """Whether a pod that is not in view yet was sent to spot: one is enough to show whether spot is back."""
+    def _spot_pod_pending(self, workload: Deployment | StatefulSet) -> bool:
+        """Whether a pod of the ledger is for spot: after a shortage one is enough to try whether spot is back."""
         owners = [workload.uid]
         if isinstance(workload, Deployment):
-            owners = [replica_set.uid for replica_set in self._view[REPLICASETS].by(BY_OWNER, workload.uid)]
+            owners = [replica_set.uid for replica_set in replica_sets_of(workload, self._view)]
         return any(self.ledger.pending(uid).spot for uid in owners)
 
-    def _certain(self, looked: Collection[What]) -> bool:
-        """A view that is not live now may lack anything; what was read live makes up for it."""
-        return What.PODS in looked or all(store.synced for store in self._needed)
+    def _certain(self, looked: Collection[LiveReadKind]) -> bool:
+        """Whether the counts are complete: the stores are synced, or the pods were read live."""
+        return LiveReadKind.PODS in looked or all(store.synced for store in self._needed)
 
-    def _assign(self, pod: AdmittedPod, marks: Marks) -> Assigned:
-        patch = patch_for(pod, marks, rules=self._settings.rules, in_use=self._counts.rules_in_use)
-        return Assigned(marks, patch)
+    def _assign(self, pod: AdmittedPod, assignment: Assignment) -> ClassAssigned:
+        patch = patch_for(pod, assignment, rules=self._settings.rules, in_use=self._counts.rules_in_use)
+        return ClassAssigned(assignment, patch)
 
 
-def _owner_of(pod: AdmittedPod, request: Request) -> OwnerReference | None:
-    """The ReplicaSet or StatefulSet that creates this pod. Bare, mirror and adopted pods have none when they are created."""
+def _owner_of(pod: AdmittedPod, request: AdmissionRequest) -> OwnerReference | None:
+    """The ReplicaSet or StatefulSet that creates this pod; None for bare and static pods."""
     if request.operation != "CREATE" or request.sub_resource or _MIRROR in pod.metadata.annotations:
         return None
     owner = pod.metadata.controller
@@ -268,25 +265,25 @@ def _owner_of(pod: AdmittedPod, request: Request) -> OwnerReference | None:
     return owner
 
 
-def _behind(owner: OwnerReference, replica_set: ReplicaSet, looked: Collection[What]) -> Look | None:
-    """What to read live where nobody should be missing, and yet a pod is created.
+def _behind(owner: OwnerReference, replica_set: ReplicaSet, looked: Collection[LiveReadKind]) -> LiveReadNeeded | None:
+    """What to read live when a pod is created although no replica seems to be missing.
 
-    An autoscaler raised the count just now, a pod left, or a creation that we admitted was refused.
+    An autoscaler has just raised the count, a pod was deleted, or an admitted pod was refused.
     """
-    what = next((what for what in What if what not in looked), None)
-    return Look(what, replica_set.namespace, owner, replica_set) if what is not None else None
+    what = next((what for what in LiveReadKind if what not in looked), None)
+    return LiveReadNeeded(what, replica_set.namespace, owner, replica_set) if what is not None else None
 
 
-def _lacking(under_way: tuple[int, int], managed: Managed) -> tuple[CapacityClass, Why]:
-    spot, on_demand = under_way
+def _lacking(expected: tuple[int, int], managed: Managed) -> tuple[CapacityClass, PlacementReason]:
+    spot, on_demand = expected
     wanted = ReplicaState(spot, on_demand, managed.target).next_class()
     if wanted is CapacityClass.ON_DEMAND and on_demand < managed.policy.share.min_on_demand:
-        return wanted, Why.MINIMUM
-    return wanted, Why.SHARE
+        return wanted, PlacementReason.MINIMUM
+    return wanted, PlacementReason.SHARE
 
 
 def _limit(replica_set: ReplicaSet, managed: Managed) -> int:
-    """How many pods this ReplicaSet should have. In a rollout it grows step by step to what the workload has."""
+    """How many pods this ReplicaSet should have. During a rollout it grows step by step."""
     return min(managed.workload.spec.replicas, replica_set.spec.replicas)
 
 

@@ -1,6 +1,6 @@
-"""Pods of each ReplicaSet by class, kept up to date change by change: an admission must not walk a thousand siblings.
+"""Pods of each ReplicaSet by class, updated with every change, because an admission must not walk a thousand siblings.
 
-Says at every moment what `counting.count` would say of the owner's pods.
+The counts always equal `replica_counts.count` of the owner's pods.
 """
 
 from __future__ import annotations
@@ -12,30 +12,32 @@ from msgspec import Struct
 from plimsoll.controllers.placement.admission.pending_pods import AdmissionLedger
 from plimsoll.controllers.placement.annotations import TOKEN
 from plimsoll.controllers.placement.capacity_class import ClassRules, RulesInUse
-from plimsoll.controllers.placement.replica_counts import active, class_of
+from plimsoll.controllers.placement.replica_counts import class_of
 from plimsoll.controllers.placement.target import CapacityClass
 from plimsoll.kube.cache.store import Name, View
-from plimsoll.kube.types.core import KubeObject, Node, Pod
-from plimsoll.kube.types.resources import BY_NODE, NODES, PODS, Resource
+from plimsoll.kube.types.core import Node, Pod
+from plimsoll.kube.types.meta import KubeObject
+from plimsoll.kube.types.resources import BY_NODE, NODES, PODS, Resource, owner_key
+from plimsoll.kube.workloads import active
 
 
 class OwnerCounts(Struct):
-    """One owner's active pods."""
+    """The active pods of one owner."""
 
-    uid: str
+    key: str  # namespace and UID of the ReplicaSet
     spot: int = 0
     on_demand: int = 0
 
 
 class AdmissionCounts:
-    """Listens to pods and nodes. A pod that comes into view leaves the ledger in the same step: it is never counted twice."""
+    """Listens to pods and nodes. A pod that appears in the view leaves the ledger in the same step, so it never counts twice."""
 
     def __init__(self, view: View, rules: ClassRules, ledger: AdmissionLedger) -> None:
         self._view = view
         self._rules = rules
         self._ledger = ledger
         self._owners: dict[str, OwnerCounts] = {}
-        self._places: dict[Name, tuple[OwnerCounts, CapacityClass]] = {}  # as what each pod is counted
+        self._counted: dict[Name, tuple[OwnerCounts, CapacityClass]] = {}  # how each pod is counted
         self._in_use = RulesInUse(rules)
         for node in view[NODES]:
             self._node_changed(None, node)
@@ -44,15 +46,15 @@ class AdmissionCounts:
         view[NODES].listen(self._changed)
         view[PODS].listen(self._changed)
 
-    def of(self, owner_uid: str) -> tuple[int, int]:
-        """Spot and on-demand."""
-        counts = self._owners.get(owner_uid)
+    def of(self, namespace: str, owner_uid: str) -> tuple[int, int]:
+        """Spot and on-demand pods of an owner."""
+        counts = self._owners.get(owner_key(namespace, owner_uid))
         return (counts.spot, counts.on_demand) if counts is not None else (0, 0)
 
     @property
     def rules_in_use(self) -> ClassRules:
-        """As `ClassRules.in_use` of all nodes."""
-        return self._in_use.now
+        """`ClassRules.in_use` of all nodes."""
+        return self._in_use.current
 
     def _changed(self, resource: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:
         if resource is PODS:
@@ -71,7 +73,7 @@ class AdmissionCounts:
     def _node_changed(self, before: KubeObject | None, after: KubeObject | None) -> None:
         self._in_use.node_changed(before, after)
         if before is not None and after is not None and before.metadata.labels == after.metadata.labels:
-            return  # heartbeats are most of what changes on nodes
+            return  # most node updates are heartbeats
         node = after or before
         if isinstance(node, Node):
             for pod in self._view[PODS].by(BY_NODE, node.name):
@@ -83,22 +85,23 @@ class AdmissionCounts:
         if owner is None or owner.kind != "ReplicaSet" or not active(pod):
             self._uncount(name)
             return
+        key = owner_key(pod.metadata.namespace, owner.uid)
         capacity_class = class_of(pod, self._view, self._rules)
-        held = self._places.get(name)
-        if held is not None and held[0].uid == owner.uid and held[1] is capacity_class:
+        held = self._counted.get(name)
+        if held is not None and held[0].key == key and held[1] is capacity_class:
             return
         self._uncount(name)
-        counts = self._owners.get(owner.uid)
+        counts = self._owners.get(key)
         if counts is None:
-            counts = self._owners[owner.uid] = OwnerCounts(owner.uid)
-        self._places[name] = (counts, capacity_class)
+            counts = self._owners[key] = OwnerCounts(key)
+        self._counted[name] = (counts, capacity_class)
         if capacity_class is CapacityClass.SPOT:
             counts.spot += 1
         else:
             counts.on_demand += 1
 
     def _uncount(self, name: Name) -> None:
-        held = self._places.pop(name, None)
+        held = self._counted.pop(name, None)
         if held is None:
             return
         counts, capacity_class = held
@@ -107,4 +110,4 @@ class AdmissionCounts:
         else:
             counts.on_demand -= 1
         if not counts.spot and not counts.on_demand:
-            del self._owners[counts.uid]
+            del self._owners[counts.key]

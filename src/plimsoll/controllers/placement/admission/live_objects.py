@@ -1,4 +1,4 @@
-"""What was read live for an admission and the view does not show yet. Whatever the view knows better is forgotten."""
+"""Objects that were read live for an admission, until the view shows the same or newer versions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from plimsoll.controllers.placement.annotations import TOKEN
 from plimsoll.controllers.placement.capacity_class import ClassRules
 from plimsoll.controllers.placement.replica_counts import count, replicas
 from plimsoll.kube.cache.store import View, is_older
-from plimsoll.kube.types.core import Deployment, KubeObject, Pod, ReplicaSet, StatefulSet
+from plimsoll.kube.types.apps import Deployment, ReplicaSet, StatefulSet
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import PODS
 
 Owner = ReplicaSet | Deployment | StatefulSet
-# As long as an entry of the ledger: a view that has not caught up by then is not live, and says so.
+# As long as an entry of the ledger; a view that has not caught up by then reports itself as not live.
 KEPT_SECONDS = 60.0
 
 
@@ -36,10 +38,10 @@ class LiveReads:
         self._owners: dict[str, _ReadOwner] = {}
         self._pods: dict[str, _ReadPods] = {}
 
-    def saw_owner(self, owner: Owner, at_seconds: float) -> None:
+    def record_owner(self, owner: Owner, at_seconds: float) -> None:
         self._owners[owner.uid] = _ReadOwner(owner, at_seconds)
 
-    def saw_pods(
+    def record_pods(
         self,
         replica_set_uid: str,
         pods: Iterable[Pod],
@@ -50,7 +52,7 @@ class LiveReads:
         rules: ClassRules,
         ledger: AdmissionLedger,
     ) -> None:
-        """All pods of a ReplicaSet as of `resource_version`. Those that the ledger waits for have arrived."""
+        """All pods of a ReplicaSet as of `resource_version`. Pods with an entry in the ledger count as arrived."""
         own = [pod for pod in pods if (owner := pod.metadata.controller) is not None and owner.uid == replica_set_uid]
         for pod in own:
             if (token := pod.annotations.get(TOKEN)) is not None:
@@ -59,7 +61,7 @@ class LiveReads:
         self._pods[replica_set_uid] = _ReadPods(counts.spot, counts.on_demand, resource_version, at_seconds)
 
     def owner(self, uid: str, in_view: KubeObject | None) -> KubeObject | None:
-        """The newer of what was read and what the view has."""
+        """The newer of the live object and the view's."""
         read = self._owners.get(uid)
         if read is None:
             return in_view
@@ -70,9 +72,9 @@ class LiveReads:
         return held
 
     def pods(self, namespace: str, replica_set_uid: str, view: View) -> tuple[int, int] | None:
-        """Spot and on-demand as they were read; None where nothing was, or the view has come as far since.
+        """Spot and on-demand pods as read live; None if nothing was read or the view is as new.
 
-        Events come in order: a view that has passed the version of the list has seen all that the list has.
+        Watch events are ordered: a view beyond the version of the list has seen everything in the list.
         """
         read = self._pods.get(replica_set_uid)
         if read is None:

@@ -1,4 +1,4 @@
-"""What a pod is given at admission, as a JSON patch: a node affinity, tolerations and its marks."""
+"""The JSON patch of an admitted pod: node affinity, tolerations and placement annotations."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct, field
 
-from plimsoll.controllers.placement.annotations import CLASS, PLACED_BY, REASON, TOKEN, Why
+from plimsoll.controllers.placement.annotations import CLASS, PLACED_BY, REASON, TOKEN, PlacementReason
 from plimsoll.controllers.placement.capacity_class import ClassRules, with_class
 from plimsoll.controllers.placement.target import CapacityClass
 from plimsoll.kube.codec import builtins
-from plimsoll.kube.types.core import Labels, Metadata, NodeAffinity, NodeSelectorTerm, Part, Requirement, Toleration
+from plimsoll.kube.types.core import NodeAffinity, NodeSelectorTerm, Toleration
+from plimsoll.kube.types.meta import Labels, Metadata, Part, Requirement
 
 Operation: TypeAlias = dict[str, Any]
 _AFFINITY = "/spec/affinity"
@@ -22,7 +23,7 @@ class AdmittedAffinity(Part, frozen=True, gc=False):
 
 
 class AdmittedSpec(Part, frozen=True, gc=False):
-    """Only what an admission reads or changes: of ten kilobytes of a pod, the rest is passed over."""
+    """The fields that admission reads or changes; the decoder skips the rest of the pod."""
 
     node_selector: Labels = field(default_factory=dict)
     affinity: AdmittedAffinity | None = None
@@ -35,36 +36,36 @@ class AdmittedPod(Part, frozen=True, gc=False):
 
     @property
     def terms(self) -> tuple[NodeSelectorTerm, ...] | None:
-        """Its required node selector terms; None where it has no such requirement."""
+        """The required node selector terms; None if the pod has no required node affinity."""
         affinity = self.spec.affinity.node_affinity if self.spec.affinity is not None else None
         return affinity.required.node_selector_terms if affinity is not None and affinity.required is not None else None
 
     @property
     def matches_no_node(self) -> bool:
-        """An empty term matches nothing, and terms are ORed: with nothing else, that is what its author asked for."""
+        """Whether all node selector terms are empty. An empty term matches nothing, and terms are ORed."""
         return self.terms is not None and not any(term.match_expressions or term.match_fields for term in self.terms)
 
 
-class Marks(Struct, frozen=True):
-    """What is written on the pod."""
+class Assignment(Struct, frozen=True):
+    """The class of a pod and what the annotations say about it."""
 
     capacity_class: CapacityClass
-    why: Why
+    why: PlacementReason
     token: str
     placed_by: str
 
 
-def patch_for(pod: AdmittedPod, marks: Marks, *, rules: ClassRules, in_use: ClassRules) -> list[Operation]:
-    """On-demand is asked for by every rule there is, spot by those that this cluster's nodes follow.
+def patch_for(pod: AdmittedPod, assignment: Assignment, *, rules: ClassRules, in_use: ClassRules) -> list[Operation]:
+    """On-demand requires every rule, spot the rules that this cluster's nodes follow.
 
-    Given a pod that has it all already, it changes nothing: another webhook may make the API server ask again.
+    Idempotent: on reinvocation a pod that already has everything gets an empty patch.
     """
-    wanted = marks.capacity_class
-    spoken = in_use if wanted is CapacityClass.SPOT else rules
+    wanted = assignment.capacity_class
+    applied = in_use if wanted is CapacityClass.SPOT else rules
     return [
-        *_affinity(pod, spoken.requirements(wanted)),
-        *_tolerations(pod, spoken.tolerations(wanted)),
-        *_annotations(pod.metadata.annotations, marks),
+        *_affinity(pod, applied.requirements(wanted)),
+        *_tolerations(pod, applied.tolerations(wanted)),
+        *_annotations(pod.metadata.annotations, assignment),
     ]
 
 
@@ -92,12 +93,12 @@ def _tolerations(pod: AdmittedPod, wanted: tuple[Toleration, ...]) -> list[Opera
     return [_add("/spec/tolerations/-", toleration) for toleration in missing]
 
 
-def _annotations(held: Labels, marks: Marks) -> list[Operation]:
+def _annotations(held: Labels, assignment: Assignment) -> list[Operation]:
     wanted = {
-        CLASS: marks.capacity_class.value,
-        REASON: marks.why.value,
-        PLACED_BY: marks.placed_by,
-        TOKEN: marks.token,
+        CLASS: assignment.capacity_class.value,
+        REASON: assignment.why.value,
+        PLACED_BY: assignment.placed_by,
+        TOKEN: assignment.token,
     }
     if not held:
         return [_add("/metadata/annotations", wanted)]

@@ -1,33 +1,33 @@
-"""Pods that were admitted and that the view does not show yet, by the token that each carries.
+"""The admission ledger: pods that were admitted and that the view does not show yet, by their tokens.
 
-An API server asks many times within the few milliseconds that a view lags behind; without this memory, every one of those
-questions would get the answer of the first.
+The API server sends many requests within the few milliseconds that the view lags behind; without the ledger all of them would
+get the same class.
 """
 
 from __future__ import annotations
 
 from msgspec import Struct
 
-from plimsoll.controllers.placement.annotations import Why
+from plimsoll.controllers.placement.annotations import PlacementReason
 from plimsoll.controllers.placement.target import CapacityClass
 
-# Far beyond any lag of a view that still passes for live, and short enough that creations which were refused after we
-# had admitted them (a quota, another webhook) do not count for long.
+# Far beyond the lag of a live view, and short enough that pods which were refused after admission (by a quota or another
+# webhook) do not count for long.
 KEPT_SECONDS = 60.0
 
 
-class Admitted(Struct, frozen=True):
-    """One answer that was given."""
+class AdmittedPodEntry(Struct, frozen=True):
+    """One admission."""
 
     token: str
     owner_uid: str
     capacity_class: CapacityClass
-    why: Why
+    why: PlacementReason
     at_seconds: float  # monotonic
 
 
-class Pending(Struct):
-    """How many of one owner's pods are under way, by class."""
+class PendingCounts(Struct):
+    """How many admitted pods of one owner are not in view yet, by class."""
 
     spot: int = 0
     on_demand: int = 0
@@ -37,49 +37,49 @@ class Pending(Struct):
         return self.spot + self.on_demand
 
 
-_NONE = Pending()
+_NONE = PendingCounts()
 
 
 class AdmissionLedger:
-    """Entries in the order in which they were made; both mappings below keep it."""
+    """Admissions in the order in which they happened; both mappings keep that order."""
 
     def __init__(self, kept_seconds: float = KEPT_SECONDS) -> None:
         self._kept_seconds = kept_seconds
-        self._entries: dict[str, Admitted] = {}
-        self._by_owner: dict[str, dict[str, Admitted]] = {}
-        self._counts: dict[str, Pending] = {}
+        self._entries: dict[str, AdmittedPodEntry] = {}
+        self._by_owner: dict[str, dict[str, AdmittedPodEntry]] = {}
+        self._counts: dict[str, PendingCounts] = {}
         self.expired = 0  # entries whose pod never came into view
-        self.dropped = 0  # entries that cannot be under way any more, because their owner asks for others instead
+        self.dropped = 0  # entries whose pod was refused after admission: the owner creates another instead
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def record(self, entry: Admitted) -> None:
+    def record(self, entry: AdmittedPodEntry) -> None:
         self._entries[entry.token] = entry
         self._by_owner.setdefault(entry.owner_uid, {})[entry.token] = entry
-        counts = self._counts.setdefault(entry.owner_uid, Pending())
+        counts = self._counts.setdefault(entry.owner_uid, PendingCounts())
         if entry.capacity_class is CapacityClass.SPOT:
             counts.spot += 1
         else:
             counts.on_demand += 1
 
-    def find(self, token: str, owner_uid: str) -> Admitted | None:
-        """The answer that a pod of this owner was given, if it is still on its way."""
+    def find(self, token: str, owner_uid: str) -> AdmittedPodEntry | None:
+        """The admission with this token, if its pod is not in view yet."""
         entry = self._entries.get(token)
         return entry if entry is not None and entry.owner_uid == owner_uid else None
 
-    def pending(self, owner_uid: str) -> Pending:
+    def pending(self, owner_uid: str) -> PendingCounts:
         return self._counts.get(owner_uid, _NONE)
 
     def arrived(self, token: str) -> None:
-        """The pod is in view, and counted there from now on."""
+        """The pod is in view and counts there from now on."""
         self._remove(token)
 
     def drop_oldest(self, owner_uid: str, how_many: int) -> None:
-        """Forget entries that cannot be under way any more.
+        """Drop entries whose pods cannot arrive any more.
 
-        A ReplicaSet creates pods in batches, and starts one only when every request of the last one has ended: what is
-        still under way is always the newest.
+        The ReplicaSet controller creates pods in batches and starts a batch only after every request of the last one has
+        ended, so pods that may still arrive are always the newest.
         """
         for token in list(self._by_owner.get(owner_uid, ()))[: max(0, how_many)]:
             self._remove(token)

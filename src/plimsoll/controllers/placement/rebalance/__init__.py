@@ -1,1 +1,1 @@
-"""Moves of running replicas: which, when, and whether there is a place for the replacement."""
+"""Moves of running replicas to the other class: which, when, and whether the replacement has a place."""

@@ -1,4 +1,4 @@
-"""What to do next about the split of a workload: one of seven actions, in the order of the specification."""
+"""The next action for a workload's split: one of seven, chosen in the order of the specification (seeds/001)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class NextAction(Enum):
 
 
 class ReplicaState(Struct, frozen=True):
-    """The replicas of a workload by class, as they are and as they should be."""
+    """Current and desired replicas of a workload by class."""
 
     current_spot: int
     current_on_demand: int
@@ -54,7 +54,7 @@ class ReplicaState(Struct, frozen=True):
         return NextAction.NONE
 
     def next_class(self) -> CapacityClass:
-        """The class that the next admitted replica gets."""
+        """The class of the next replica that is created: on-demand first."""
         if self.on_demand_drift < 0 or self.spot_drift >= 0:
             return CapacityClass.ON_DEMAND
         return CapacityClass.SPOT

@@ -1,10 +1,11 @@
-"""Places that replacements will take which nobody sees yet: their move was decided, and they have not been created.
+"""Reservations: capacity for replacements of moves that are decided and whose pods do not exist yet.
 
-Between a decision and the moment at which the view shows what came of it, other workloads are decided about, and each would
-count on the same free place. This is all that the controller remembers by itself; without it a decision is only less careful.
+Between a decision and the moment at which the view shows its effect, other workloads are decided; without reservations each
+would count on the same free capacity. `CapacityCheck` keeps one `Reservations` and the placeholder pods. The state is lost on a
+restart; a decision is then only less careful.
 
-A thousand moves may be promised at once, and the question which of them have ended comes before each decision. So it is asked
-only of workloads that the view's stores said something about since the last time, and of promises whose time is up.
+A thousand moves may be under way, and finished reservations are looked for before each decision. So only the workloads whose
+objects changed since the last time, and reservations past their time limit, are examined.
 """
 
 from __future__ import annotations
@@ -17,53 +18,56 @@ from typing import Any
 
 from msgspec import Struct
 
-from plimsoll.controllers.placement.replica_counts import active, pods_of
 from plimsoll.controllers.placement.workload import workload_at
 from plimsoll.kube.cache.store import Name, Store, View
-from plimsoll.kube.types.core import KubeObject, Pod
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Key, Resource
+from plimsoll.kube.workloads import active, pods_of
 
-# An eviction that was neither sent nor refused by then is late beyond what is worth to hold a place for.
+# An eviction that was neither sent nor refused by then no longer holds capacity.
 SENT_WITHIN = timedelta(seconds=30)
 
-# Whose changes may end a promise: the workload's, its pods', and those of what stands between the two.
-_FOLLOWED: tuple[Resource[Any], ...] = (DEPLOYMENTS, STATEFULSETS, REPLICASETS, PODS)
+# Kinds whose changes may finish a reservation.
+_WATCHED: tuple[Resource[Any], ...] = (DEPLOYMENTS, STATEFULSETS, REPLICASETS, PODS)
 
 
-class _Promise(Struct, frozen=True):
-    leaving: Pod  # that was asked to leave
-    uid: str  # of the stand-in for its replacement
+class _Reservation(Struct, frozen=True):
+    evicted: Pod
+    uid: str  # of the placeholder for its replacement
     at: datetime
 
 
-class Promises:
-    """Which stand-ins count, by their UIDs. Whoever asks keeps them where they stand, and takes away those that ended."""
+class Reservations:
+    """The placeholders in force, by UID. The caller adds the placeholder pods and removes those that are released."""
 
     def __init__(self) -> None:
-        self._made: dict[Key, tuple[_Promise, ...]] = {}
-        self._leaving: dict[Name, Key] = {}  # the pods that were asked to leave
-        self._due: list[tuple[datetime, Key]] = []  # in order: when a promise is over that nothing came of
-        # Workloads with promises of which something has changed, or whose promises have.
+        self._made: dict[Key, tuple[_Reservation, ...]] = {}
+        self._evicted: dict[Name, Key] = {}  # evicted pods
+        self._due: list[tuple[datetime, Key]] = []  # sorted: when a reservation without an eviction expires
+        # Workloads with reservations whose objects or reservations have changed.
         self._changed: set[Key] = set()
         self._stores: dict[Resource[Any], Store[Any]] = {}
 
-    def make(self, key: Key, stand_ins: Iterable[tuple[Pod, str]], now: datetime) -> None:
-        """Each is the pod that is asked to leave, and the UID of the stand-in for the one that will come."""
-        made = [_Promise(pod, uid, now) for pod, uid in stand_ins]
+    def add(self, key: Key, placeholders: Iterable[tuple[Pod, str]], now: datetime) -> None:
+        """Each placeholder is the pod to be evicted and the UID of the placeholder for its replacement."""
+        made = [_Reservation(pod, uid, now) for pod, uid in placeholders]
         self._made[key] = (*self._made.get(key, ()), *made)
-        self._leaving.update((_name(promise.leaving), key) for promise in made)
+        self._evicted.update((_name(reservation.evicted), key) for reservation in made)
         self._changed.add(key)
         due = (now + SENT_WITHIN, key)
         at = bisect_left(self._due, due)
         if self._due[at : at + 1] != [due]:
             self._due.insert(at, due)
 
-    def renewed(self, key: Key, view: View) -> list[str]:
-        """What ends as the workload is decided about anew: whoever is still there was not asked to leave, and is judged again."""
-        return self._end(key, [promise for promise in self._made.get(key, ()) if _is_there(promise.leaving, view)])
+    def release_undone(self, key: Key, view: View) -> list[str]:
+        """Release, before a new decision about the workload, the reservations whose pod was not evicted."""
+        return self._end(
+            key, [reservation for reservation in self._made.get(key, ()) if _still_active(reservation.evicted, view)]
+        )
 
-    def ended(self, view: View, now: datetime) -> list[str]:
-        """What ends because the replacement has come, or because nothing came of the move."""
+    def release_finished(self, view: View, now: datetime) -> list[str]:
+        """Release the reservations whose replacement exists, and those whose eviction did not happen in time."""
         self._follow(view)
         asked, self._changed = self._changed, set()
         up = bisect_right(self._due, now, key=itemgetter(0))
@@ -71,49 +75,49 @@ class Promises:
         del self._due[:up]
         found: list[str] = []
         for key in sorted(asked):
-            promises = self._made.get(key, ())
-            there = [promise for promise in promises if _is_there(promise.leaving, view)]
-            over = [promise for promise in there if now >= promise.at + SENT_WITHIN]
-            if len(there) < len(promises):
-                over += _replaced(key, [promise for promise in promises if promise not in over], view)
+            reservations = self._made.get(key, ())
+            there = [reservation for reservation in reservations if _still_active(reservation.evicted, view)]
+            over = [reservation for reservation in there if now >= reservation.at + SENT_WITHIN]
+            if len(there) < len(reservations):
+                over += _replaced(key, [reservation for reservation in reservations if reservation not in over], view)
             found += self._end(key, over)
         return found
 
-    def _end(self, key: Key, over: list[_Promise]) -> list[str]:
+    def _end(self, key: Key, over: list[_Reservation]) -> list[str]:
         if over:
-            left = tuple(promise for promise in self._made[key] if promise not in over)
+            left = tuple(reservation for reservation in self._made[key] if reservation not in over)
             if left:
                 self._made[key] = left
                 self._changed.add(key)
             else:
                 del self._made[key]
-            for promise in over:
-                self._leaving.pop(_name(promise.leaving), None)
-        return [promise.uid for promise in over]
+            for reservation in over:
+                self._evicted.pop(_name(reservation.evicted), None)
+        return [reservation.uid for reservation in over]
 
     # ── what has changed ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _follow(self, view: View) -> None:
-        """A store that is met for the first time, as of another view, may tell of anybody something else than the last one."""
-        for resource in _FOLLOWED:
+        """Listen to the view's stores. A store that is new may show something else about every workload."""
+        for resource in _WATCHED:
             store = view[resource]
             if self._stores.get(resource) is not store:
                 self._stores[resource] = store
-                store.listen(self._note)
+                store.listen(self._object_changed)
                 self._changed.update(self._made)
 
-    def _note(self, _: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:
+    def _object_changed(self, _: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:
         if not self._made:
             return
         for obj in (before, after):
             if obj is not None:
-                self._changed.update(key for key in self._concerned(obj) if key in self._made)
+                self._changed.update(key for key in self._keys_of(obj) if key in self._made)
 
-    def _concerned(self, obj: KubeObject) -> Iterable[Key]:
-        """The workload itself, or the one above by the owners' names: too many do no harm."""
+    def _keys_of(self, obj: KubeObject) -> Iterable[Key]:
+        """The workload itself, or the one above it by the owners' names. Too many do no harm."""
         namespace = obj.metadata.namespace
         yield Key(type(obj).__name__, namespace, obj.metadata.name)
-        if isinstance(obj, Pod) and (key := self._leaving.get(_name(obj))) is not None:
+        if isinstance(obj, Pod) and (key := self._evicted.get(_name(obj))) is not None:
             yield key
         owner = obj.metadata.controller
         if owner is not None and owner.kind == "ReplicaSet":
@@ -127,17 +131,17 @@ def _name(pod: Pod) -> Name:
     return pod.metadata.namespace, pod.metadata.name
 
 
-def _is_there(pod: Pod, view: View) -> bool:
+def _still_active(pod: Pod, view: View) -> bool:
     found = view[PODS].get(pod.metadata.namespace, pod.metadata.name)
     return found is not None and found.metadata.uid == pod.metadata.uid and active(found)
 
 
-def _replaced(key: Key, promises: list[_Promise], view: View) -> list[_Promise]:
-    """Those whose replacement has come: whoever was asked to leave first is replaced first."""
+def _replaced(key: Key, reservations: list[_Reservation], view: View) -> list[_Reservation]:
+    """The reservations whose replacement exists: the pod that was evicted first is replaced first."""
     workload = workload_at(key, view)
     if workload is None:
-        return promises
-    leaving = {promise.leaving.uid for promise in promises}
-    staying = sum(1 for pod in pods_of(workload, view) if active(pod) and pod.uid not in leaving)
+        return reservations
+    evicted = {reservation.evicted.uid for reservation in reservations}
+    staying = sum(1 for pod in pods_of(workload, view) if active(pod) and pod.uid not in evicted)
     lacking = max(0, workload.spec.replicas - staying)
-    return promises[: max(0, len(promises) - lacking)]
+    return reservations[: max(0, len(reservations) - lacking)]
