@@ -12,7 +12,7 @@ UV_VERSION := 0.13.7
 # The lock file decides versions; nothing is resolved anew by a build.
 UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 READY := $(VENV)/.ready
-# Kubernetes of the real control plane: a version (1.33.13) or a minor (1.33). Empty: the newest that is supported.
+# Kubernetes of the real control plane: a version (1.34.4) or a minor (1.34). Empty: the newest that is supported.
 KUBERNETES ?=
 export KUBERNETES
 # 1: operators of the real suite run with the rights of an installation, and no others.
@@ -69,7 +69,7 @@ suite: $(READY)
 check-aside:
 	@nice -n 19 $(MAKE) check
 
-test-e2e: $(READY) controlplane ## The suite on the real control plane alone; KUBERNETES=1.33 picks a version, RIGHTS=1 the rights of an installation
+test-e2e: $(READY) controlplane ## The suite on the real control plane alone; KUBERNETES=1.34 picks a version, RIGHTS=1 the rights of an installation
 	$(PYTEST) $(WORKERS) --no-loadscope-reorder -m "real and not soak"
 
 # One process: which rights were used is known only at the end, and to who ran everything.

@@ -19,8 +19,8 @@ import aiohttp
 
 from plimsoll.embedded_cluster.api.discovery import VERSION
 from plimsoll.embedded_cluster.api.kinds import NAMESPACES as _NAMESPACE
-from plimsoll.embedded_cluster.cluster import Cluster
-from plimsoll.embedded_cluster.http import HttpServer, ask_webhook
+from plimsoll.embedded_cluster.cluster import EmbeddedCluster
+from plimsoll.embedded_cluster.http import HttpServer, call_webhook
 from plimsoll.runtime.clock import RealClock
 from tests.eventually import eventually
 from tests.faults.upstream import Upstream
@@ -36,7 +36,7 @@ STRATEGIC, APPLY = "application/strategic-merge-patch+json", "application/apply-
 
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _REVISION = re.compile(r"(ResourceVersion in [a-z ]+[:( ]+|resource version: )\d+( \(\d+\))?")
-# 1.33 writes it as Go would, `map[string]string{"a":"b"}` or `0x0`, and 1.36 as JSON.
+# Older minors write some values as Go would, `map[string]string{"a":"b"}` or `0x0`, newer ones as JSON.
 _QUOTED_VALUE = re.compile(r"(Invalid value: ).+?(?=: )")
 EMBEDDED_MINOR = minor_of(VERSION.removeprefix("v"))
 
@@ -189,7 +189,7 @@ Scenario = Callable[[Side], Awaitable[None]]
 
 @asynccontextmanager
 async def embedded_side(directory: Path) -> AsyncIterator[Side]:
-    async with Cluster(RealClock(), ask=ask_webhook) as cluster, HttpServer(cluster.api) as server:
+    async with EmbeddedCluster(RealClock(), ask=call_webhook) as cluster, HttpServer(cluster.api) as server:
         server.write_kubeconfig(directory / "kubeconfig")
         await cluster.create(_NAMESPACE, {"metadata": {"name": "embedded-test"}})
         upstream, config = Upstream(server.url), directory / "kubeconfig"

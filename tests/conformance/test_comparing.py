@@ -8,7 +8,7 @@ from plimsoll.embedded_cluster.api.discovery import VERSION
 from tests.conformance.sides import EMBEDDED_MINOR, comparable, compared
 from tools.controlplane.versions import newest_kubernetes
 
-_OLDER = "1.33"
+_OLDER = "1.34"
 
 
 def _refusal(value: str, why: str = "field is immutable", code: int = 422) -> list[object]:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from plimsoll.controllers.nodegroups.crds import crds
-from plimsoll.embedded_cluster.cluster import Cluster
-from plimsoll.embedded_cluster.controllers.context import Times
+from plimsoll.controllers.nodegroups.crds import node_group_crds
+from plimsoll.embedded_cluster.cluster import EmbeddedCluster
+from plimsoll.embedded_cluster.controllers.context import ClusterTimings
 from plimsoll.embedded_cluster.http import HttpServer
 from plimsoll.runtime.clock import RealClock
 from tests.eventually import eventually
@@ -68,7 +68,10 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
         program = find_binaries(may_build=False).path("kubectl")
     except ControlPlaneUnavailableError as error:
         pytest.skip(str(error))
-    async with Cluster(RealClock(), times=Times(heartbeat=10.0)) as cluster, HttpServer(cluster.api) as server:
+    async with (
+        EmbeddedCluster(RealClock(), times=ClusterTimings(heartbeat=10.0)) as cluster,
+        HttpServer(cluster.api) as server,
+    ):
         for zone in "abc":
             await cluster.add_nodes(f"1 zone={zone} class=spot")
         made = Kubectl(program, tmp_path)
@@ -148,7 +151,7 @@ async def test_what_is_used_and_what_one_may(kubectl: Kubectl) -> None:
 
 
 async def test_node_groups(kubectl: Kubectl) -> None:
-    for definition in crds():
+    for definition in node_group_crds():
         await kubectl("apply", "--server-side", "-f", kubectl.file(definition))
     spec = {
         "minNodes": 1, "maxNodes": 5, "datacenterID": "d", "resourceIdentifier": "r", "project": "p",

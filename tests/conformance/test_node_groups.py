@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.controllers.nodegroups.crds import crds
+from plimsoll.controllers.nodegroups.crds import node_group_crds
 from tests.conformance.sides import MERGE, Json, Side, installed, same
 
 _GROUP = "autoscaler.vpsie.com/v1alpha1"
@@ -24,7 +24,7 @@ def _group(name: str, **spec: Any) -> Json:
 
 
 async def node_groups(side: Side) -> None:
-    async with installed(side, *crds()):
+    async with installed(side, *node_group_crds()):
         await _groups(side)
         await _machines(side)
 

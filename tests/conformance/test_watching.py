@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
-import pytest
-
 from tests.conformance.build import config_map
-from tests.conformance.sides import MERGE, Json, Side, real_side, same
-from tests.realcluster import API_SERVER_ALONE, StartControlPlane
-
-# With the mark at its end 1.33 sends the list that a client would put the objects into; newer ones leave that to the client.
-_EMPTY_LIST = "kubernetes.io/initial-events-list-blueprint"
+from tests.conformance.sides import MERGE, Json, Side, same
 
 
 async def test_watching(both: tuple[Side, Side]) -> None:
@@ -59,23 +51,8 @@ async def watching(side: Side) -> None:
     side.note("from now, with what there is", sorted(_told(await side.events(maps, {}, until=all_there))))
 
 
-@pytest.fixture
-async def both_streaming(
-    both: tuple[Side, Side], new_control_plane: StartControlPlane
-) -> AsyncIterator[tuple[Side, Side]]:
-    """Both clusters, of which the real one has lists as watches: of the supported minors, 1.33 alone has to be told so."""
-    embedded, real = both
-    if real.minor != "1.33":
-        yield embedded, real
-        return
-    flags = {"apiserver": ["--feature-gates=WatchList=true"]}
-    cluster = new_control_plane(components=API_SERVER_ALONE, extra_args=flags)
-    async with real_side(cluster, cluster.add_namespace(), cluster.add_nodes) as streaming:
-        yield embedded, streaming
-
-
-async def test_lists_as_watches(both_streaming: tuple[Side, Side]) -> None:
-    await same(lists_as_watches, both_streaming)
+async def test_lists_as_watches(both: tuple[Side, Side]) -> None:
+    await same(lists_as_watches, both)
 
 
 async def lists_as_watches(side: Side) -> None:
@@ -91,9 +68,6 @@ async def lists_as_watches(side: Side) -> None:
     streamed = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
     events = await side.events(maps, streamed, until=listed_all)
     side.note("a list as a watch", sorted(_told(events)))
-    mark = events[-1]["object"]["metadata"].get("annotations")
-    if side.minor == "1.33":
-        del mark[_EMPTY_LIST]
-    side.note("ends with a mark", mark)
+    side.note("ends with a mark", events[-1]["object"]["metadata"].get("annotations"))
     wrong = await side.events(maps, {"sendInitialEvents": "true"}, until=lambda _: True)
     side.note("a list as a watch must say how old", wrong[0]["type"])

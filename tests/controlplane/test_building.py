@@ -159,13 +159,13 @@ def test_another_version_gets_a_module_from_kubernetes_own_list() -> None:
         "require (\n\tk8s.io/api v0.0.0\n\tk8s.io/utils v0.0.0-2024\n)\n\n"
         "replace (\n\tk8s.io/client-go => ./staging/src/k8s.io/client-go\n\tk8s.io/api => ./staging/src/k8s.io/api\n)\n"
     )
-    lines = build.kubernetes_go_mod("1.33.13", own).splitlines()
+    lines = build.kubernetes_go_mod("1.34.4", own).splitlines()
     assert "go 1.24.0" in lines
     assert "godebug default=go1.24" in lines
-    assert "require k8s.io/kubernetes v1.33.13" in lines
+    assert "require k8s.io/kubernetes v1.34.4" in lines
     assert lines[lines.index("replace (") + 1 : -1] == [
-        "\tk8s.io/api => k8s.io/api v0.33.13",
-        "\tk8s.io/client-go => k8s.io/client-go v0.33.13",
+        "\tk8s.io/api => k8s.io/api v0.34.4",
+        "\tk8s.io/client-go => k8s.io/client-go v0.34.4",
     ]
 
 
@@ -176,6 +176,6 @@ def test_the_committed_module_is_what_would_be_generated() -> None:
     generated = build.kubernetes_go_mod(newest_kubernetes(), own)
     assert len(staging) > 30
     assert set(generated.splitlines()) - set(committed.splitlines()) <= {
-        "require k8s.io/kubernetes v1.36.3",
+        "require k8s.io/kubernetes v1.37.1",
         "require (",
     }

@@ -141,7 +141,7 @@ def test_a_build_that_is_not_possible_fails_unless_it_need_not_succeed(
     for variable in ("CI", "PLIMSOLL_CONTROLPLANE", "KUBEBUILDER_ASSETS", "KUBERNETES"):
         monkeypatch.delenv(variable, raising=False)
     assert main(["build"]) == 1
-    assert capsys.readouterr().err.startswith("error: No real control plane (Kubernetes v1.36.3")
+    assert capsys.readouterr().err.startswith("error: No real control plane (Kubernetes v1.37.1")
     assert main(["build", "--if-possible"]) == 0
     assert capsys.readouterr().err.startswith("warning: No real control plane")
     monkeypatch.setenv("CI", "true")

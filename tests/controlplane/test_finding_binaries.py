@@ -20,7 +20,7 @@ def empty_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(variable, raising=False)
 
 
-def programs_in(directory: Path, kubernetes: str = "1.36.3", *, but: tuple[str, ...] = ()) -> Path:
+def programs_in(directory: Path, kubernetes: str = "1.37.1", *, but: tuple[str, ...] = ()) -> Path:
     directory.mkdir(parents=True)
     versions = {"etcd": "etcd Version: 3.6.16", "kwok": "kwok version v0.8.0"}
     for program in set(PROGRAMS) - set(but):
@@ -59,15 +59,15 @@ def test_a_given_directory_of_another_version_than_asked_for_is_refused(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("PLIMSOLL_CONTROLPLANE", str(programs_in(tmp_path / "new", "1.36.3")))
-    monkeypatch.setenv("KUBERNETES", "1.33")
-    with pytest.raises(ControlPlaneUnavailableError, match=r"asks for 1\.33, but .* holds 1\.36\.3"):
+    monkeypatch.setenv("PLIMSOLL_CONTROLPLANE", str(programs_in(tmp_path / "new", "1.37.1")))
+    monkeypatch.setenv("KUBERNETES", "1.34")
+    with pytest.raises(ControlPlaneUnavailableError, match=r"asks for 1\.34, but .* holds 1\.37\.1"):
         find_binaries()
 
 
 def test_the_cache_is_used_per_version() -> None:
-    programs_in(build.cached(wanted_versions("1.33")))
-    assert find_binaries("1.33").origin == "cache"
+    programs_in(build.cached(wanted_versions("1.34")))
+    assert find_binaries("1.34").origin == "cache"
     with pytest.raises(ControlPlaneUnavailableError):
         find_binaries("1.34")
 
@@ -83,7 +83,7 @@ def test_without_go_the_message_says_what_is_missing_and_what_stays_untested() -
         find_binaries()
     message = str(caught.value)
     assert "there is no `go` on the PATH" in message
-    assert "Kubernetes v1.36.3" in message
+    assert "Kubernetes v1.37.1" in message
     assert "set PLIMSOLL_CONTROLPLANE to a directory with etcd, kube-apiserver" in message
     assert "nothing is tested against a real API server" in message
 

@@ -22,8 +22,6 @@ from tools.controlplane.cluster import ControlPlane
 WHERE_TOLD = "where-told"
 # Far beyond what a decision takes on a machine that others use too.
 PATIENCE_SECONDS = 60.0
-# Parts of a pod's spec that an API server of this minor does not keep: requests of the pod as a whole are off there by default.
-_DROPPED: dict[str, set[str]] = {"1.33": {"resources"}}
 
 
 def scheduler_arguments(directory: Path) -> list[str]:
@@ -210,8 +208,7 @@ class RealScheduler:
         """What the API server makes of a manifest, without making it."""
         stored: dict[str, Any] = self._post(manifest, "?dryRun=All")
         dropped = manifest["spec"].keys() - stored["spec"].keys()
-        expected = _DROPPED.get(self.cluster.binaries.versions.kubernetes_minor, set())
-        assert dropped <= expected, f"the API server has not kept {dropped} of {manifest}"
+        assert not dropped, f"the API server has not kept {dropped} of {manifest}"
         return stored
 
     def _submit(self, manifest: Mapping[str, Any]) -> Pod:

@@ -35,7 +35,7 @@ def test_the_pod_goes_where_its_volume_is_about_to_be_made() -> None:
     ("metadata", "volume", "says"),
     [
         ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, "", "is being deleted"),
-        ({}, "lost", "bound to lost, which is gone"),
+        ({}, "lost", "bound to lost, which does not exist"),
     ],
     ids=["claim leaves", "volume is gone"],
 )

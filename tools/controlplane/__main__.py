@@ -21,9 +21,9 @@ examples:
   export KUBECONFIG=$(python -m tools.controlplane kubeconfig)
   python -m tools.controlplane down
 
-  python -m tools.controlplane up --name old --kubernetes 1.33     another one beside it, of an older version
+  python -m tools.controlplane up --name old --kubernetes 1.34     another one beside it, of an older version
   python -m tools.controlplane status                              what runs, and what is built
-  KUBERNETES=1.33.13 python -m tools.controlplane build            build ahead of time
+  KUBERNETES=1.34.4 python -m tools.controlplane build             build ahead of time
 
 a line of nodes is [COUNT] WORD=VALUE ...: zone= region= class=spot|on-demand cpu= memory= pods= storage= type= arch=
 os= prefix= label:KEY=VALUE annotation:KEY=VALUE resource:NAME=QUANTITY taint:KEY[=VALUE]:EFFECT

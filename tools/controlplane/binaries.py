@@ -85,7 +85,7 @@ def _given(variable: str, directory: Path, wanted: Versions | None) -> Binaries:
             f"{_NOT_TESTED}",
         )
     found = Versions(*(_version_of(directory / program) for program in ("kube-apiserver", "etcd", "kwok")))
-    # A run that was asked for 1.33 and silently tests 1.36 would be worse than none.
+    # A run that was asked for 1.34 and silently tests 1.37 would be worse than none.
     if wanted is not None and minor_of(found.kubernetes) != wanted.kubernetes_minor:
         raise ControlPlaneUnavailableError(
             f"KUBERNETES asks for {wanted.kubernetes_minor}, but {variable}={directory} holds {found.kubernetes}: "

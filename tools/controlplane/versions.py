@@ -11,7 +11,7 @@ from pathlib import Path
 GO_MODULES = Path(__file__).parent / "gomodules"
 
 # A minor alone stands for a fixed patch, so that the same command means the same binaries on every machine.
-PINNED_PATCHES = {"1.33": "1.33.13", "1.34": "1.34.4", "1.35": "1.35.4", "1.36": "1.36.3"}
+PINNED_PATCHES = {"1.34": "1.34.4", "1.35": "1.35.4", "1.36": "1.36.3", "1.37": "1.37.1"}
 
 
 class UnsupportedVersionError(ValueError):
@@ -33,7 +33,7 @@ class Versions:
 
     @property
     def kubernetes_minor(self) -> str:
-        """`1.36` of `1.36.3`."""
+        """`1.37` of `1.37.1`."""
         return minor_of(self.kubernetes)
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class Versions:
 
 
 def wanted_versions(kubernetes: str | None = None) -> Versions:
-    """The versions for a wish such as `1.33.13`, `v1.33` or None, which means $KUBERNETES and then the newest."""
+    """The versions for a wish such as `1.34.4`, `v1.34` or None, which means $KUBERNETES and then the newest."""
     wish = kubernetes if kubernetes is not None else os.environ.get("KUBERNETES", "")
     return Versions(
         kubernetes=_kubernetes_version(wish.strip()),
@@ -64,7 +64,7 @@ def required_version(go_mod: Path, module: str) -> str:
 
 
 def minor_of(version: str) -> str:
-    """`1.36` of `1.36.3`."""
+    """`1.37` of `1.37.1`."""
     return ".".join(version.split(".")[:2])
 
 
@@ -81,7 +81,7 @@ def _kubernetes_version(wish: str) -> str:
     match = re.fullmatch(r"v?(\d+\.\d+)(\.\d+)?", wish)
     if match is None:
         raise UnsupportedVersionError(
-            f"KUBERNETES={wish!r} is not a version: expected a minor such as 1.33 or a release such as 1.33.13",
+            f"KUBERNETES={wish!r} is not a version: expected a minor such as 1.34 or a release such as 1.34.4",
         )
     minor, patch = match[1], match[2]
     if minor not in PINNED_PATCHES:

@@ -1,4 +1,4 @@
-"""What a client is told when it asks which kinds there are; and as much OpenAPI as kubectl needs to send a write."""
+"""Discovery documents, and as much OpenAPI as kubectl needs for writes."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from plimsoll.embedded_cluster.api.json_documents import Json
-from plimsoll.embedded_cluster.api.kinds import Kind
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
 
 # The version whose behaviour is modelled: clients compare their own with it.
-VERSION = "v1.36.3"
+VERSION = "v1.37.1"
 
 
-def version() -> Json:
+def version_info() -> Json:
     major, minor, _ = VERSION.removeprefix("v").split(".")
     return {
         "major": major, "minor": minor, "gitVersion": f"{VERSION}+plimsoll", "gitCommit": "", "gitTreeState": "clean",
@@ -27,7 +27,7 @@ def core_versions(address: str) -> Json:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
 
-def groups(kinds: Iterable[Kind]) -> Json:
+def groups(kinds: Iterable[ResourceKind]) -> Json:
     versions: dict[str, list[str]] = {}
     for kind in kinds:
         if kind.group and kind.version not in versions.setdefault(kind.group, []):
@@ -39,17 +39,17 @@ def groups(kinds: Iterable[Kind]) -> Json:
     }
 
 
-def group(name: str, kinds: Iterable[Kind]) -> Json | None:
+def group(name: str, kinds: Iterable[ResourceKind]) -> Json | None:
     found = list(dict.fromkeys(kind.version for kind in kinds if kind.group == name))
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, found)} if name and found else None
 
 
 def _group(name: str, versions: list[str]) -> Json:
-    shown = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    shown = [{"groupVersion": f"{name}/{version_info}", "version": version_info} for version_info in versions]
     return {"name": name, "versions": shown, "preferredVersion": shown[0]}
 
 
-def resources(group_name: str, version_name: str, kinds: Iterable[Kind]) -> Json | None:
+def resources(group_name: str, version_name: str, kinds: Iterable[ResourceKind]) -> Json | None:
     found = [kind for kind in kinds if (kind.group, kind.version) == (group_name, version_name)]
     if not found:
         return None
@@ -57,7 +57,7 @@ def resources(group_name: str, version_name: str, kinds: Iterable[Kind]) -> Json
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": found[0].api_version, "resources": listed}
 
 
-def _entries(kind: Kind) -> Iterable[Json]:
+def _entries(kind: ResourceKind) -> Iterable[Json]:
     entry: Json = {
         "name": kind.plural, "singularName": kind.singular or kind.kind.lower(), "namespaced": kind.namespaced,
         "kind": kind.kind, "verbs": list(kind.verbs),
@@ -78,16 +78,16 @@ def _entries(kind: Kind) -> Iterable[Json]:
         yield {"name": f"{kind.plural}/{name}", "singularName": "", "namespaced": kind.namespaced, **special[name]}
 
 
-def openapi_index(kinds: Iterable[Kind]) -> Json:
+def openapi_index(kinds: Iterable[ResourceKind]) -> Json:
     paths = dict.fromkeys(_openapi_path(kind) for kind in kinds)
     return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}?hash=embedded"} for path in paths}}
 
 
-def _openapi_path(kind: Kind) -> str:
+def _openapi_path(kind: ResourceKind) -> str:
     return f"apis/{kind.group}/{kind.version}" if kind.group else f"api/{kind.version}"
 
 
-def openapi(path: str, kinds: Iterable[Kind]) -> Json | None:
+def openapi(path: str, kinds: Iterable[ResourceKind]) -> Json | None:
     """The schemas of custom kinds, for `kubectl explain`; of the built-in ones there are none.
 
     To send a write, kubectl only looks whether a PATCH of the kind takes `fieldValidation`, and leaves the checking to us.
@@ -127,7 +127,7 @@ def openapi(path: str, kinds: Iterable[Kind]) -> Json | None:
 
 
 def _with_identity(schema: Mapping[str, Any]) -> Json:
-    """With the fields that every object has, whatever its definition says of them."""
+    """The schema with the metadata fields that every object has."""
     text = {"type": "string"}
     described = {
         "apiVersion": {**text, "description": "The group and version of this object's schema."},
