@@ -17,7 +17,8 @@ from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
 from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
 from plimsoll.controllers.placement.rebalance.candidates import moves
 from plimsoll.controllers.placement.rebalance.interruption import plan_interruption
-from plimsoll.controllers.placement.rebalance.move_checks import blockers
+from plimsoll.controllers.placement.rebalance.move_checks import Move, blockers
+from plimsoll.controllers.placement.target import CapacityClass
 from plimsoll.controllers.placement.workload import Managed, evaluate_workload
 from plimsoll.controllers.placement.workload_state import WorkloadState
 from plimsoll.disruption.ledger import DisruptionLedger
@@ -40,7 +41,7 @@ NODE = "od-1"
 
 
 class Scenario(Struct, frozen=True):
-    """A Deployment of three replicas on one on-demand node that wants two of them on spot. The first is the one in question."""
+    """A Deployment of three on-demand replicas that wants two of them on spot. The first, alone on its node, is judged."""
 
     title: str
     expected: str  # the code of the blocker; empty: the pod may be evicted
@@ -52,12 +53,13 @@ class Scenario(Struct, frozen=True):
 
     def scene(self, *, interrupted: bool = False) -> Scene:
         scene = Scene(replicas=3, spot="67%", minimum="0")
+        scene.add(on_demand_node("od-2"))
         if interrupted:
             scene.add(on_demand_node(NODE, taint="aws-node-termination-handler/spot-itn"))
         for number, ready in enumerate(self.ready):
             first = number == 0
             made = scene.pod(
-                f"web-{number}", node=NODE, mark=ON_DEMAND, ready=ready,
+                f"web-{number}", node=NODE if first else "od-2", mark=ON_DEMAND, ready=ready,
                 annotations=dict(self.annotations) if first else {}, phase=self.phase if first else "Running",
             )  # fmt: skip
             scene.add(replace(made, status=replace(made.status, start_time=START - self.started)))
@@ -83,25 +85,22 @@ def actuator(scenario: Scenario) -> set[str]:
 
 
 def rebalance(scenario: Scenario) -> set[str]:
-    """Placement, when it chooses a replica to move and judges the move."""
+    """Placement, when it chooses replicas to move and judges the move of this one."""
     state = _state(scenario.scene())
-    found = [move for move in moves(state) if move.replica.pod.name == "web-0"]
-    if not found:
-        others = replace(scenario, annotations={}).scene()
-        assert "web-0" in {move.replica.pod.name for move in moves(_state(others))}, "only the annotation may keep it"
-        return {"NotSafeToEvictAnnotation"}
-    return {blocker.code for blocker in blockers(state, found[0])}
+    (replica,) = (one for one in state.replicas if one.pod.name == "web-0")
+    found = {blocker.code for blocker in blockers(state, Move(replica, CapacityClass.SPOT))}
+    if scenario.annotations and "web-0" not in {move.replica.pod.name for move in moves(state)}:
+        found.add("NotSafeToEvictAnnotation")
+    return found
 
 
 def interruption(scenario: Scenario) -> set[str]:
-    """Placement, when the pod's node is about to be reclaimed: the first pod by name is judged first."""
+    """Placement, when the pod's node is about to be reclaimed."""
     state = _state(scenario.scene(interrupted=True))
     plan = plan_interruption(state)
     if "web-0" in {eviction.pod.name for eviction in plan.evictions}:
         return set()
-    if not plan.evictions and not plan.blockers:
-        return {"NotSafeToEvictAnnotation"}
-    return {blocker.code for blocker in plan.blockers} or {"NotSafeToEvictAnnotation"}
+    return {blocker.code for blocker in plan.blockers} or {"NotSafeToEvictAnnotation"}  # passed over without a word
 
 
 def node_removal(scenario: Scenario) -> set[str]:
