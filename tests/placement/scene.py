@@ -197,7 +197,7 @@ class Scene:
         }
         self.remember(disruption_shard(key), KIND, data)
 
-    def spot_blocker(self, *, since: datetime, until: datetime, shortages: int = 1) -> None:
+    def backs_off(self, *, since: datetime, until: datetime, shortages: int = 1) -> None:
         record = SpotBackoff(self.key, since, until, shortages)
         self.remember(
             backoff_shard(self.workload.uid), "placement", {self.workload.uid: msgspec.json.encode(record).decode()}

@@ -18,7 +18,7 @@ from tests import build
 from tests.placement.admission_scene import ON_DEMAND, SPOT, Scene, asking, review, workload
 
 
-def spot_blocker(scene: Scene, of: Deployment | StatefulSet, *, until: timedelta) -> None:
+def back_off(scene: Scene, of: Deployment | StatefulSet, *, until: timedelta) -> None:
     """Spot ran short ten minutes ago; the pause ends in `until`."""
     record = SpotBackoff(key_of(of), build.START - timedelta(minutes=10), build.START + until)
     memory = scene.settings.memory
@@ -35,7 +35,7 @@ def spot_blocker(scene: Scene, of: Deployment | StatefulSet, *, until: timedelta
 def test_on_demand_while_the_pause_lasts():
     deployment, replica_set = workload(4, "100%")
     scene = Scene(deployment, replica_set)
-    spot_blocker(scene, deployment, until=timedelta(minutes=1))
+    back_off(scene, deployment, until=timedelta(minutes=1))
     assignment = [scene.admit(replica_set).assignment for _ in range(4)]
     assert [(m.capacity_class, m.why) for m in assignment] == [(ON_DEMAND, PlacementReason.HELD_BACK)] * 4
 
@@ -43,7 +43,7 @@ def test_on_demand_while_the_pause_lasts():
 def test_afterwards_one_is_sent_and_the_others_wait_for_what_becomes_of_it():
     deployment, replica_set = workload(4, "100%")
     scene = Scene(deployment, replica_set)
-    spot_blocker(scene, deployment, until=timedelta(minutes=-1))
+    back_off(scene, deployment, until=timedelta(minutes=-1))
     first = scene.admit(replica_set)
     assert first.assignment.capacity_class is SPOT
     assert scene.admit(replica_set).assignment.why is PlacementReason.HELD_BACK
@@ -54,7 +54,7 @@ def test_afterwards_one_is_sent_and_the_others_wait_for_what_becomes_of_it():
 def test_a_stateful_set_holds_back_too():
     stateful_set = build.stateful_set(annotations=asking("100%"))
     scene = Scene(stateful_set)
-    spot_blocker(scene, stateful_set, until=timedelta(minutes=1))
+    back_off(scene, stateful_set, until=timedelta(minutes=1))
     answer = scene.ask(review(stateful_set, name="db-0"))
     assert isinstance(answer, ClassAssigned)
     assert (answer.assignment.capacity_class, answer.assignment.why) == (ON_DEMAND, PlacementReason.HELD_BACK)

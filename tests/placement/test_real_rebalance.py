@@ -190,7 +190,7 @@ async def test_spot_runs_short_and_comes_back(
         assert (await web.split())[SPOT] == 6
 
 
-async def test_a_stateful_set_has_each_class_in_its_place(
+async def test_a_stateful_set_moves_the_highest_ordinals_first(
     control_plane: ControlPlane, client: Client, namespace: str, home: str, kwok_nodes: AddNodes
 ):
     """It ran on on-demand nodes alone before it was managed; the highest ordinals move first, and the template stays."""
@@ -219,3 +219,49 @@ async def test_a_stateful_set_has_each_class_in_its_place(
         assert evictions(running) == 3
     after = await client.get(db.kind, namespace, "db")
     assert after.status.update_revision == revision == after.status.current_revision
+
+
+async def test_a_stateful_set_moves_no_more_pods_than_its_counts_demand(
+    control_plane: ControlPlane, client: Client, namespace: str, home: str, kwok_nodes: AddNodes
+):
+    """60 % to 50 % of ten is one move; a raised minimum, a restart of every pod and a scale-up and -down need none."""
+    kwok_nodes("2 zone=a class=spot"), kwok_nodes("2 zone=a class=on-demand")
+    async with operating(control_plane, namespace, config(home, namespace)) as running:
+        db = await Workload(client, namespace, "db", stateful=True).create(
+            10, asking(60, 1), serviceName="db", podManagementPolicy="Parallel"
+        )
+        await db.settled(6, 4)
+        assert evictions(running) == 0, "admission placed every one of them right"
+        await db.annotate(asking(50, 1))
+        await db.settled(5, 5)
+        assert evictions(running) == 1
+        await db.annotate(asking(50, 4))
+        before = {pod.uid for pod in await db.pods()}
+        await db.patch({"spec": {"template": {"metadata": {"annotations": {"version": "two"}}}}})
+
+        async def restarted() -> bool:
+            pods = await db.pods()
+            return len(pods) == 10 and before.isdisjoint(pod.uid for pod in pods)
+
+        await eventually(restarted, "a restart of every pod", seconds=240)
+        await db.settled(5, 5)
+        assert evictions(running) == 1, "a recreated pod takes the class that is short"
+
+
+async def test_a_stateful_sets_minimum_is_restored_after_a_scale_down_that_broke_it(
+    control_plane: ControlPlane, client: Client, namespace: str, home: str, kwok_nodes: AddNodes
+):
+    """The lowest ordinals run on spot. Kubernetes deletes the highest ones, which were on-demand."""
+    kwok_nodes("2 zone=a class=spot"), kwok_nodes("2 zone=a class=on-demand")
+    async with operating(control_plane, namespace, config(home, namespace)) as running:
+        db = await Workload(client, namespace, "db", stateful=True).create(
+            2, asking(100), serviceName="db", podManagementPolicy="Parallel"
+        )
+        await db.settled(2, 0)
+        await db.annotate(asking(50, 2))  # of four: two and two
+        await db.scale(4)
+        await db.settled(2, 2)
+        assert evictions(running) == 0
+        await db.scale(3)
+        await db.settled(1, 2)
+        assert evictions(running) == 1

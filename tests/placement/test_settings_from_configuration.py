@@ -114,7 +114,7 @@ def test_max_fallbacks_per_minute():
     found = scene(running=(3, 4), keys={"placement__maxFallbacksPerMinute": "2"})
     for number in range(3):
         found.waiting(f"waits-{number}", since=found.now - timedelta(hours=1))
-    found.spot_blocker(since=found.now, until=found.now + timedelta(minutes=5))
+    found.backs_off(since=found.now, until=found.now + timedelta(minutes=5))
     assert len(evicted(found.decide())) == 2
 
 

@@ -50,7 +50,7 @@ def test_the_pause_is_written_down_before_anyone_is_replaced():
 
 def test_once_it_is_in_view_the_waiting_pod_is_replaced():
     scene = short()
-    scene.spot_blocker(since=scene.now, until=scene.now + 5 * MINUTE)
+    scene.backs_off(since=scene.now, until=scene.now + 5 * MINUTE)
     (action,) = scene.decide(after=SECOND).actions
     assert isinstance(action, Evict)
     assert action.pod.name == "waits-0"
@@ -63,7 +63,7 @@ def test_nothing_that_guards_pods_that_run_holds_it_back():
     scene.objects[next(kind for kind in scene.objects if kind.kind == "Pod")].clear()
     scene.running(5, 4)
     scene.waiting("waits", since=scene.now - 3 * MINUTE)
-    scene.spot_blocker(since=scene.now, until=scene.now + 5 * MINUTE)
+    scene.backs_off(since=scene.now, until=scene.now + 5 * MINUTE)
     scene.disrupted(scene.now - SECOND)
     scene.add(build.budget(allowed=0))
     assert evicted(scene.decide()) == ["waits"]
@@ -73,14 +73,14 @@ def test_while_someone_is_replaced_nobody_else_is_moved():
     scene = Scene(settings=PlacementSettings(moving_percentage=50))
     scene.running(8, 1)
     scene.waiting("waits", since=scene.now - 3 * MINUTE)
-    scene.spot_blocker(since=scene.now, until=scene.now + 5 * MINUTE)
+    scene.backs_off(since=scene.now, until=scene.now + 5 * MINUTE)
     scene.add(build.budget(allowed=5, selector={"matchLabels": {"app": "web"}}))
     assert evicted(scene.decide()) == ["waits"]
 
 
 def test_no_more_than_the_limit_are_replaced_in_a_minute():
     scene = short(5, settings=PlacementSettings(max_fallbacks_per_minute=3))
-    scene.spot_blocker(since=scene.now, until=scene.now + 5 * MINUTE)
+    scene.backs_off(since=scene.now, until=scene.now + 5 * MINUTE)
     assert len(evicted(scene.decide())) == 3
     scene.fallen_back("new", created=scene.now - 20 * SECOND)
     decision = scene.decide()
@@ -118,7 +118,7 @@ def test_a_pod_that_is_about_to_get_a_node_is_left_in_peace():
 
 def test_a_shortage_soon_after_the_last_makes_the_pause_longer():
     scene = short()
-    scene.spot_blocker(since=scene.now - 6 * MINUTE, until=scene.now - MINUTE)
+    scene.backs_off(since=scene.now - 6 * MINUTE, until=scene.now - MINUTE)
     (action,) = scene.decide().actions
     assert isinstance(action, Patch)
     record = msgspec.json.decode(action.body["data"][scene.workload.uid], type=SpotBackoff)  # type: ignore[call-overload]
@@ -127,7 +127,7 @@ def test_a_shortage_soon_after_the_last_makes_the_pause_longer():
 
 def test_a_shortage_long_after_the_last_starts_anew():
     scene = short()
-    scene.spot_blocker(since=scene.now, until=scene.now - FORGOTTEN_AFTER, shortages=4)
+    scene.backs_off(since=scene.now, until=scene.now - FORGOTTEN_AFTER, shortages=4)
     (action,) = scene.decide().actions
     assert isinstance(action, Patch)
     record = msgspec.json.decode(action.body["data"][scene.workload.uid], type=SpotBackoff)  # type: ignore[call-overload]
@@ -168,7 +168,7 @@ class TestReturn:
     def fallen(self, *, until: timedelta) -> Scene:
         scene = Scene()
         scene.running(4, 6)
-        scene.spot_blocker(since=scene.now - timedelta(hours=1), until=scene.now + until)
+        scene.backs_off(since=scene.now - timedelta(hours=1), until=scene.now + until)
         return scene
 
     def test_nobody_moves_while_the_pause_lasts(self):

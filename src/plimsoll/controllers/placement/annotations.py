@@ -18,7 +18,7 @@ class PlacementReason(Enum):
 
     MINIMUM = "minimum"  # on-demand, because fewer replicas than min-on-demand are
     SHARE = "share"  # the class that the spot share lacks
-    ORDINAL = "ordinal"  # the class of a StatefulSet pod's ordinal
+    ORDINAL = "ordinal"  # the class of a StatefulSet pod's ordinal, which is also one that is short
     HELD_BACK = "spot-held-back"  # on-demand, because the workload backs off from spot
     APPROXIMATE = "approximate"  # decided without the leader; rebalancing corrects it if necessary
 

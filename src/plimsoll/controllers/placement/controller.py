@@ -168,8 +168,8 @@ class PlacementController:
         if not wanted:
             action = state.replica_state.next_action()
             migrating = action in (NextAction.MIGRATE_TO_SPOT, NextAction.MIGRATE_TO_ON_DEMAND)
-            if not migrating or state.is_stateful_set:
-                return _Rebalancing(NextAction.NONE if migrating else action)
+            if not migrating:
+                return _Rebalancing(action)
             message = "every replica that could move says that it must not be moved, or has no node yet"
             return _Rebalancing(action, blockers=(Blocker("NothingMovable", message),))
         first = wanted[0]
@@ -210,6 +210,9 @@ def _evict(move: Move, state: WorkloadState, destinations: Destinations) -> Evic
     )
     if pod.uid in destinations.coming:
         message += f"; no {move.to.value} node has room, and {destinations.coming[pod.uid]}"
+    minimum = state.managed.policy.share.min_on_demand
+    if state.is_stateful_set and move.to is CapacityClass.ON_DEMAND and split.current_on_demand < minimum:
+        message += f"; fewer than the minimum of {minimum} are on-demand: a StatefulSet loses its highest ordinals, whatever the class"
     code = "MigratingToSpot" if move.to is CapacityClass.SPOT else "MigratingToOnDemand"
     event = Event(state.ref, code, message)
     return Evict(Ref.to(PODS, pod), state.key, Reason(code, message), within=state.settings.migrations, event=event)

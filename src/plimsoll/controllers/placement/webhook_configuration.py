@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from plimsoll.config.sources import ConfigurationError, Problem
+from plimsoll.config.sources import ConfigurationError, ConfigProblem
 from plimsoll.controllers.placement.workload import KUBE_SYSTEM
 
 SERVICE = "plimsoll-webhook"
@@ -40,7 +40,7 @@ def namespace_labels(written: Sequence[str]) -> dict[str, str]:
         label, equals, value = text.partition("=")
         if not (label and equals):
             message = f'"{text}" is not a label and its value; write it like "placement=managed"'
-            raise ConfigurationError([Problem("", "placement.namespaceSelector", message)])
+            raise ConfigurationError([ConfigProblem("", "placement.namespaceSelector", message)])
         labels[label] = value
     return labels
 

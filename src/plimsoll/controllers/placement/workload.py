@@ -41,13 +41,18 @@ class Managed(Struct, frozen=True):
     def target(self) -> Target:
         return target(self.workload.spec.replicas, self.policy.share)
 
-    def class_of_ordinal(self, pod_name: str) -> CapacityClass | None:
-        """The class of a StatefulSet pod by its ordinal; None if the name is not one of this set."""
+    def position_of(self, pod_name: str) -> int | None:
+        """The position of a StatefulSet pod, counted from `spec.ordinals.start`; None if the name is not one of this set."""
         prefix, _, ordinal = pod_name.rpartition("-")
         if prefix != self.workload.name or not (ordinal.isascii() and ordinal.isdecimal()):
             return None
         position = int(ordinal) - self.workload.spec.ordinals.start
-        return class_at(position, self.policy.share) if position >= 0 else None
+        return position if position >= 0 else None
+
+    def class_of_ordinal(self, pod_name: str) -> CapacityClass | None:
+        """The class of a StatefulSet pod by its ordinal; None if the name is not one of this set."""
+        position = self.position_of(pod_name)
+        return class_at(position, self.policy.share) if position is not None else None
 
 
 class Unmanaged(Struct, frozen=True):

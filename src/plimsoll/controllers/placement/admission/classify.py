@@ -1,8 +1,9 @@
 """The capacity class of a pod that is being created. The webhook calls `PodClassifier.answer` for each AdmissionReview.
 
-A StatefulSet's pod gets the class of its ordinal. A ReplicaSet's pod gets the class that its ReplicaSet lacks, counting the pods
-in view and the admitted pods that are not in view yet. If those already make up all desired replicas, the view is behind, and
-the result is `LiveReadNeeded`: the webhook reads the objects live and asks again.
+A pod gets the class that its ReplicaSet or StatefulSet lacks, counting the pods in view and the admitted pods that are not in
+view yet. Between classes that are both short the ordinal decides for a StatefulSet, so that at first creation every pod has the
+class of its ordinal. If a ReplicaSet already has all desired replicas, the view is behind, and the result is `LiveReadNeeded`:
+the webhook reads the objects live and asks again.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from plimsoll.controllers.placement.rebalance.next_action import ReplicaState
 from plimsoll.controllers.placement.replica_counts import Replica, replicas
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.spot_backoff import backoff_of, spot_blocker
-from plimsoll.controllers.placement.target import CapacityClass
+from plimsoll.controllers.placement.target import CapacityClass, target
 from plimsoll.controllers.placement.workload import Managed, Unmanaged, evaluate_workload, replica_set_of
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.apps import Deployment, ReplicaSet, StatefulSet
@@ -140,10 +141,12 @@ class PodClassifier:
         if pod.matches_no_node:
             return NotAssigned("MatchesNoNode")
         if replica_set is None:
-            by_ordinal = managed.class_of_ordinal(pod.metadata.name)
-            if by_ordinal is None:
+            by_count = self._class_in_stateful_set(managed, pod.metadata.name)
+            if by_count is None:
                 return NotAssigned("NoOrdinal")
-            wanted, why = by_ordinal, PlacementReason.ORDINAL
+            wanted, why = by_count
+            if approximate or not self._certain(looked):
+                why = PlacementReason.APPROXIMATE
         else:
             expected = self._expected_pods(replica_set)
             free = _limit(replica_set, managed) - sum(expected)
@@ -160,14 +163,15 @@ class PodClassifier:
         if wanted is CapacityClass.SPOT and self._backs_off(workload, now):
             wanted, why = CapacityClass.ON_DEMAND, PlacementReason.HELD_BACK
         if not request.dry_run:
-            self.ledger.record(AdmittedPodEntry(token, owner.uid, wanted, why, now_seconds))
+            name = pod.metadata.name if replica_set is None else ""
+            self.ledger.record(AdmittedPodEntry(token, owner.uid, wanted, why, now_seconds, name))
         return self._assign(pod, Assignment(wanted, why, token, self._settings.installation))
 
     def any_replica_can_answer(self, request: AdmissionRequest) -> bool:
         """Whether every replica of the operator gives the same result: no ledger is needed, or the pod stays unchanged."""
         pod = request.object
         owner = _owner_of(pod, request) if pod is not None else None
-        if owner is None or owner.kind == "StatefulSet":
+        if owner is None:
             return True
         found = self._workload(owner, request.namespace)
         if found is None:
@@ -227,6 +231,36 @@ class PodClassifier:
         )
         pending = self.ledger.pending(replica_set.uid)
         return spot + pending.spot, on_demand + pending.on_demand
+
+    def _class_in_stateful_set(self, managed: Managed, name: str) -> tuple[CapacityClass, PlacementReason] | None:
+        """The class of a StatefulSet pod: the one that is short among the other ordinals, else that of its ordinal.
+
+        Pods beyond the replica count do not count: Kubernetes deletes them. None for a name without an ordinal.
+        """
+        position, by_ordinal = managed.position_of(name), managed.class_of_ordinal(name)
+        if position is None or by_ordinal is None:
+            return None
+        share = managed.policy.share
+        count = max(managed.workload.spec.replicas, position + 1)  # the view may not show a larger count yet
+
+        def stays(other: str) -> bool:
+            return other != name and (at := managed.position_of(other)) is not None and at < count
+
+        classes = {
+            replica.pod.name: replica.capacity_class
+            for replica in replicas(pods_of(managed.workload, self._view), self._view, self._settings.rules)
+        }
+        classes |= {entry.pod_name: entry.capacity_class for entry in self.ledger.entries(managed.workload.uid)}
+        others = [found for other, found in classes.items() if stays(other)]
+        wanted, spot = target(count, share), sum(1 for found in others if found is CapacityClass.SPOT)
+        on_demand = len(others) - spot
+        if spot < wanted.spot and on_demand < wanted.on_demand:
+            return by_ordinal, PlacementReason.ORDINAL
+        short = CapacityClass.SPOT if spot < wanted.spot else CapacityClass.ON_DEMAND
+        if short is by_ordinal:
+            return short, PlacementReason.ORDINAL
+        below = short is CapacityClass.ON_DEMAND and on_demand < share.min_on_demand
+        return short, PlacementReason.MINIMUM if below else PlacementReason.SHARE
 
     def _backs_off(self, workload: Deployment | StatefulSet, now: datetime) -> bool:
         settings = self._settings

@@ -24,6 +24,7 @@ class AdmittedPodEntry(Struct, frozen=True):
     capacity_class: CapacityClass
     why: PlacementReason
     at_seconds: float  # monotonic
+    pod_name: str = ""  # known for pods of StatefulSets only
 
 
 class PendingCounts(Struct):
@@ -55,6 +56,11 @@ class AdmissionLedger:
         return len(self._entries)
 
     def record(self, entry: AdmittedPodEntry) -> None:
+        if entry.pod_name:  # created again under its name: the earlier one was refused after admission
+            for earlier in self.entries(entry.owner_uid):
+                if earlier.pod_name == entry.pod_name:
+                    self._remove(earlier.token)
+                    self.dropped += 1
         self._entries[entry.token] = entry
         self._by_owner.setdefault(entry.owner_uid, {})[entry.token] = entry
         counts = self._counts.setdefault(entry.owner_uid, PendingCounts())
@@ -67,6 +73,10 @@ class AdmissionLedger:
         """The admission with this token, if its pod is not in view yet."""
         entry = self._entries.get(token)
         return entry if entry is not None and entry.owner_uid == owner_uid else None
+
+    def entries(self, owner_uid: str) -> tuple[AdmittedPodEntry, ...]:
+        """The admissions of one owner whose pods are not in view yet."""
+        return tuple(self._by_owner.get(owner_uid, {}).values())
 
     def pending(self, owner_uid: str) -> PendingCounts:
         return self._counts.get(owner_uid, _NONE)

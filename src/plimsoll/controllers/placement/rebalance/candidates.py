@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from plimsoll.controllers.placement.rebalance.move_checks import Move, minimum_blocker
+from plimsoll.controllers.placement.rebalance.move_checks import Move
 from plimsoll.controllers.placement.rebalance.next_action import NextAction
 from plimsoll.controllers.placement.replica_counts import Replica
 from plimsoll.controllers.placement.target import CapacityClass
+from plimsoll.controllers.placement.workload import Managed
 from plimsoll.controllers.placement.workload_state import WorkloadState
 from plimsoll.disruption.opt_out import pod_opt_out, prefers_to_stay
 from plimsoll.kube.types.core import Pod
@@ -19,9 +20,11 @@ DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
 def moves(state: WorkloadState) -> list[Move]:
-    """Every move that brings the workload closer to its target, the next one first."""
-    if state.is_stateful_set:
-        return _misplaced(state)
+    """Every move that brings the workload closer to its target, the next one first.
+
+    Counts decide whether anything moves: the number of moves is the drift, and none is made while the total is wrong. Which
+    replicas move is a matter of order only.
+    """
     action = state.replica_state.next_action()
     if action is NextAction.MIGRATE_TO_SPOT:
         surplus, to, excess = CapacityClass.ON_DEMAND, CapacityClass.SPOT, state.replica_state.on_demand_drift
@@ -30,30 +33,20 @@ def moves(state: WorkloadState) -> list[Move]:
     else:
         return []
     able = [r for r in state.replicas if r.capacity_class is surplus and r.bound and r.interrupted_by is None]
-    able.sort(key=_least_disruptive_first)
+    if state.is_stateful_set:
+        able.sort(key=lambda replica: _by_ordinal(replica, to, state.managed))
+    else:
+        able.sort(key=_least_disruptive_first)
     return [Move(replica, to) for replica in able if pod_opt_out(replica.pod, state.now) is None][:excess]
 
 
-def _misplaced(state: WorkloadState) -> list[Move]:
-    """A StatefulSet's pods on the wrong class, the highest ordinal first.
+def _by_ordinal(replica: Replica, to: CapacityClass, managed: Managed) -> tuple[bool, bool, int]:
+    """Sort key for StatefulSets: first the pods whose ordinal has the other class, then the highest ordinal.
 
-    Where the minimum forbids to move an on-demand pod, the pods that become on-demand come first: else two pods that should
-    swap classes would wait for each other for ever.
+    Kubernetes deletes the highest ordinals. With every ordinal on its own class a scale-down needs no move afterwards.
     """
-    found = []
-    for replica in state.replicas:
-        wanted = state.managed.class_of_ordinal(replica.pod.name)
-        if (
-            wanted is None
-            or replica.capacity_class is wanted
-            or not replica.bound
-            or replica.interrupted_by is not None
-        ):
-            continue
-        if pod_opt_out(replica.pod, state.now) is None:
-            found.append(Move(replica, wanted))
-    found.sort(key=lambda move: int(move.replica.pod.name.rpartition("-")[2]), reverse=True)
-    return sorted(found, key=lambda move: minimum_blocker(state, move) is not None)
+    pod = replica.pod
+    return prefers_to_stay(pod), managed.class_of_ordinal(pod.name) is not to, -(managed.position_of(pod.name) or 0)
 
 
 def _least_disruptive_first(replica: Replica) -> tuple[bool, int, float, str]:
