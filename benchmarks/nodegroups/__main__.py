@@ -13,16 +13,16 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from benchmarks.nodegroups.cluster import NOW, sightings, view_of
+from benchmarks.nodegroups.cluster import NOW, inventories, view_of
 from benchmarks.report import Figure, Report, progress
 from plimsoll.controllers.nodegroups.controller import CLUSTER, NodeGroupController
-from plimsoll.controllers.nodegroups.plans import ByWorker, PlanObserver
+from plimsoll.controllers.nodegroups.planner import PlannerWorker, WorkerPlanner
 from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.resources import NODES, PODS, Key
 from plimsoll.runtime.clock import RealClock
 from plimsoll.runtime.decision import Create, Decision
-from plimsoll.runtime.gc_tuning import postpone_full_collections, settle_garbage
+from plimsoll.runtime.gc_tuning import disable_automatic_full_gc, collect_and_freeze
 
 FULL = "780m"  # of which ten fill a node, so that a pod of one core finds no room
 LITTLE = "200m"
@@ -56,11 +56,11 @@ class Course:
 class Bench:
     def __init__(self, nodes: int, pods_a_node: int, cpu: str) -> None:
         clock = RealClock()
-        self.plans = ByWorker(clock)
+        self.planner = WorkerPlanner(clock)
         settings = NodeGroupSettings(unschedulable_pod_grace=timedelta(0))
-        self.controller = NodeGroupController(settings, sightings(), plans=self.plans)
+        self.controller = NodeGroupController(settings, inventories(), planner=self.planner)
         self.view = view_of(self.controller, nodes=nodes, pods_a_node=pods_a_node, waiting=0, cpu=cpu)
-        self._observer = PlanObserver(self.plans, clock)
+        self._observer = PlannerWorker(self.planner, clock)
         self._look = asyncio.Event()
         self._now = NOW
 
@@ -119,7 +119,7 @@ async def growing(nodes: int, pods_a_node: int, waiting: int, runs: int) -> tupl
     bench = Bench(nodes, pods_a_node, FULL)
     first = nodes * pods_a_node
     more = view_of(bench.controller, nodes=0, pods_a_node=0, waiting=waiting, cpu=FULL, first_pod=first)
-    settle_garbage()
+    collect_and_freeze()
     quiet, asked = [], []
     async with bench.running():
         await bench.course()
@@ -138,7 +138,7 @@ async def growing(nodes: int, pods_a_node: int, waiting: int, runs: int) -> tupl
 
 async def shrinking(nodes: int, pods_a_node: int, runs: int) -> list[Course]:
     bench = Bench(nodes, pods_a_node, LITTLE)
-    settle_garbage()
+    collect_and_freeze()
     found = []
     async with bench.running():
         await bench.course()
@@ -179,7 +179,7 @@ def main() -> int:
     parser.add_argument("--waiting", type=int, default=5_000)
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()
-    postpone_full_collections()
+    disable_automatic_full_gc()
     found = report(options.nodes, options.pods_a_node, options.waiting, options.runs)
     found.print(as_json=options.json)
     return 0 if found.kept else 1

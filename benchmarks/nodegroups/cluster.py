@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from plimsoll.controllers.nodegroups.controller import NodeGroupController
-from plimsoll.controllers.nodegroups.provider_inventory import Sighting, Sightings
+from plimsoll.controllers.nodegroups.provider_inventory import ProviderInventories, ProviderInventory
 from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types.core import Node, Pod, ReplicaSet
+from plimsoll.kube.types.apps import ReplicaSet
+from plimsoll.kube.types.core import Node, Pod
 from plimsoll.kube.types.quantity import parse_quantity
 from plimsoll.kube.types.resources import NODES, PODS, REPLICASETS, Resource
 from plimsoll.providers.protocol import Capabilities, Offering
@@ -50,10 +51,10 @@ def view_of(
     return View.of(objects)
 
 
-def sightings() -> Sightings:
-    known = Sightings()
+def inventories() -> ProviderInventories:
+    known = ProviderInventories()
     can = Capabilities(idempotent_create=True, lists_by_group=True, makes_nodes=True)
-    known.enter("cloud", Sighting.of(NOW, (), {"dc-1": (OFFERING,)}, can))
+    known.record("cloud", ProviderInventory.of(NOW, (), {"dc-1": (OFFERING,)}, can))
     return known
 
 

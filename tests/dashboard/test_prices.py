@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from plimsoll.controllers.nodegroups.controller import NodeGroupController
-from plimsoll.controllers.nodegroups.provider_inventory import Sighting
+from plimsoll.controllers.nodegroups.provider_inventory import ProviderInventory
 from plimsoll.controllers.nodegroups.types import NodeGroup, VPSieNode
-from plimsoll.dashboard.cluster_snapshot import Picture
+from plimsoll.dashboard.cluster_snapshot import DashboardSnapshot
 from plimsoll.kube.codec import convert
 from plimsoll.providers.protocol import Offering
 from tests.clocks import StandingClock
@@ -33,13 +33,13 @@ class Pool:
         self.scene.put(convert(group, NodeGroup))
         if prices:
             self.sell(**prices)
-        self.picture: Picture = self.scene.picture()
+        self.snapshot: DashboardSnapshot = self.scene.snapshot()
 
     def sell(self, **prices: float) -> None:
         (controller,) = self.scene.controllers
         assert isinstance(controller, NodeGroupController)
         sold = tuple(Offering(name, price_per_hour=price) for name, price in prices.items())
-        controller.sightings.enter("kwok", Sighting.of(self.clock.now(), (), {"dc": sold}))
+        controller.inventories.record("kwok", ProviderInventory.of(self.clock.now(), (), {"dc": sold}))
 
     def buy(self, name: str, offering: str) -> VPSieNode:
         body = {
@@ -52,9 +52,9 @@ class Pool:
         return node
 
     async def told(self) -> dict[str, Any]:
-        self.scene.decide(self.picture)
-        await self.picture.renew()
-        record: dict[str, Any] = read(self.picture.whole())["groups"][KEY]
+        self.scene.decide(self.snapshot)
+        await self.snapshot.renew()
+        record: dict[str, Any] = read(self.snapshot.whole())["groups"][KEY]
         return record
 
 

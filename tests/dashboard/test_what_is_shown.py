@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from plimsoll.controllers.allocation.types import WekaContainer
 from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision
-from plimsoll.controllers.nodegroups.report import Verdict
-from plimsoll.controllers.nodegroups.scale_up.question import ScaleUp
+from plimsoll.controllers.nodegroups.report import GroupVerdict
+from plimsoll.controllers.nodegroups.scale_up.scale_up import ScaleUpPlan
 from plimsoll.controllers.nodegroups.types import NodeGroup, VPSieNode
 from plimsoll.controllers.placement.annotations import CLASS
 from plimsoll.kube.codec import convert
@@ -19,16 +19,16 @@ from plimsoll.kube.types.core import Taint
 from plimsoll.kube.types.resources import PODS, Key
 from plimsoll.runtime.audit import AuditRecord
 from plimsoll.runtime.decision import Blocker, Decision, Evict, Reason, Ref
-from plimsoll.runtime.outcome import Outcome, Result
+from plimsoll.runtime.outcome import ActionResult, Outcome
 from tests import build
 from tests.dashboard.scene import ALL, SPOT, Scene, read
 
 
 async def whole(scene: Scene) -> dict[str, Any]:
-    picture = scene.picture()
-    scene.decide(picture)
-    await picture.renew()
-    return read(picture.whole())
+    snapshot = scene.snapshot()
+    scene.decide(snapshot)
+    await snapshot.renew()
+    return read(snapshot.whole())
 
 
 async def test_a_node_with_its_pods() -> None:
@@ -42,8 +42,8 @@ async def test_a_node_with_its_pods() -> None:
 
 async def test_requests_of_pods_that_run() -> None:
     scene = Scene()
-    asking = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "250m", "memory": "1Gi"}}}]}
-    scene.put(build.pod("a", node="n1", spec=asking), build.pod("b", node="n1", spec=asking, phase="Succeeded"))
+    queries = {"containers": [{"name": "main", "resources": {"requests": {"cpu": "250m", "memory": "1Gi"}}}]}
+    scene.put(build.pod("a", node="n1", spec=queries), build.pod("b", node="n1", spec=queries, phase="Succeeded"))
     found = (await whole(scene))["nodes"]["n1"]
     assert (found["cpu"][0], found["memory"][0]) == (250, 2**30)
 
@@ -96,15 +96,15 @@ async def test_a_workload_is_told_by_the_decisions_about_it() -> None:
 
 async def test_what_the_door_refused_stands_among_the_blockers() -> None:
     scene = Scene()
-    picture = scene.picture()
+    snapshot = scene.snapshot()
     pod = next(iter(scene.view[PODS]))
     key = Key("Deployment", "default", "web")
     evict = Evict(Ref.to(PODS, pod), key, Reason("MigratingToSpot", "it moves"))
     blocker = Blocker("NotEnoughPdb", "the budget allows none", datetime(2026, 1, 1, tzinfo=UTC))
-    outcome = Outcome((Result(evict, "refused", "", blocker),))
-    picture.acted("placement", key, Decision(reason=evict.why, actions=(evict,)), outcome)
-    await picture.renew()
-    (found,) = read(picture.whole())["workloads"]["Deployment/default/web"]["blockers"]
+    outcome = Outcome((ActionResult(evict, "refused", "", blocker),))
+    snapshot.acted("placement", key, Decision(reason=evict.why, actions=(evict,)), outcome)
+    await snapshot.renew()
+    (found,) = read(snapshot.whole())["workloads"]["Deployment/default/web"]["blockers"]
     assert found == {"code": "NotEnoughPdb", "words": "the budget allows none", "until": "2026-01-01T00:00:00Z"}
 
 
@@ -184,19 +184,19 @@ async def test_drives_and_ports_by_node() -> None:
 
 async def test_the_timeline_has_what_was_done_and_what_was_held_up() -> None:
     scene = Scene()
-    picture = scene.picture()
+    snapshot = scene.snapshot()
     at = datetime(2026, 1, 1, tzinfo=UTC)
-    picture.recorded(
+    snapshot.recorded(
         AuditRecord(at, "me", "1", "placement", "Deployment/default/web", "Evict", "Pod/default/web-1-1", "uid", "Moving",
                     "it moves", "done", patch={"secret": "of the patch"})
     )  # fmt: skip
     key = Key("Deployment", "default", "web")
     held = Decision(reason=Reason("Blocked", "a window is shut"), blockers=(Blocker("Window", "a window is shut"),))
     for _ in range(3):
-        picture.acted("placement", key, held, Outcome())
-    picture.acted("placement", key, Decision(reason=Reason("Settled", "all is well")), Outcome())
-    await picture.renew()
-    data = picture.whole()
+        snapshot.acted("placement", key, held, Outcome())
+    snapshot.acted("placement", key, Decision(reason=Reason("Settled", "all is well")), Outcome())
+    await snapshot.renew()
+    data = snapshot.whole()
     assert b"of the patch" not in data
     assert [(one["action"], one["object"], one["why"], one["result"]) for one in read(data)["decisions"]] == [
         ("Evict", "Pod/default/web-1-1", "it moves", "done"),
@@ -206,20 +206,20 @@ async def test_the_timeline_has_what_was_done_and_what_was_held_up() -> None:
 
 
 async def test_the_timeline_does_not_grow_without_end() -> None:
-    picture = Scene().picture()
+    snapshot = Scene().snapshot()
     for number in range(1200):
         key, pod = f"Deployment/default/w{number}", f"Pod/default/p{number}"
-        picture.recorded(
+        snapshot.recorded(
             AuditRecord(datetime.now(UTC), "me", "1", "placement", key, "Patch", pod, "uid", "Cost", "why", "done")
         )
-    await picture.renew()
-    found = read(picture.whole())["decisions"]
+    await snapshot.renew()
+    found = read(snapshot.whole())["decisions"]
     assert len(found) == 500
     assert found[-1]["object"] == "Pod/default/p1199"
 
 
 async def test_many_alike_are_one_entry() -> None:
-    picture = Scene().picture()
+    snapshot = Scene().snapshot()
 
     def record(key: str, pod: str, result: str = "done") -> AuditRecord:
         at = datetime.now(UTC)
@@ -228,11 +228,11 @@ async def test_many_alike_are_one_entry() -> None:
         )
 
     for number in range(300):
-        picture.recorded(record("Deployment/default/web", f"p{number}"))
-    picture.recorded(record("Deployment/default/web", "p300", "conflict"))
-    picture.recorded(record("Deployment/default/api", "q1"))
-    await picture.renew()
-    assert [(one["object"], one["why"], one["result"]) for one in read(picture.whole())["decisions"]] == [
+        snapshot.recorded(record("Deployment/default/web", f"p{number}"))
+    snapshot.recorded(record("Deployment/default/web", "p300", "conflict"))
+    snapshot.recorded(record("Deployment/default/api", "q1"))
+    await snapshot.renew()
+    assert [(one["object"], one["why"], one["result"]) for one in read(snapshot.whole())["decisions"]] == [
         ("Deployment/default/web", "for p0; and 299 more like it", "done"),
         ("Pod/default/p300", "for p300", "conflict"),
         ("Pod/default/q1", "for q1", "done"),
@@ -244,17 +244,17 @@ async def test_what_groups_said_to_a_pod_that_waits_and_what_holds_them_up() -> 
     for name in ("pool", "pool-2"):
         scene.put(convert({"metadata": build.metadata(name, "infra"), "spec": {"maxNodes": 5}}, NodeGroup))
     scene.put(build.pod("waits", node="", phase="Pending"))
-    picture = scene.picture()
-    plan = ScaleUp(tried={"default/waits": {"infra/pool": "it asks for 64 CPUs, and the largest has 8"}})
+    snapshot = scene.snapshot()
+    plan = ScaleUpPlan(refusals={"default/waits": {"infra/pool": "it asks for 64 CPUs, and the largest has 8"}})
     blockers = (
         Blocker("ScaleUpCooldown", "group infra/pool-2 was scaled up at 10:00:00; it rests"),
         Blocker("ProviderUnknown", "group infra/pool: nothing recent is known of kwok"),
         Blocker("ClusterUnhealthy", "most nodes are not ready"),
     )
     decision = GroupsDecision(reason=Reason("NoGroupHelps", "1 pod waits"), scale_up=plan, blockers=blockers)
-    picture.acted("nodegroups", CLUSTER, decision, Outcome())
-    await picture.renew()
-    found = read(picture.whole())
+    snapshot.acted("nodegroups", CLUSTER, decision, Outcome())
+    await snapshot.renew()
+    found = read(snapshot.whole())
     assert found["pending"]["default/waits"]["tried"] == [
         {"group": "infra/pool", "why": "it asks for 64 CPUs, and the largest has 8"}
     ]
@@ -263,8 +263,8 @@ async def test_what_groups_said_to_a_pod_that_waits_and_what_holds_them_up() -> 
         "infra/pool": ["ProviderUnknown", "ClusterUnhealthy"],
         "infra/pool-2": ["ScaleUpCooldown", "ClusterUnhealthy"],
     }
-    picture.acted("nodegroups", CLUSTER, GroupsDecision(reason=Reason("ScalingUp", "1 node more")), Outcome())
-    change = read(await picture.renew() or b"")
+    snapshot.acted("nodegroups", CLUSTER, GroupsDecision(reason=Reason("ScalingUp", "1 node more")), Outcome())
+    change = read(await snapshot.renew() or b"")
     assert change["pending"]["default/waits"]["tried"] == []
 
 
@@ -278,20 +278,20 @@ async def test_a_pod_that_waits_is_told_how_far_its_node_has_come() -> None:
         return convert({"metadata": build.metadata("pool-1", "infra"), "spec": spec, "status": ordered}, VPSieNode)
 
     scene.put(member("Provisioning"))
-    picture = scene.picture()
-    plan = ScaleUp(places={"default/waits": "pool-1"})
-    picture.acted("nodegroups", CLUSTER, GroupsDecision(reason=Reason("Settled", ""), scale_up=plan), Outcome())
-    await picture.renew()
-    assert read(picture.whole())["pending"]["default/waits"]["awaits"] == {
+    snapshot = scene.snapshot()
+    plan = ScaleUpPlan(places={"default/waits": "pool-1"})
+    snapshot.acted("nodegroups", CLUSTER, GroupsDecision(reason=Reason("Settled", ""), scale_up=plan), Outcome())
+    await snapshot.renew()
+    assert read(snapshot.whole())["pending"]["default/waits"]["awaits"] == {
         "group": "infra/pool", "node": "pool-1", "phase": "Provisioning", "orderedAt": "2026-01-31T12:00:00Z",
     }  # fmt: skip
     scene.put(member("Joining"))
-    change = read(await picture.renew() or b"")
+    change = read(await snapshot.renew() or b"")
     assert change["pending"]["default/waits"]["awaits"]["phase"] == "Joining", (
         "told by the node, before anything is decided anew"
     )
     scene.put(member("Ready"))
-    change = read(await picture.renew() or b"")
+    change = read(await snapshot.renew() or b"")
     assert change["pending"]["default/waits"]["awaits"] is None
 
 
@@ -301,19 +301,19 @@ POOL = "infra/pool"
 @pytest.mark.parametrize(
     ("verdict", "reason", "told"),
     [
-        (Verdict(POOL, 1, 1), Reason("Settled", "each group has the nodes that it needs"), "it has the nodes that it needs"),
-        (Verdict(POOL, 1, 2, 1, reason="PendingPods"), Reason("ScalingUp", ""), "1 node is added: pods wait that would run there"),
-        (Verdict(POOL, 1, 3, 2, reason="BelowDesired"), Reason("ScalingUp", ""), "2 nodes are added: it has fewer than are wanted"),
-        (Verdict(POOL, 2, 1, removing=1), Reason("ScalingDown", "n1 is empty"), "n1 is empty"),
-        (Verdict(POOL, 2, 2, invalid="minNodes is above maxNodes"), Reason("Settled", "all"), "minNodes is above maxNodes"),
+        (GroupVerdict(POOL, 1, 1), Reason("Settled", "each group has the nodes that it needs"), "it has the nodes that it needs"),
+        (GroupVerdict(POOL, 1, 2, 1, reason="PendingPods"), Reason("ScalingUp", ""), "1 node is added: pods wait that would run there"),
+        (GroupVerdict(POOL, 1, 3, 2, reason="BelowDesired"), Reason("ScalingUp", ""), "2 nodes are added: it has fewer than are wanted"),
+        (GroupVerdict(POOL, 2, 1, removing=1), Reason("ScalingDown", "n1 is empty"), "n1 is empty"),
+        (GroupVerdict(POOL, 2, 2, spec_problem="minNodes is above maxNodes"), Reason("Settled", "all"), "minNodes is above maxNodes"),
     ],
 )  # fmt: skip
-async def test_a_group_is_told_about_itself(verdict: Verdict, reason: Reason, told: str) -> None:
+async def test_a_group_is_told_about_itself(verdict: GroupVerdict, reason: Reason, told: str) -> None:
     """A decision is about all groups; of one that settled, how many others did is no news."""
     scene = Scene(*ALL)
     spec = {"minNodes": 1, "maxNodes": 5, "offeringIDs": ["small"], "provider": "kwok"}
     scene.put(convert({"metadata": build.metadata("pool", "infra"), "spec": spec}, NodeGroup))
-    picture = scene.picture()
-    picture.acted("nodegroups", CLUSTER, GroupsDecision(reason=reason, verdicts=(verdict,)), Outcome())
-    await picture.renew()
-    assert read(picture.whole())["groups"]["infra/pool"]["why"] == told
+    snapshot = scene.snapshot()
+    snapshot.acted("nodegroups", CLUSTER, GroupsDecision(reason=reason, verdicts=(verdict,)), Outcome())
+    await snapshot.renew()
+    assert read(snapshot.whole())["groups"]["infra/pool"]["why"] == told

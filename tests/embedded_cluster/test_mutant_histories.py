@@ -23,7 +23,7 @@ def test_without_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_a_last_look_at_the_pods(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(termination, "_objection", lambda *_: None)
-    monkeypatch.setattr(termination, "must_move", lambda _: [])
-    monkeypatch.setattr(drain, "must_move", lambda _: [])
+    monkeypatch.setattr(termination, "_blocked", lambda *_: None)
+    monkeypatch.setattr(termination, "pods_to_move", lambda _: [])
+    monkeypatch.setattr(drain, "pods_to_move", lambda _: [])
     assert " S6: " in _objections(3)

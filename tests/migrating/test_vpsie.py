@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.controllers.nodegroups.crds import crds
+from plimsoll.controllers.nodegroups.crds import node_group_crds
 from plimsoll.controllers.nodegroups.types import FINALIZER
 from tests.eventually import eventually
 from tests.faults.upstream import Json
@@ -25,7 +25,7 @@ SIZE = {"id": 7, "name": "S", "cpu": 2, "ram": 4096, "price": 73.0, "datacenter_
 
 @pytest.fixture
 def groups(control_plane: ControlPlane, namespace: str) -> Iterator[str]:
-    with served(control_plane, crds()):
+    with served(control_plane, node_group_crds()):
         yield f"/apis/autoscaler.vpsie.com/v1alpha1/namespaces/{namespace}/nodegroups"
 
 

@@ -25,7 +25,7 @@ from plimsoll.kube.types.resources import (
     Resource,
 )
 from plimsoll.runtime.decision import Create, Delete, Patch
-from plimsoll.runtime.transaction import Answer
+from plimsoll.runtime.transaction import WriteResult
 
 KINDS: tuple[Resource[Any], ...] = (
     NODE_GROUPS, VPSIE_NODES, NODES, PODS, BUDGETS, NAMESPACES, CLAIMS, VOLUMES, DAEMONSETS, DEPLOYMENTS, REPLICASETS,
@@ -38,7 +38,7 @@ class Broken(AssertionError):
     """A rule of FAULTS.md did not hold."""
 
 
-def stamp(moment: datetime) -> str:
+def timestamp(moment: datetime) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
@@ -54,7 +54,7 @@ class ApiServer:
         meta = body.setdefault("metadata", {})
         meta.setdefault("namespace", "" if not kind.namespaced else "default")
         meta.setdefault("uid", f"uid-{next(self._uids)}")
-        meta.setdefault("creationTimestamp", stamp(self._now()))
+        meta.setdefault("creationTimestamp", timestamp(self._now()))
         return self.store(kind, body)
 
     def store(self, kind: Resource[Any], body: Json) -> Json:
@@ -74,22 +74,22 @@ class ApiServer:
     def view(self) -> View:
         return View.of({kind: self.typed(kind) for kind in KINDS})
 
-    def create(self, action: Create) -> Answer:
+    def create(self, action: Create) -> WriteResult:
         place = (action.namespace, action.name)
         if place in self.objects[action.resource]:
-            return Answer("conflict")
+            return WriteResult("conflict")
         meta = {**action.body.get("metadata", {}), "name": action.name, "namespace": action.namespace}
         return self._done(
             action.resource, self.put(action.resource, {**copy.deepcopy(dict(action.body)), "metadata": meta})
         )
 
-    def patch(self, action: Patch) -> Answer:
+    def patch(self, action: Patch) -> WriteResult:
         target = action.target
         live = self.objects[target.resource].get((target.namespace, target.name))
         if live is None or live["metadata"]["uid"] != target.uid:
-            return Answer("gone")
+            return WriteResult("gone")
         if action.if_unchanged and live["metadata"]["resourceVersion"] != target.resource_version:
-            return Answer("conflict")
+            return WriteResult("conflict")
         assert isinstance(action.body, dict)
         changed = _merged(
             live, {k: v for k, v in action.body.items() if (k == "status") == (action.subresource == "status")}
@@ -98,28 +98,28 @@ class ApiServer:
             return self._done(target.resource, live)
         if changed["metadata"].get("deletionTimestamp") and not changed["metadata"].get("finalizers"):
             del self.objects[target.resource][target.namespace, target.name]
-            return Answer("done")
+            return WriteResult("done")
         return self._done(target.resource, self.store(target.resource, changed))
 
-    def delete(self, action: Delete) -> Answer:
+    def delete(self, action: Delete) -> WriteResult:
         target = action.target
         if not target.uid:
             raise Broken("S8: a deletion without a UID")
         live = self.objects[target.resource].get((target.namespace, target.name))
         if live is None or live["metadata"]["uid"] != target.uid:
-            return Answer("gone")
+            return WriteResult("gone")
         if target.resource_version and live["metadata"]["resourceVersion"] != target.resource_version:
-            return Answer("conflict")
+            return WriteResult("conflict")
         if live["metadata"].get("finalizers"):
             live = copy.deepcopy(live)
-            live["metadata"].setdefault("deletionTimestamp", stamp(self._now()))
+            live["metadata"].setdefault("deletionTimestamp", timestamp(self._now()))
             self.store(target.resource, live)
         else:
             del self.objects[target.resource][target.namespace, target.name]
-        return Answer("done")
+        return WriteResult("done")
 
-    def _done(self, kind: Resource[Any], body: Json) -> Answer:
-        return Answer("done", convert(body, kind.type))
+    def _done(self, kind: Resource[Any], body: Json) -> WriteResult:
+        return WriteResult("done", convert(body, kind.type))
 
 
 def _merged(document: Any, patch: Any) -> Any:

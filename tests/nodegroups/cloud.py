@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from plimsoll.controllers.nodegroups.provider_inventory import Sighting
+from plimsoll.controllers.nodegroups.provider_inventory import ProviderInventory
 from plimsoll.kube.types.quantity import parse_quantity
 from plimsoll.providers.errors import AmbiguousOutcome, OfferingUnavailable, ProviderError, QuotaExceeded
 from plimsoll.providers.protocol import Capabilities, Machine, Offering
@@ -74,7 +74,7 @@ class Cloud:
             self.lost_replies -= 1
             raise AmbiguousOutcome("the reply was lost")
 
-    def listing(self, now: datetime) -> Sighting:
+    def listing(self, now: datetime) -> ProviderInventory:
         shown = [
             machine if now < self.ready_at[machine.id] else _running(machine) for machine in self.machines.values()
         ]
@@ -83,7 +83,7 @@ class Cloud:
         able = [one if one.id not in self.sold_out else _sold_out(one) for one in self.offerings]
         places = {"dc-1": tuple(able), "dc-2": tuple(able)}
         can = Capabilities(idempotent_create=True, lists_by_group=True, makes_nodes=False)
-        return Sighting.of(now, shown, places, can)
+        return ProviderInventory.of(now, shown, places, can)
 
 
 def _running(machine: Machine) -> Machine:

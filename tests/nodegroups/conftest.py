@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.controllers.nodegroups.crds import crds
+from plimsoll.controllers.nodegroups.crds import node_group_crds
 from plimsoll.runtime.metrics import Metrics
 from plimsoll.runtime.operator import connect
 from tests.kinds import served
@@ -19,7 +19,7 @@ from tools.controlplane.cluster import ControlPlane
 @pytest.fixture(scope="package")
 def node_group_kinds(control_plane: ControlPlane) -> Iterator[None]:
     """The kinds are served for as long as the tests of this package run."""
-    with served(control_plane, crds()):
+    with served(control_plane, node_group_crds()):
         yield
 
 

@@ -11,8 +11,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from plimsoll.config import Config, Controllers, DisruptionLimits, Kubernetes, LeaderElection
-from plimsoll.config import Operator as OperatorConfig
+from plimsoll.config import (
+    Config,
+    Controllers,
+    DisruptionLimitsConfig,
+    Kubernetes,
+    LeaderElectionConfig,
+    OperatorConfig,
+)
 from plimsoll.config.nodegroups import NodeGroups
 from plimsoll.config.providers import Kwok, KwokOffering, Providers
 from plimsoll.controllers.build import controllers, observers
@@ -21,8 +27,8 @@ from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES, Node
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import NotFound
 from plimsoll.kube.types.core import Node, Pod
+from plimsoll.kube.types.events import Event
 from plimsoll.kube.types.resources import DEPLOYMENTS, EVENTS, NODES, PODS
-from plimsoll.kube.types.stored import Event
 from plimsoll.providers.kwok.provider import KwokProvider
 from plimsoll.providers.protocol import Provider
 from plimsoll.providers.registry import Setup
@@ -34,11 +40,11 @@ from tests.eventually import eventually
 from tests.rbac.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
 
-ELECTION = LeaderElection(
+ELECTION = LeaderElectionConfig(
     lease_duration=timedelta(seconds=15), renew_deadline=timedelta(seconds=10), retry_period=timedelta(milliseconds=100)
 )
 # Long enough for a busy machine to renew it in, short enough to wait for its end.
-SHORT_LEASE = LeaderElection(
+SHORT_LEASE = LeaderElectionConfig(
     lease_duration=timedelta(seconds=6), renew_deadline=timedelta(seconds=4), retry_period=timedelta(milliseconds=200)
 )
 OFFERINGS = (
@@ -48,7 +54,7 @@ OFFERINGS = (
 AT_ONCE = Kwok(create_delay=timedelta(0), delete_delay=timedelta(0), offerings=OFFERINGS)
 
 
-def config(home: str, *, election: LeaderElection = ELECTION, **section: Any) -> Config:
+def config(home: str, *, election: LeaderElectionConfig = ELECTION, **section: Any) -> Config:
     quick = {
         "poll_interval": timedelta(milliseconds=300),
         "unschedulable_pod_grace": timedelta(0),
@@ -59,7 +65,7 @@ def config(home: str, *, election: LeaderElection = ELECTION, **section: Any) ->
     return Config(
         operator=OperatorConfig(
             namespace=home, audit_log="", leader_election=election,
-            disruption_limits=DisruptionLimits(per_workload=1000, per_cluster=1000),
+            disruption_limits=DisruptionLimitsConfig(per_workload=1000, per_cluster=1000),
         ),
         controllers=Controllers(enabled=("nodegroups",)),
         nodegroups=NodeGroups(**quick),

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from plimsoll.config import Config, LeaderElection
+from plimsoll.config import Config, LeaderElectionConfig
 from plimsoll.controllers.nodegroups.types import VPSIE_NODES
 from tests.eventually import eventually
 from tests.faults.history import History, Revision, State
@@ -21,9 +21,9 @@ from tests.nodegroups.live import Running, Stage, config, operating
 from tests.rbac.everywhere import kubeconfig_of_the_operator
 from tools.controlplane.cluster import ControlPlane
 
-ALONE = LeaderElection(enabled=False)  # whatever is cut off from the server does not lead; two of them both do
+ALONE = LeaderElectionConfig(enabled=False)  # whatever is cut off from the server does not lead; two of them both do
 QUICK = {"underutilizationDuration": "1s", "cooldownSeconds": 1}
-LEAVING = "plimsoll.dev/leaving"
+DRAIN_TAINT = "plimsoll.dev/leaving"
 KEY = "plimsoll.dev/machine-key"
 NODE_PATH = "/api/v1/nodes"
 GONE = ("Terminating", "Deleting", "Failed")
@@ -114,10 +114,10 @@ class _Judge:
         there = {one["metadata"]["name"] for one in members if not _leaves(one)}
         # What the provider has, without what is on its way out. A machine has the name of its VPSieNode.
         machines = [one for (kind, _, _), one in state.items() if kind == NODE_PATH and self.ours(one)]
-        staying = [one for one in machines if one["metadata"]["name"] in there]
-        self.reached = self.reached or len(staying) >= self.least
-        assert len(staying) <= self.most, f"S7: {len(staying)} nodes at {revision}"
-        assert not self.reached or len(staying) >= self.least, f"S7: only {len(staying)} nodes at {revision}"
+        remaining = [one for one in machines if one["metadata"]["name"] in there]
+        self.reached = self.reached or len(remaining) >= self.least
+        assert len(remaining) <= self.most, f"S7: {len(remaining)} nodes at {revision}"
+        assert not self.reached or len(remaining) >= self.least, f"S7: only {len(remaining)} nodes at {revision}"
 
     def _removed(self, node: Json, before: State) -> None:
         name = node["metadata"]["name"]
@@ -129,7 +129,7 @@ class _Judge:
 
 
 def _tainted(node: Json) -> bool:
-    return any(taint["key"] == LEAVING for taint in node["spec"].get("taints") or ())
+    return any(taint["key"] == DRAIN_TAINT for taint in node["spec"].get("taints") or ())
 
 
 def _leaves(member: Json) -> bool:

@@ -38,10 +38,10 @@ def free(world: World) -> None:
         body["pod"].pop("nodeSelector", None)
 
 
-def staying(world: World) -> set[str]:
+def remaining(world: World) -> set[str]:
     decision = world.controller.decide(CLUSTER, world.api.view(), world.now)
     assert isinstance(decision, GroupsDecision)
-    return {stays.blocker.code for stays in decision.staying}
+    return {stays.blocker.code for stays in decision.blocked_nodes}
 
 
 def workers(world: World) -> int:
@@ -52,7 +52,7 @@ def check(world: World, code: str, mend: Callable[[World], None]) -> None:
     free(world)
     world.run(60)
     assert workers(world) == 1, "\n".join(said(world))
-    assert code in staying(world), (staying(world), "\n".join(said(world)))
+    assert code in remaining(world), (remaining(world), "\n".join(said(world)))
     mend(world)
     world.run(120)
     assert workers(world) == 0, "\n".join(said(world))
@@ -129,10 +129,10 @@ def test_system_pods() -> None:
         world.api.objects[PODS]["kube-system", place[1]] = world.api.objects[PODS].pop(place)
         world.api.store(PODS, body)
     world.run(60)
-    assert staying(world) == {"UnmovableKubeSystemPod"}
+    assert remaining(world) == {"UnmovableKubeSystemPod"}
     annotate(**SAFE)(world)
     world.run(120)
-    assert workers(world) == 0, (staying(world), "\n".join(said(world)))
+    assert workers(world) == 0, (remaining(world), "\n".join(said(world)))
 
 
 def test_a_pod_without_a_controller() -> None:
@@ -179,7 +179,7 @@ def test_nodes_that_stay(annotation: str, value: str) -> None:
 def test_no_place_for_the_pods() -> None:
     world = world_with()
     world.run(60)
-    assert "NoPlaceToMovePods" in staying(world)
+    assert "NoPlaceToMovePods" in remaining(world)
     free(world)
     world.run(120)
     assert workers(world) == 0
@@ -192,7 +192,7 @@ def test_anti_affinity_leaves_no_place() -> None:
     free(world)
     world.run(60)
     assert workers(world) == 1, "one pod has the other node, the second has no other place"
-    assert "NoPlaceToMovePods" in staying(world)
+    assert "NoPlaceToMovePods" in remaining(world)
 
 
 def test_the_minimum() -> None:
@@ -216,7 +216,7 @@ def test_a_storage_container() -> None:
     owner = {"kind": "WekaContainer", "name": "drive-1", "uid": "weka", "controller": True}
     patch_pods(world, lambda body: body["metadata"].update(ownerReferences=[owner]))
     world.run(60)
-    assert staying(world) & {"AllocationOnNode", "LastReady"}
+    assert remaining(world) & {"AllocationOnNode", "LastReady"}
     assert workers(world) == 1
 
 
@@ -246,7 +246,7 @@ def test_the_emptier_zone_waits_for_the_fuller_one() -> None:
     world.change_group(desiredNodes=0)
     world.run(90)
     assert zones_left(world) == ["a", "b", "b"]
-    assert "ZoneBalance" in staying(world)
+    assert "ZoneBalance" in remaining(world)
     world.annotate_node(names[1], **{disabled: "enabled"})
     world.run(90)
     assert zones_left(world) == ["b"], "one of the fuller zone, then that of the other: none has two more than another"

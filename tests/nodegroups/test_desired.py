@@ -6,7 +6,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.controllers.nodegroups.scale_up.orders import calculate_desired_nodes, calculate_nodes_to_add
+from plimsoll.controllers.nodegroups.scale_up.scale_up import calculate_desired_nodes, calculate_nodes_to_add
 
 count = st.integers(0, 60)
 

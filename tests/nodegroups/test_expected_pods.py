@@ -13,7 +13,7 @@ IMPATIENT = {"underutilizationDuration": "0s", "cooldownSeconds": 1}
 def blockers(world: World) -> set[str]:
     decision = world.controller.decide(CLUSTER, world.api.view(), world.now)
     assert isinstance(decision, GroupsDecision)
-    return {stays.blocker.code for stays in decision.staying}
+    return {stays.blocker.code for stays in decision.blocked_nodes}
 
 
 def test_a_new_node_that_the_scheduler_has_yet_to_find() -> None:
@@ -25,7 +25,7 @@ def test_a_new_node_that_the_scheduler_has_yet_to_find() -> None:
     (member,) = world.members()
     assert member.phase == "Ready", "\n".join(said(world))
     assert blockers(world) == {"PodsExpected"}
-    kept = world.controller.keeps(VPSIE_NODES.key(member), world.api.view(), world.now)
+    kept = world.controller.removal_blockers(VPSIE_NODES.key(member), world.api.view(), world.now)
     assert "PodsExpected" in {one.code for one in kept}, "and whoever asks is told"
     world.scheduler_rests = False
     world.run(5)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from plimsoll.controllers.nodegroups.lifecycle.termination import GivingBack
-from plimsoll.controllers.nodegroups.patches import LEAVING
+from plimsoll.controllers.nodegroups.lifecycle.termination import Termination
+from plimsoll.controllers.nodegroups.patches import DRAIN_TAINT
 from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
 from plimsoll.controllers.nodegroups.types import NODE_GROUPS
 from plimsoll.kube.types.resources import NODES
@@ -27,7 +27,7 @@ def settled(world: World, nodes: int) -> None:
     assert len(world.cloud.machines) == len(world.api.objects[NODES]) == nodes, story
     assert all(pod.spec.node_name for pod in world.pods()), story
     for node in world.api.typed(NODES):
-        assert not any(taint.key == LEAVING for taint in node.spec.taints), story
+        assert not any(taint.key == DRAIN_TAINT for taint in node.spec.taints), story
 
 
 def up_and_down(world: World) -> None:
@@ -131,7 +131,7 @@ def test_a_pod_that_binds_during_the_drain_is_not_lost() -> None:
         world.tick()
         world.now += timedelta(seconds=1)
         leaving = [member for member in world.members() if member.phase == "Terminating"]
-        if leaving and any(taint.key == LEAVING for node in world.api.typed(NODES) for taint in node.spec.taints):
+        if leaving and any(taint.key == DRAIN_TAINT for node in world.api.typed(NODES) for taint in node.spec.taints):
             world.bind("web", leaving[0].node_name)
             break
     world.run(200)  # S6 is judged at every step
@@ -146,14 +146,14 @@ def test_a_pod_that_binds_after_the_last_look_at_the_view() -> None:
     world.run(40)
     world.scale("web", 0)
     late = 0
-    converse = world._converse
+    run_transaction = world._converse
 
     def first_a_pod(conversation: Transaction) -> str:
         nonlocal late
-        if isinstance(conversation.start, GivingBack) and not late:
+        if isinstance(conversation.start, Termination) and not late:
             late += 1
             world.bind("web", conversation.start.node.node_name)
-        return converse(conversation)
+        return run_transaction(conversation)
 
     world._converse = first_a_pod  # type: ignore[method-assign]
     world.run(60)  # S6 is judged at every step
@@ -169,14 +169,14 @@ def test_someone_takes_our_taint_away_at_the_last_moment() -> None:
     world.run(40)
     world.change_group(desiredNodes=0)
     taken = 0
-    converse = world._converse
+    run_transaction = world._converse
 
     def first_untaint(conversation: Transaction) -> str:
         nonlocal taken
-        if isinstance(conversation.start, GivingBack) and not taken:
+        if isinstance(conversation.start, Termination) and not taken:
             taken += 1
             world.untaint(conversation.start.node.node_name)
-        return converse(conversation)
+        return run_transaction(conversation)
 
     world._converse = first_untaint  # type: ignore[method-assign]
     world.run(120)

@@ -12,13 +12,13 @@ from plimsoll.controllers.allocation.container_nodes import BY_AFFINITY, WEKA_CO
 from plimsoll.controllers.allocation.types import WekaContainer
 from plimsoll.controllers.build import controllers
 from plimsoll.controllers.nodegroups.holders import Holders
-from plimsoll.controllers.nodegroups.lifecycle.termination import GivingBack, step
-from plimsoll.controllers.nodegroups.patches import LEAVING
+from plimsoll.controllers.nodegroups.lifecycle.termination import Termination, termination_step
+from plimsoll.controllers.nodegroups.patches import DRAIN_TAINT
 from plimsoll.controllers.nodegroups.types import VPSIE_NODE, VPSieNode
 from plimsoll.kube.codec import convert
 from plimsoll.kube.types.core import NodeSpec, Taint
 from plimsoll.runtime.decision import DeleteMachine, Reason
-from plimsoll.runtime.transaction import End, Found, ListAll, Listed, Moment, Opened, Together
+from plimsoll.runtime.transaction import ConcurrentWrites, End, Found, ListAll, Listed, Moment, TransactionStarted
 from tests import build
 
 NOW = Moment(datetime(2026, 1, 1, tzinfo=UTC), 0.0)
@@ -37,19 +37,19 @@ def test_every_kind_is_watched_once() -> None:
     assert twice == []
 
 
-def last_word(*, holds: str) -> End | Together:
+def last_word(*, holds: str) -> End | ConcurrentWrites:
     """Of the conversation that gives the machine of the node n1 back, with a container on the node `holds`."""
     meta = {"name": "n1", "namespace": "default", "uid": "m", "resourceVersion": "1"}
     member = convert({"metadata": meta, "status": {"phase": "Deleting"}}, VPSieNode)
-    state = GivingBack(member, "m1", Reason("GivingBack", ""), HOLDERS)
-    spec = NodeSpec(taints=(Taint(key=LEAVING, effect="NoSchedule"),))
+    state = Termination(member, "m1", Reason("GivingBack", ""), HOLDERS)
+    spec = NodeSpec(taints=(Taint(key=DRAIN_TAINT, effect="NoSchedule"),))
     node = replace(build.node("n1", labels={VPSIE_NODE: "n1"}), spec=spec)
-    state, _ = step(state, Opened(NOW, "token"))
-    state, _ = step(state, Found(NOW, node))
-    state, request = step(state, Listed(NOW, ()))
+    state, _ = termination_step(state, TransactionStarted(NOW, "token"))
+    state, _ = termination_step(state, Found(NOW, node))
+    state, request = termination_step(state, Listed(NOW, ()))
     assert request == ListAll(WEKA_CONTAINERS)
-    _, request = step(state, Listed(NOW, (container(holds),)))
-    assert isinstance(request, End | Together)
+    _, request = termination_step(state, Listed(NOW, (container(holds),)))
+    assert isinstance(request, End | ConcurrentWrites)
     return request
 
 
@@ -63,5 +63,5 @@ def test_a_holder_that_is_read_live_keeps_the_machine() -> None:
 
 def test_one_on_another_node_does_not() -> None:
     asked = last_word(holds="n2")
-    assert isinstance(asked, Together)
+    assert isinstance(asked, ConcurrentWrites)
     assert isinstance(asked.writes[0], DeleteMachine)

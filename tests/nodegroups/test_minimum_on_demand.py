@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.controllers.placement.min_on_demand import minimum_on_demand
+from plimsoll.controllers.placement.replica_counts import minimum_on_demand
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS, Resource

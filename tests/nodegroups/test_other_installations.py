@@ -6,10 +6,10 @@ import copy
 from datetime import timedelta
 
 from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision
-from plimsoll.controllers.nodegroups.other_installations import LATELY
+from plimsoll.controllers.nodegroups.other_installations import RECENT
 from plimsoll.controllers.nodegroups.types import ORDERED_BY, VPSIE_NODES, VPSieNode
 from plimsoll.runtime.decision import Create
-from tests.nodegroups.api_server import stamp
+from tests.nodegroups.api_server import timestamp
 from tests.nodegroups.world import World
 
 HOME = "plimsoll-system"
@@ -28,7 +28,7 @@ def order(world: World, member: VPSieNode, by: str, ago: timedelta = timedelta(m
     """The order was that installation's, at that time."""
     body = copy.deepcopy(world.api.objects[VPSIE_NODES][member.namespace, member.name])
     body["metadata"]["annotations"] = {ORDERED_BY: by}
-    body["metadata"]["creationTimestamp"] = stamp(world.now - ago)
+    body["metadata"]["creationTimestamp"] = timestamp(world.now - ago)
     world.api.store(VPSIE_NODES, body)
 
 
@@ -49,8 +49,8 @@ def test_who_has_ordered_nothing_lately_leaves_it_to_who_has() -> None:
     held = decided(world)
     assert adding(held) == 0
     (blocker,) = [one for one in held.blockers if one.code == "AnotherInstallation"]
-    assert "the installation in namespace elsewhere has ordered nodes for it lately" in blocker.message
-    assert blocker.until == world.now - timedelta(minutes=1) + LATELY
+    assert "managed by the installation in namespace elsewhere" in blocker.message
+    assert blocker.until == world.now - timedelta(minutes=1) + RECENT
     (problem,) = held.problems
     assert problem.code == "AnotherInstallation"
     for words in ("in namespace elsewhere", f"the one in {HOME} leaves the group alone", "controllers.enabled"):
@@ -60,7 +60,7 @@ def test_who_has_ordered_nothing_lately_leaves_it_to_who_has() -> None:
 
 def test_what_was_ordered_a_while_ago_is_nobodys() -> None:
     world, member = world_with_a_node()
-    order(world, member, by="elsewhere", ago=LATELY)
+    order(world, member, by="elsewhere", ago=RECENT)
     world.change_group(minNodes=2)
     assert (adding(decided(world)), decided(world).problems) == (1, ())
 
@@ -76,17 +76,17 @@ def test_of_two_that_have_the_first_by_name_goes_on_and_says_so() -> None:
         decision = decided(world)
         assert adding(decision) == int(goes_on), other
         (problem,) = decision.problems
-        assert ("goes on" in problem.message) == goes_on
+        assert ("continues" in problem.message) == goes_on
 
 
 def test_a_node_of_such_a_group_stays() -> None:
     world, member = world_with_a_node()
     world.change_group(minNodes=0, scaleDownPolicy={"underutilizationDuration": "1s", "cooldownSeconds": 1})
     order(world, member, by="elsewhere", ago=timedelta(0))
-    until = world.now + LATELY
+    until = world.now + RECENT
     world.run(60)
-    assert {stays.blocker.code for stays in decided(world).staying} == {"AnotherInstallation"}
-    kept = world.controller.keeps(VPSIE_NODES.key(member), world.api.view(), world.now)
+    assert {stays.blocker.code for stays in decided(world).blocked_nodes} == {"AnotherInstallation"}
+    kept = world.controller.removal_blockers(VPSIE_NODES.key(member), world.api.view(), world.now)
     assert "AnotherInstallation" in {one.code for one in kept}
     world.run((until - world.now).total_seconds() + 60)
     assert not world.members(), "nobody else has shown up since"

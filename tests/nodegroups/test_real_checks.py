@@ -18,9 +18,9 @@ from plimsoll.controllers.allocation.conditions import Proposal
 from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS
 from plimsoll.controllers.allocation.crd import crd
 from plimsoll.controllers.allocation.lease import lease_name
-from plimsoll.controllers.nodegroups.patches import LEAVING
+from plimsoll.controllers.nodegroups.patches import DRAIN_TAINT
 from plimsoll.controllers.nodegroups.types import VPSIE_NODES
-from plimsoll.explain.records import DecisionAnswer
+from plimsoll.explain.records import DecisionExplanation
 from plimsoll.explain.targets import Explainer
 from plimsoll.kube.types.core import Node
 from plimsoll.kube.types.resources import BUDGETS, DEPLOYMENTS, LEASES, NODES, PODS
@@ -363,13 +363,13 @@ async def _held(story: Story, case: Case, running: Running) -> list[str]:
     await eventually(told, f"{case.name}: event and metric {case.code}")
     nodes = await story.nodes(case)
     assert len(nodes) == case.nodes, case.name
-    assert not any(taint.key == LEAVING for node in nodes for taint in node.spec.taints), case.name
+    assert not any(taint.key == DRAIN_TAINT for node in nodes for taint in node.spec.taints), case.name
     view = running.operator.view
     codes = set()
     for node in nodes:
         (member,) = [one for one in view[VPSIE_NODES] if one.node_name == node.name]
         answer = Explainer(running.config).explain(VPSIE_NODES.key(member), view, RealClock().now())
-        assert isinstance(answer, DecisionAnswer)
+        assert isinstance(answer, DecisionExplanation)
         codes |= {blocker.code for blocker in answer.blockers}
     assert case.code in codes, (case.name, codes)
     return [node.name for node in nodes]

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from plimsoll.controllers.nodegroups.patches import LEAVING
+from plimsoll.controllers.nodegroups.patches import DRAIN_TAINT
 from plimsoll.kube.types.resources import BUDGETS, NODES, PODS
 from tests.clocks import PushedClock
 from tests.eventually import eventually
@@ -96,11 +96,11 @@ def _spread(app: str) -> dict[str, object]:
 
 
 async def _tainted(stage: Stage):
-    return next((node for node in await stage.nodes() if any(t.key == LEAVING for t in node.spec.taints)), None)
+    return next((node for node in await stage.nodes() if any(t.key == DRAIN_TAINT for t in node.spec.taints)), None)
 
 
 async def _untainted(stage: Stage, name: str) -> bool:
     await asyncio.sleep(0)
     node = await stage.client.get(NODES, "", name)
     (member,) = await stage.members()
-    return member.phase == "Ready" and not any(taint.key == LEAVING for taint in node.spec.taints)
+    return member.phase == "Ready" and not any(taint.key == DRAIN_TAINT for taint in node.spec.taints)

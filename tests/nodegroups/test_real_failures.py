@@ -43,9 +43,9 @@ async def test_another_group_helps_where_one_is_refused(control_plane: ControlPl
         event = await stage.event("ScaleUpFailed")
         assert "the account may have 0 machines more" in event.note
         first = await eventually(lambda: _set_back(stage), "the setback is kept")
-        assert first.status.setbacks[0].reason == "QuotaExceeded"
+        assert first.status.backoffs[0].reason == "QuotaExceeded"
 
 
 async def _set_back(stage: Stage):
     group = await stage.group_now("first")
-    return group if group.status.setbacks else None
+    return group if group.status.backoffs else None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.config import LeaderElection
+from plimsoll.config import LeaderElectionConfig
 from plimsoll.kube.types.resources import NODES
 from tests.faults.answers import timed_out
 from tests.faults.calls import Call
@@ -21,7 +21,7 @@ from tests.faults.upstream import Upstream
 from tests.nodegroups.live import Stage, config, operating
 from tools.controlplane.cluster import ControlPlane
 
-ALONE = LeaderElection(enabled=False)  # one process at a time: what is cut off from the server does not lead
+ALONE = LeaderElectionConfig(enabled=False)  # one process at a time: what is cut off from the server does not lead
 QUICK = {"underutilizationDuration": "1s", "cooldownSeconds": 1}
 # What the operator does to its own objects and to nodes; the provider's own writes are among those on nodes.
 SORTS = ("nodegroups/status", "vpsienodes", "vpsienodes/status", "nodes", "pods/eviction")

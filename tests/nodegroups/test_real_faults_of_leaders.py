@@ -9,7 +9,7 @@ from tests.faults.faults import Hold
 from tests.faults.processes import OperatorProcess
 from tests.faults.rules import on
 from tests.nodegroups.live import SHORT_LEASE, config
-from tests.nodegroups.ordeal import LEAVING, QUICK, Ordeal
+from tests.nodegroups.ordeal import DRAIN_TAINT, QUICK, Ordeal
 
 
 async def test_the_leader_is_stopped_in_the_middle_of_a_drain_and_wakes_up_too_late(ordeal: Ordeal) -> None:
@@ -60,6 +60,6 @@ async def test_an_old_and_a_new_version_side_by_side(ordeal: Ordeal) -> None:
     nodes = (await stage.client.list(NODES, label_selector="plimsoll.dev/provider=kwok")).items
     own = [node for node in nodes if any(taint.value == stage.namespace for taint in node.spec.taints)]
     assert len(own) == 1, "no machine is left over"
-    assert not any(taint.key == LEAVING for taint in own[0].spec.taints)
+    assert not any(taint.key == DRAIN_TAINT for taint in own[0].spec.taints)
     # Each counts what it sees: together they may go beyond the maximum for a moment, and mend it. S6, S8 and S10 hold.
     await ordeal.was_safe(most=99)

@@ -17,7 +17,7 @@ from tests.faults.faults import Answer, Fault, Hold, Lens
 from tests.faults.rules import on
 from tests.faults.test_nodes_unknown import not_ready, nothing
 from tests.nodegroups.live import Running
-from tests.nodegroups.ordeal import LEAVING, QUICK, Ordeal
+from tests.nodegroups.ordeal import DRAIN_TAINT, QUICK, Ordeal
 
 # Whoever is not ready is given up at once, and whoever is missing has been for long enough.
 NO_TIME = timedelta(0)
@@ -40,7 +40,7 @@ async def test_nothing_is_removed_while_no_node_is_known_to_be_well(ordeal: Orde
     await _forbidden(ordeal)
     assert not [one for one in ordeal.record if one.call.destroys]
     assert {node.uid for node in await stage.nodes()} == there
-    assert not any(taint.key == LEAVING for node in await stage.nodes() for taint in node.spec.taints)
+    assert not any(taint.key == DRAIN_TAINT for node in await stage.nodes() for taint in node.spec.taints)
     async with ordeal.life("last"):
         await stage.settled(0)
     await ordeal.was_safe(most=NODES_OF_THE_GROUP)
@@ -138,7 +138,7 @@ async def _serves(ordeal: Ordeal, node: Node) -> bool:
     found = await ordeal.stage.client.get(NODES, "", node.name)
     (member,) = await ordeal.stage.members()
     assert found.uid == node.uid
-    return member.phase == "Ready" and not any(taint.key == LEAVING for taint in found.spec.taints)
+    return member.phase == "Ready" and not any(taint.key == DRAIN_TAINT for taint in found.spec.taints)
 
 
 async def _no_group(ordeal: Ordeal, name: str) -> bool:

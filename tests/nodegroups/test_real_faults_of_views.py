@@ -14,7 +14,7 @@ from tests.faults import answers
 from tests.faults.faults import Answer, Hold, HoldEvents, LateEvents, StaleList, TellTwice
 from tests.faults.rules import on
 from tests.nodegroups.live import Running
-from tests.nodegroups.ordeal import LEAVING, QUICK, Ordeal
+from tests.nodegroups.ordeal import DRAIN_TAINT, QUICK, Ordeal
 
 REFUSALS = (answers.throttled, answers.internal_error, answers.unavailable)
 
@@ -115,4 +115,4 @@ def _withdrawn(ordeal: Ordeal) -> bool:
 async def _serves(ordeal: Ordeal, node: Node) -> bool:
     found = await ordeal.stage.client.get(NODES, "", node.name)
     (member,) = await ordeal.stage.members()
-    return member.phase == "Ready" and not any(taint.key == LEAVING for taint in found.spec.taints)
+    return member.phase == "Ready" and not any(taint.key == DRAIN_TAINT for taint in found.spec.taints)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from plimsoll.controllers.nodegroups.patches import LEAVING
+from plimsoll.controllers.nodegroups.patches import DRAIN_TAINT
 from plimsoll.kube.types.resources import NODES, PODS
 from tests.eventually import eventually
 from tests.nodegroups.ordeal import QUICK, Ordeal
@@ -29,7 +29,7 @@ async def test_it_is_replaced_once_its_pods_are_gone(ordeal: Ordeal) -> None:
         await stage.event("ScaleDownBlocked", saying="must keep 1")
         (still,) = await stage.nodes()
         assert still.uid == node.uid
-        assert not any(taint.key == LEAVING for taint in still.spec.taints)
+        assert not any(taint.key == DRAIN_TAINT for taint in still.spec.taints)
         await stage.client.delete(PODS, stage.namespace, "lone", uid=made.uid, grace_seconds=0)
         await eventually(lambda: _another(ordeal, node.uid), "another node takes its place")
         await stage.settled(1)

@@ -131,14 +131,14 @@ def test_every_phase_leaves_its_time() -> None:
     assert None not in times
     assert times == sorted(times, key=str)
     world.change_group(desiredNodes=0)
-    seen: dict[str, set[str]] = {}
+    context: dict[str, set[str]] = {}
     for _ in range(120):
         world.run(1)
         for one in world.members():
             stamps = {name for name in ("terminating_at", "deleted_at") if getattr(one.status, name) is not None}
-            seen.setdefault(one.phase, set()).update(stamps)
-    assert seen["Terminating"] == {"terminating_at"}
-    assert seen["Deleting"] == {"terminating_at", "deleted_at"}
+            context.setdefault(one.phase, set()).update(stamps)
+    assert context["Terminating"] == {"terminating_at"}
+    assert context["Deleting"] == {"terminating_at", "deleted_at"}
 
 
 def test_the_preferred_offering_then_the_first_available() -> None:
@@ -161,8 +161,8 @@ def test_a_quota_holds_the_group_back_and_another_helps() -> None:
     world.group("first")
     world.workload("web", 1)
     world.run(30)
-    setbacks = world.the_group("first").status.setbacks
-    assert [(one.reason, one.failures) for one in setbacks] == [("QuotaExceeded", 1)]
+    backoffs = world.the_group("first").status.backoffs
+    assert [(one.reason, one.failures) for one in backoffs] == [("QuotaExceeded", 1)]
     assert not world.members(), "what failed is cleared away"
     tried = sum("CreateMachine" in text or "Transaction refused" in text for _, text in world.log)
     world.restart()
@@ -181,7 +181,7 @@ def test_machines_that_never_join_are_replaced_by_another_group() -> None:
     world.workload("web", 1)
     world.run(17 * 60 + 60)
     assert [machine.offering for machine in world.cloud.machines.values()] == ["large"], "\n".join(said(world))
-    assert world.the_group("first").status.setbacks[0].reason == "JoiningTimeout"
+    assert world.the_group("first").status.backoffs[0].reason == "JoiningTimeout"
 
 
 def test_a_maximum_that_was_lowered() -> None:

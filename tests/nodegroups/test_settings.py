@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from plimsoll.config import Config, Controllers
-from plimsoll.config import Operator as OperatorConfig
+from plimsoll.config import Config, Controllers, OperatorConfig
 from plimsoll.config.nodegroups import NodeGroups
 from plimsoll.controllers.build import controllers, observers
 from plimsoll.controllers.nodegroups.controller import NodeGroupController
-from plimsoll.controllers.nodegroups.provider_inventory import MachineObserver
-from plimsoll.controllers.nodegroups.scale_down.measured_usage import Measured
+from plimsoll.controllers.nodegroups.provider_inventory import ProviderPoller
+from plimsoll.controllers.nodegroups.scale_down.utilization import MeasuredUse
 from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
 from plimsoll.kube.types.resources import NODES
 from plimsoll.runtime.clock import RealClock
@@ -41,7 +40,7 @@ def test_it_runs_only_where_it_is_named() -> None:
 def test_nobody_asks_providers_in_read_only_mode() -> None:
     config = Config(operator=OperatorConfig(read_only_mode=True), controllers=Controllers(enabled=("nodegroups",)))
     made = observers(config, controllers(config), NOBODY, {}, RealClock())
-    assert not [one for one in made if isinstance(one, MachineObserver)]
+    assert not [one for one in made if isinstance(one, ProviderPoller)]
 
 
 def test_poll_interval() -> None:
@@ -49,15 +48,15 @@ def test_poll_interval() -> None:
         controllers=Controllers(enabled=("nodegroups",)), nodegroups=NodeGroups(poll_interval=timedelta(minutes=2))
     )
     observer, _ = observers(config, controllers(config), NOBODY, {}, RealClock())
-    assert isinstance(observer, MachineObserver)
+    assert isinstance(observer, ProviderPoller)
     assert observer._interval == timedelta(minutes=2)
-    assert settings(poll_interval=timedelta(minutes=2)).max_sighting_age == timedelta(minutes=6), (
+    assert settings(poll_interval=timedelta(minutes=2)).max_inventory_age == timedelta(minutes=6), (
         "or none would be fresh"
     )
 
 
 def test_utilization_source() -> None:
-    def made(source: str) -> tuple[Measured | None, list[str]]:
+    def made(source: str) -> tuple[MeasuredUse | None, list[str]]:
         section = NodeGroups(utilization_source=source)  # type: ignore[arg-type]
         config = Config(controllers=Controllers(enabled=("nodegroups",)), nodegroups=section)
         (controller,) = controllers(config)
@@ -66,8 +65,8 @@ def test_utilization_source() -> None:
             type(one).__name__ for one in observers(config, [controller], NOBODY, {}, RealClock())
         ]
 
-    assert made("requests") == (None, ["MachineObserver", "PlanObserver"])
-    assert made("metrics") == (Measured(), ["MachineObserver", "PlanObserver", "UsageObserver"])
+    assert made("requests") == (None, ["ProviderPoller", "PlannerWorker"])
+    assert made("metrics") == (MeasuredUse(), ["ProviderPoller", "PlannerWorker", "UsagePoller"])
 
 
 def test_unschedulable_pod_grace() -> None:
@@ -102,7 +101,7 @@ def test_provisioning_timeout(seconds: int, failed: bool) -> None:
     one.group()
     one.workload("web", 1)
     one.run(90)
-    assert bool(one.the_group().status.setbacks) == failed
+    assert bool(one.the_group().status.backoffs) == failed
 
 
 @pytest.mark.parametrize(("seconds", "failed"), [(60, True), (600, False)])
@@ -112,7 +111,7 @@ def test_joining_timeout(seconds: int, failed: bool) -> None:
     one.group()
     one.workload("web", 1)
     one.run(90)
-    assert bool(one.the_group().status.setbacks) == failed
+    assert bool(one.the_group().status.backoffs) == failed
 
 
 def test_backoff_doubles_up_to_its_maximum() -> None:
@@ -123,9 +122,9 @@ def test_backoff_doubles_up_to_its_maximum() -> None:
     waits = set()
     for _ in range(250):
         one.run(1)
-        for setback in one.the_group().status.setbacks:
-            assert setback.until is not None and setback.last_failure is not None
-            waits.add((setback.failures, round((setback.until - setback.last_failure).total_seconds())))
+        for backoff in one.the_group().status.backoffs:
+            assert backoff.until is not None and backoff.last_failure is not None
+            waits.add((backoff.failures, round((backoff.until - backoff.last_failure).total_seconds())))
     assert [wait for _, wait in sorted(waits)][:4] == [20, 40, 50, 50]
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from plimsoll.controllers.nodegroups.backoff import accounted, with_failures
+from plimsoll.controllers.nodegroups.backoff import backoffs_after_failures, failure_recorded
 from plimsoll.controllers.nodegroups.controller import CLUSTER
-from plimsoll.controllers.nodegroups.scale_down.utilisation import LowSince, Requested, Utilisation
-from plimsoll.controllers.nodegroups.scale_up.pending_pods import waiting_pods
+from plimsoll.controllers.nodegroups.scale_down.utilization import LowUseClocks, RequestedUse, Utilization
+from plimsoll.controllers.nodegroups.scale_up.pending_pods import pending_pods
 from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
-from plimsoll.controllers.nodegroups.spec import invalid, scale_down_cooldown, underutilization_duration
+from plimsoll.controllers.nodegroups.spec import scale_down_cooldown, spec_problem, underutilization_duration
 from plimsoll.controllers.nodegroups.types import VPSIE_NODES, NodeGroup, ScaleDownPolicy, VPSieNode
 from plimsoll.kube.codec import convert
 from plimsoll.scheduling.snapshot import Snapshot
@@ -55,22 +55,22 @@ def waiting(**changed: Any) -> Any:
 def test_who_waits(changed: dict[str, Any], counts: bool) -> None:
     grace = timedelta(seconds=2)
     pod = waiting(**changed)
-    assert bool(waiting_pods([pod], START + grace, grace).pods) == counts
-    early = waiting_pods([pod], START, grace)
+    assert bool(pending_pods([pod], START + grace, grace).pods) == counts
+    early = pending_pods([pod], START, grace)
     assert early.pods == ()
     assert early.next_at == (START + grace if counts else None)
 
 
 def test_low_without_a_break() -> None:
-    low = LowSince()
+    low = LowUseClocks()
     minute = timedelta(minutes=1)
-    assert low.look(["a", "b"], START) == {"a": START, "b": START}
-    assert low.look(["a"], START + minute) == {"a": START}
-    assert low.look(["a", "b"], START + 2 * minute) == {"a": START, "b": START + 2 * minute}
+    assert low.observe(["a", "b"], START) == {"a": START, "b": START}
+    assert low.observe(["a"], START + minute) == {"a": START}
+    assert low.observe(["a", "b"], START + 2 * minute) == {"a": START, "b": START + 2 * minute}
     late = START + 10 * minute
-    assert low.look(["a", "b"], late) == {"a": late, "b": late}, "nobody looked for eight minutes"
+    assert low.observe(["a", "b"], late) == {"a": late, "b": late}, "nobody looked for eight minutes"
     early = START - minute
-    assert low.look(["a"], early) == {"a": early}, "a clock that was set back starts anew"
+    assert low.observe(["a"], early) == {"a": early}, "a clock that was set back starts anew"
 
 
 def test_utilisation_counts_what_is_requested() -> None:
@@ -80,8 +80,8 @@ def test_utilisation_counts_what_is_requested() -> None:
         build.pod(phase="Succeeded", spec={"containers": [{"name": "m", "resources": {"requests": requests}}]}),
     ]
     nodes = [build.node("n1"), build.node("n2")]
-    used = Requested(Snapshot.build(nodes, pods))
-    assert [used.of(node) for node in nodes] == [Utilisation(25, 25), Utilisation(0, 0)]
+    used = RequestedUse(Snapshot.build(nodes, pods))
+    assert [used.of(node) for node in nodes] == [Utilization(25, 25), Utilization(0, 0)]
     assert used.of(build.node("n3")) is None, "nothing is known of it"
     few = ScaleDownPolicy(cpu_threshold=25, memory_threshold=26)
     assert used.low(nodes, few) == [nodes[1].uid], "both must be below"
@@ -115,7 +115,7 @@ def test_later_fields_win_over_older_ones() -> None:
     ],
 )
 def test_what_an_older_definition_let_through(changed: dict[str, Any], said: str | None) -> None:
-    found = invalid(group(**{"maxNodes": 3, "offeringIDs": ["small"], **changed}))
+    found = spec_problem(group(**{"maxNodes": 3, "offeringIDs": ["small"], **changed}))
     assert found is None if said is None else said in str(found)
 
 
@@ -146,30 +146,30 @@ def test_failures_are_entered_once_and_last_longer_each_time() -> None:
     for minutes in (0, 6, 20, 60, 100):
         node = failed_node(minutes)
         now = START + timedelta(minutes=minutes)
-        assert not accounted(node, one)
-        setbacks = with_failures(one, [node], settings, now)
+        assert not failure_recorded(node, one)
+        backoffs = backoffs_after_failures(one, [node], settings, now)
         body = {"metadata": {"name": "g", "namespace": "d"}, "status": {}}
         one = convert(body, NodeGroup)
-        one = type(one)(one.metadata, one.spec, type(one.status)(setbacks=setbacks))
-        assert accounted(node, one)
-        assert with_failures(one, [node], settings, now) == setbacks
-        (setback,) = setbacks
-        assert setback.until is not None
-        waits.append((setback.until - now) // timedelta(minutes=1))
+        one = type(one)(one.metadata, one.spec, type(one.status)(backoffs=backoffs))
+        assert failure_recorded(node, one)
+        assert backoffs_after_failures(one, [node], settings, now) == backoffs
+        (backoff,) = backoffs
+        assert backoff.until is not None
+        waits.append((backoff.until - now) // timedelta(minutes=1))
     assert waits == [5, 10, 20, 30, 30]
-    assert with_failures(one, [], settings, START + timedelta(hours=6)) == (), "long over"
+    assert backoffs_after_failures(one, [], settings, START + timedelta(hours=6)) == (), "long over"
 
 
 def test_nodes_that_fail_together_are_one_failure() -> None:
     nodes = [failed_node(0), failed_node(1), failed_node(2)]
-    (setback,) = with_failures(group(), nodes, NodeGroupSettings(), START + timedelta(minutes=2))
-    assert setback.failures == 1
-    assert setback.until == START + timedelta(minutes=5)
+    (backoff,) = backoffs_after_failures(group(), nodes, NodeGroupSettings(), START + timedelta(minutes=2))
+    assert backoff.failures == 1
+    assert backoff.until == START + timedelta(minutes=5)
 
 
 def test_what_is_sold_out_holds_back_that_offering_alone() -> None:
-    (setback,) = with_failures(group(), [failed_node(0, "OfferingUnavailable")], NodeGroupSettings(), START)
-    assert setback.offering == "small"
+    (backoff,) = backoffs_after_failures(group(), [failed_node(0, "OfferingUnavailable")], NodeGroupSettings(), START)
+    assert backoff.offering == "small"
 
 
 def test_a_machine_of_another_order_is_never_given_back() -> None:
@@ -199,7 +199,7 @@ def test_the_groups_are_looked_at_when_a_node_has_been_little_used_for_long_enou
     assert decision.requeue_after is not None
     assert timedelta(seconds=3) < decision.requeue_after < timedelta(seconds=25)
     world.now += decision.requeue_after
-    world.sightings.enter("cloud", world.cloud.listing(world.now))
+    world.inventories.record("cloud", world.cloud.listing(world.now))
     assert world.controller.decide(CLUSTER, world.api.view(), world.now).reason.code == "ScalingDown"
 
 

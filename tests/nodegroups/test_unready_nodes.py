@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision
-from plimsoll.controllers.nodegroups.lifecycle.termination import GivingBack
+from plimsoll.controllers.nodegroups.lifecycle.termination import Termination
 from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
 from plimsoll.kube.types.resources import NODES
 from plimsoll.runtime.decision import Transaction
@@ -30,7 +30,7 @@ def test_one_at_the_minimum_is_replaced_first() -> None:
     world.cloud.makes = timedelta(seconds=60)
     for _ in range(250):
         world.run(1)
-        joined = [member for member in world.members() if not member.leaving and member.phase == "Ready"]
+        joined = [member for member in world.members() if not member.being_removed and member.phase == "Ready"]
         fewest = min(fewest, len(joined))
     assert fewest == 2, "S7: one that was only ordered does not take its place"
     names = {node.name for node in world.api.typed(NODES)}
@@ -53,7 +53,7 @@ def full_group(pods: int = 0) -> tuple[World, str]:
 def stays_because(world: World) -> set[str]:
     decision = world.controller.decide(CLUSTER, world.api.view(), world.now)
     assert isinstance(decision, GroupsDecision)
-    return {stays.blocker.code for stays in decision.staying}
+    return {stays.blocker.code for stays in decision.blocked_nodes}
 
 
 def test_without_room_for_another_it_goes_first() -> None:
@@ -72,7 +72,7 @@ def test_without_room_for_another_it_stays_while_it_has_pods() -> None:
     """Nobody can say that they do not run: first they must be gone."""
     world, broken = full_group(pods=4)
     world.run(300, step=3)
-    assert broken in {member.node_name for member in world.members() if not member.leaving}
+    assert broken in {member.node_name for member in world.members() if not member.being_removed}
     assert stays_because(world) == {"NodeGroupMinSizeReached"}
     world.scale("web", 0)
     world.run(200)
@@ -102,14 +102,14 @@ def test_each_of_several_has_a_story_of_its_own() -> None:
 def test_one_that_comes_back_on_its_way_out_stays() -> None:
     """Also at the last moment, when only the node itself, read live, shows it."""
     world, broken = full_group()
-    converse, late = world._converse, 0
+    run_transaction, late = world._converse, 0
 
     def first_ready(conversation: Transaction) -> str:
         nonlocal late
-        if isinstance(conversation.start, GivingBack) and not late:
+        if isinstance(conversation.start, Termination) and not late:
             late += 1
             world.unready(broken, ready=True)
-        return converse(conversation)
+        return run_transaction(conversation)
 
     world._converse = first_ready  # type: ignore[method-assign]
     world.run(300)
@@ -138,12 +138,12 @@ def test_what_is_foretold_counts_the_replacement() -> None:
     world.group(minNodes=2, maxNodes=3)
     world.run(30)
     world.cloud.quota = 2  # so that the replacement does not come, and both are asked about the same
-    before = world.controller.prospects(world.api.view(), world.now)
+    before = world.controller.growth_options(world.api.view(), world.now)
     assert [template.max_nodes for template in before.templates] == [1]
     world.unready(world.members()[0].node_name)
     world.now += timedelta(minutes=2)
-    world.sightings.enter("cloud", world.cloud.listing(world.now))
-    after = world.controller.prospects(world.api.view(), world.now)
+    world.inventories.record("cloud", world.cloud.listing(world.now))
+    after = world.controller.growth_options(world.api.view(), world.now)
     assert after.templates == ()
     assert len(after.coming) == 1
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from plimsoll.controllers.nodegroups.controller import CLUSTER, NodeGroupController
-from plimsoll.controllers.nodegroups.provider_inventory import Sightings
+from plimsoll.controllers.nodegroups.provider_inventory import ProviderInventories
 from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
 from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
 from plimsoll.kube.codec import convert
@@ -35,10 +35,21 @@ from plimsoll.runtime.decision import (
     Patch,
     Transaction,
 )
-from plimsoll.runtime.transaction import Answer, Answered, End, Found, Get, ListAll, Listed, Moment, Opened, Write
+from plimsoll.runtime.transaction import (
+    End,
+    Found,
+    Get,
+    ListAll,
+    Listed,
+    Moment,
+    TransactionStarted,
+    Write,
+    WriteResult,
+    WritesDone,
+)
 from plimsoll.scheduling.pack import pack
 from plimsoll.scheduling.snapshot import Snapshot
-from tests.nodegroups.api_server import ApiServer, Broken, Json, stamp
+from tests.nodegroups.api_server import ApiServer, Broken, Json, timestamp
 from tests.nodegroups.cloud import Cloud
 from tests.nodegroups.judge import judge_groups, judge_machine_removal, judge_node_removal
 
@@ -52,9 +63,9 @@ class World:
         self.settings = settings or NodeGroupSettings(unschedulable_pod_grace=timedelta(0))
         self.cloud = cloud or Cloud()
         self.api = ApiServer(lambda: self.now)
-        self.sightings = Sightings()
+        self.inventories = ProviderInventories()
         self.sees_cloud = True
-        self.controller = NodeGroupController(self.settings, self.sightings)
+        self.controller = NodeGroupController(self.settings, self.inventories)
         self.log: list[tuple[datetime, str]] = []
         self.crash_after: int | None = None  # writes until the process ends
         self.crashes = 0
@@ -110,7 +121,7 @@ class World:
     def mark_deleted(self, member: VPSieNode) -> None:
         """Someone deletes it; its finalizer keeps it until its machine is gone."""
         body = copy.deepcopy(self.api.objects[VPSIE_NODES][member.namespace, member.name])
-        body["metadata"]["deletionTimestamp"] = stamp(self.now)
+        body["metadata"]["deletionTimestamp"] = timestamp(self.now)
         self.api.store(VPSIE_NODES, body)
 
     def nominate(self, pod: Pod, node: str) -> None:
@@ -148,7 +159,7 @@ class World:
         self._replicas()
         self._schedule()
         if self.sees_cloud and not self.cloud.unreachable:
-            self.sightings.enter("cloud", self.cloud.listing(self.now))
+            self.inventories.record("cloud", self.cloud.listing(self.now))
         try:
             self._operator()
         except _Crash:
@@ -159,8 +170,8 @@ class World:
         """The process is gone, with all that it remembered."""
         self.crashes += 1
         self.crash_after = None
-        self.sightings = Sightings()
-        self.controller = NodeGroupController(self.settings, self.sightings)
+        self.inventories = ProviderInventories()
+        self.controller = NodeGroupController(self.settings, self.inventories)
 
     def decide_all_without_others(self) -> None:
         """The operator alone, on whatever the view shows."""
@@ -192,7 +203,7 @@ class World:
             return self._evict(action)
         return self._write(action).status
 
-    def _write(self, action: Write) -> Answer:
+    def _write(self, action: Write) -> WriteResult:
         if self.crash_after is not None:
             self.crash_after -= 1
             if self.crash_after == 0:
@@ -212,7 +223,7 @@ class World:
                 raise _Crash  # after it was applied, before its reply was read
         return answer
 
-    def _delete(self, action: Delete) -> Answer:
+    def _delete(self, action: Delete) -> WriteResult:
         if action.target.resource == NODES:
             judge_node_removal(self, action.target.name)
         return self.api.delete(action)
@@ -229,27 +240,27 @@ class World:
         del self.api.objects[PODS][place]
         return "done"
 
-    def _ask_cloud(self, action: CreateMachine | DeleteMachine) -> Answer:
+    def _ask_cloud(self, action: CreateMachine | DeleteMachine) -> WriteResult:
         try:
             if isinstance(action, CreateMachine):
                 machine = self.cloud.create(action, self.now)
                 judge_groups(self)
-                return Answer("done", machine=machine)
+                return WriteResult("done", machine=machine)
             judge_machine_removal(self, action)
             self.cloud.delete(action.machine_id)
-            return Answer("done")
+            return WriteResult("done")
         except QuotaExceeded as error:
-            return Answer("refused", detail=str(error), code="QuotaExceeded")
+            return WriteResult("refused", detail=str(error), code="QuotaExceeded")
         except OfferingUnavailable as error:
-            return Answer("refused", detail=str(error), code="OfferingUnavailable")
+            return WriteResult("refused", detail=str(error), code="OfferingUnavailable")
         except AmbiguousOutcome as error:
-            return Answer("unknown", detail=str(error))
+            return WriteResult("unknown", detail=str(error))
         except ProviderError as error:
-            return Answer("failed", detail=str(error))
+            return WriteResult("failed", detail=str(error))
 
     def _converse(self, conversation: Transaction) -> str:
         moment = Moment(self.now, (self.now - START).total_seconds())
-        state, request = conversation.step(conversation.start, Opened(moment, "token"))
+        state, request = conversation.step(conversation.start, TransactionStarted(moment, "token"))
         while not isinstance(request, End):
             match request:
                 case Get():
@@ -261,7 +272,7 @@ class World:
                     name = request.field_selector.removeprefix("spec.nodeName=")
                     reply = Listed(moment, tuple(one for one in items if one.spec.node_name == name))
                 case _:
-                    reply = Answered(moment, tuple(self._write(write) for write in request.writes))
+                    reply = WritesDone(moment, tuple(self._write(write) for write in request.writes))
             state, request = conversation.step(state, reply)
         return request.status
 
@@ -329,7 +340,7 @@ class World:
             elif body["status"].get("conditions"):
                 continue
             else:
-                since = {"lastTransitionTime": stamp(self.now)}
+                since = {"lastTransitionTime": timestamp(self.now)}
                 body["status"]["conditions"] = [
                     {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", **since}
                 ]
@@ -341,7 +352,7 @@ class _Crash(Exception):
 
 
 def _ready(now: datetime) -> Json:
-    return {"type": "Ready", "status": "True", "lastTransitionTime": stamp(now)}
+    return {"type": "Ready", "status": "True", "lastTransitionTime": timestamp(now)}
 
 
 def said(world: World) -> Iterable[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.controllers.nodegroups.crds import crds
+from plimsoll.controllers.nodegroups.crds import node_group_crds
 from tests.eventually import eventually
 from tests.kinds import served
 from tests.rbac.account import Account, installed
@@ -30,7 +30,7 @@ CHOSEN = (
 @pytest.fixture
 def groups(control_plane: ControlPlane, namespace: str) -> Iterator[str]:
     """The path of the test's groups."""
-    with served(control_plane, crds()):
+    with served(control_plane, node_group_crds()):
         yield f"/apis/autoscaler.vpsie.com/v1alpha1/namespaces/{namespace}/nodegroups"
 
 

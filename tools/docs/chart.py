@@ -12,7 +12,7 @@ from plimsoll.config import Config
 from plimsoll.controllers.allocation.crd import crd as weka_container_crd
 from plimsoll.controllers.build import MAKERS, controllers
 from plimsoll.controllers.nodegroups.crds import node_group_crds
-from plimsoll.controllers.nodegroups.scale_down.measured_usage import USE_OF_NODES
+from plimsoll.controllers.nodegroups.scale_down.utilization import READ_NODE_METRICS
 from plimsoll.controllers.placement.webhook_configuration import service_client, webhooks
 from plimsoll.dashboard.token_reviews import PERMISSIONS
 from plimsoll.kube.types.resources import Resource
@@ -57,7 +57,7 @@ def rbac_file() -> str:
         "default": [controller.name for controller in controllers(config)],
         "events": {"rules": rules_for(EVENTS), "ofClusterWideObjects": EVENTS_OF_CLUSTER_WIDE_OBJECTS},
         "liveReads": rules_for(LIVE_READS),
-        "nodeMetrics": rules_for([USE_OF_NODES]),
+        "nodeMetrics": rules_for([READ_NODE_METRICS]),
         "providers": {
             "default": list(config.providers.enabled),
             "kwok": {"nodes": rules_for(KWOK_NODES), "orders": rules_for(KWOK_ORDERS)},

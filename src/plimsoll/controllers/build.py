@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 from plimsoll.config import Config
-from plimsoll.config import DisruptionWindow as WindowSection
-from plimsoll.config.sources import ConfigurationError, Problem
+from plimsoll.config import DisruptionWindowConfig as WindowSection
+from plimsoll.config.sources import ConfigProblem, ConfigurationError
 from plimsoll.controllers.allocation.container_nodes import BY_AFFINITY, WEKA_CONTAINERS
 from plimsoll.controllers.allocation.controller import AllocationController, AllocationSettings
 from plimsoll.controllers.deletion_cost.algorithms.registry import Algorithms, discover
@@ -15,15 +15,15 @@ from plimsoll.controllers.deletion_cost.controller import DeletionCostController
 from plimsoll.controllers.deletion_cost.spec import DeletionCostSettings
 from plimsoll.controllers.nodegroups.controller import CLUSTER, NodeGroupController
 from plimsoll.controllers.nodegroups.holders import Holders
-from plimsoll.controllers.nodegroups.plans import ByWorker, PlanObserver
-from plimsoll.controllers.nodegroups.provider_inventory import MachineObserver, Sightings
-from plimsoll.controllers.nodegroups.scale_down.context import Check
-from plimsoll.controllers.nodegroups.scale_down.measured_usage import Measured, UsageObserver
+from plimsoll.controllers.nodegroups.planner import PlannerWorker, WorkerPlanner
+from plimsoll.controllers.nodegroups.provider_inventory import ProviderInventories, ProviderPoller
+from plimsoll.controllers.nodegroups.scale_down.checks.check import Check
+from plimsoll.controllers.nodegroups.scale_down.utilization import MeasuredUse, UsagePoller
 from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
 from plimsoll.controllers.placement.capacity_class import ClassRule, ClassRules
-from plimsoll.controllers.placement.controller import PlacementController
+from plimsoll.controllers.placement.controller import PlacementController, PlacementState
 from plimsoll.controllers.placement.deletion_order import Capacity
-from plimsoll.controllers.placement.min_on_demand import minimum_on_demand
+from plimsoll.controllers.placement.replica_counts import minimum_on_demand
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.target import Rounding
 from plimsoll.controllers.placement.webhook_configuration import namespace_labels
@@ -35,7 +35,7 @@ from plimsoll.runtime.clock import Clock, RealClock
 from plimsoll.runtime.decision import Controller, DisruptionLimits
 from plimsoll.runtime.operator import Observer
 from plimsoll.runtime.transaction import new_token
-from plimsoll.scheduling.growth_options import NodeMaker
+from plimsoll.scheduling.growth_options import NodeProvisioner
 
 
 def controllers(
@@ -48,13 +48,15 @@ def controllers(
     wanted = names(config)
     if missing := [name for name in wanted if name not in MAKERS]:
         message = f"this version has no controller {', '.join(missing)}; it has: {', '.join(MAKERS)}"
-        raise ConfigurationError([Problem("", "controllers.enabled", message)])
-    made: dict[str, Controller] = {
-        name: allocation(config, clock=clock or RealClock(), nonce=token())
-        if name == AllocationController.name
-        else MAKERS[name](config)
-        for name in wanted
-    }
+        raise ConfigurationError([ConfigProblem("", "controllers.enabled", message)])
+    made: dict[str, Controller] = {}
+    for name in wanted:
+        if name == AllocationController.name:
+            made[name] = allocation(config, clock=clock, nonce=token())
+        elif name == NodeGroupController.name:
+            made[name] = node_groups(config, clock=clock)
+        else:
+            made[name] = MAKERS[name](config)
     groups = made.get(NodeGroupController.name)
     if PlacementController.name in made and isinstance(groups, NodeGroupController):
         made[PlacementController.name] = placement(config, groups)
@@ -97,7 +99,7 @@ def _class_rules(labels: Sequence[str]) -> ClassRules:
         label, equals, value = text.partition("=")
         if not (label and equals and value):
             message = f'"{text}" is not a label and its value; write it like "node.example.com/lifecycle=spot"'
-            raise ConfigurationError([Problem("", "placement.spotLabels", message)])
+            raise ConfigurationError([ConfigProblem("", "placement.spotLabels", message)])
         values.setdefault(label, []).append(value)
     return (
         ClassRules(tuple(ClassRule(label, tuple(spot)) for label, spot in values.items())) if values else ClassRules()
@@ -110,11 +112,12 @@ def _window(section: WindowSection) -> DisruptionWindow | None:
     try:
         return parse_window(section.schedule, format_duration(section.duration), section.timezone)
     except ValueError as error:
-        raise ConfigurationError([Problem("", "operator.disruptionWindow", str(error))]) from None
+        raise ConfigurationError([ConfigProblem("", "operator.disruptionWindow", str(error))]) from None
 
 
-def placement(config: Config, maker: NodeMaker | None = None) -> PlacementController:
-    return PlacementController(placement_settings(config), maker)
+def placement(config: Config, provisioner: NodeProvisioner | None = None) -> PlacementController:
+    settings = placement_settings(config)
+    return PlacementController(settings, PlacementState(settings, provisioner))
 
 
 def deletion_cost(config: Config) -> DeletionCostController:
@@ -137,7 +140,7 @@ def allocation(config: Config, *, clock: Clock | None = None, nonce: str = "") -
     section = config.allocation
     if config.operator.watch_namespaces:
         message = "the controller allocation must see all containers of a node, in whatever namespace: leave it empty"
-        raise ConfigurationError([Problem("", "operator.watchNamespaces", message)])
+        raise ConfigurationError([ConfigProblem("", "operator.watchNamespaces", message)])
     settings = AllocationSettings(
         namespace=section.namespace,
         ports_per_container=60 if section.reduced_ports else 100,
@@ -146,7 +149,7 @@ def allocation(config: Config, *, clock: Clock | None = None, nonce: str = "") -
     return AllocationController(settings, nonce=nonce or new_token(), now=(clock or RealClock()).now)
 
 
-def node_groups(config: Config) -> NodeGroupController:
+def node_groups(config: Config, *, clock: Clock | None = None) -> NodeGroupController:
     section = config.nodegroups
     settings = NodeGroupSettings(
         expander=section.expander,
@@ -160,20 +163,29 @@ def node_groups(config: Config) -> NodeGroupController:
         unready_timeout=section.unready_timeout,
         max_parallel_drains=section.max_parallel_drains,
         max_empty_removals=section.max_empty_removals,
-        max_sighting_age=max(timedelta(minutes=1), 3 * section.poll_interval),
+        max_inventory_age=max(timedelta(minutes=1), 3 * section.poll_interval),
         namespace=config.operator.namespace,
         holders=Holders(WEKA_CONTAINERS, BY_AFFINITY) if AllocationController.name in names(config) else None,
     )
-    measured = Measured() if section.utilization_source == "metrics" else None
-    return NodeGroupController(settings, Sightings(), _known_by_others(config), measured)
+    measured = MeasuredUse() if section.utilization_source == "metrics" else None
+    return NodeGroupController(
+        settings, ProviderInventories(), further_checks=_checks_of_others(config), measured=measured,
+        planner=WorkerPlanner(clock or RealClock()),
+    )  # fmt: skip
 
 
-def _known_by_others(config: Config) -> list[Check]:
-    """What the other controllers know against removing a node."""
+def _checks_of_others(config: Config) -> list[Check]:
+    """Checks of the other controllers that may keep a node."""
     if PlacementController.name not in names(config):
         return []
     placing = placement_settings(config)
-    return [lambda candidate, situation: minimum_on_demand(candidate.pods, situation.seen.view, placing)]
+    return [
+        Check(
+            "minimum-on-demand",
+            "pods",
+            lambda candidate, check_context: minimum_on_demand(candidate.pods, check_context.context.view, placing),
+        )
+    ]
 
 
 def observers(
@@ -186,12 +198,11 @@ def observers(
         if not isinstance(one, NodeGroupController):
             continue
         if not config.operator.read_only_mode:
-            found.append(MachineObserver(one.sightings, providers, clock, interval=interval, cluster_key=CLUSTER))
-        # A large packing is worked out in a process of its own: the webhook is answered meanwhile.
-        one.plans = plans = ByWorker(clock)
-        found.append(PlanObserver(plans, clock))
+            found.append(ProviderPoller(one.inventories, providers, clock, interval=interval, cluster_key=CLUSTER))
+        if isinstance(one.planner, WorkerPlanner):
+            found.append(PlannerWorker(one.planner, clock))
         if one.measured is not None:
-            found.append(UsageObserver(one.measured, client, clock, interval=interval, cluster_key=CLUSTER))
+            found.append(UsagePoller(one.measured, client, clock, interval=interval, cluster_key=CLUSTER))
     return found
 
 

@@ -1,20 +1,21 @@
-"""One node as the page draws it: where it is, how it is, how full it is, and a cell for each of its pods."""
+"""Node records: zone, group, state, requested resources, and one cell per pod."""
 
 from __future__ import annotations
 
-from plimsoll.controllers.nodegroups.patches import leaving_taint
+from plimsoll.controllers.nodegroups.patches import drain_taint
 from plimsoll.controllers.nodegroups.types import BY_NODE_NAME, NODE_GROUP, VPSIE_NODES, VPSieNode
-from plimsoll.controllers.placement.annotations import CLASS, marked_class
+from plimsoll.controllers.placement.annotations import CLASS, assigned_class
 from plimsoll.controllers.placement.capacity_class import ClassRules
 from plimsoll.dashboard.records import NodeRecord, NodeState, PodCell, PodState
 from plimsoll.disruption.interrupted_nodes import leaving
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.core import Labels, Node, Pod, PodSpec
+from plimsoll.kube.labels import ZONE
+from plimsoll.kube.types.core import Node, Pod, PodSpec
+from plimsoll.kube.types.meta import Labels
 from plimsoll.kube.types.resources import BY_NODE, NODES, PODS, REPLICASETS, Key
 from plimsoll.scheduling.pod_requests import allocatable, effective_requests
 
-ZONE = "topology.kubernetes.io/zone"
-# What the makers of nodes call the set that a node belongs to; the first that a node carries counts.
+# Group labels of node provisioners; the first one that a node has counts.
 GROUP_LABELS = (
     NODE_GROUP,
     "karpenter.sh/nodepool",
@@ -25,10 +26,10 @@ GROUP_LABELS = (
 _UNINITIALISED = "node.cloudprovider.kubernetes.io/uninitialized"
 
 
-class Siblings:
-    """What the thousand pods of a ReplicaSet have in common, worked out once: their workload, and what each requests.
+class OwnerCache:
+    """Caches what pods of one owner share: their workload and their requests.
 
-    For one renewal of the picture: what is known of an owner may be another thing at the next.
+    Valid for one renewal of the snapshot, since owners may change.
     """
 
     def __init__(self, view: View) -> None:
@@ -37,12 +38,12 @@ class Siblings:
         self._requested: dict[tuple[int, ...], tuple[PodSpec, int, int]] = {}
 
     def requested(self, spec: PodSpec) -> tuple[PodSpec, int, int]:
-        """CPU and memory, behind the spec that they were read from: siblings hold the very same parts (`kube/sharing.py`)."""
+        """The spec with its CPU and memory requests. Pods of one owner share interned parts of the spec (`kube/cache/interning.py`)."""
         parts = (id(spec.containers), id(spec.init_containers), id(spec.resources), id(spec.overhead))
         found = self._requested.get(parts)
         if found is None:
             requests = effective_requests(spec)
-            # The spec is kept so that no other part can come to have its address.
+            # Keeping the spec alive keeps the ids in the key unique.
             found = self._requested[parts] = (spec, requests.get("cpu", 0), requests.get("memory", 0))
         return found
 
@@ -64,8 +65,8 @@ class Siblings:
         return str(Key(kind, namespace, name))
 
 
-def node_record(name: str, view: View, rules: ClassRules, siblings: Siblings) -> NodeRecord | None:
-    """None where there is no such node, and none that comes under this name."""
+def node_record(name: str, view: View, rules: ClassRules, owners: OwnerCache) -> NodeRecord | None:
+    """The record of a node or of a machine that will join under this name; None if there is neither."""
     node = view[NODES].get("", name)
     member = _member(name, view)
     if node is None:
@@ -74,9 +75,9 @@ def node_record(name: str, view: View, rules: ClassRules, siblings: Siblings) ->
     cells: list[PodCell] = []
     cpu = memory = 0
     for pod in view[PODS].by(BY_NODE, name):
-        cells.append(_cell(pod, siblings.workload(pod), capacity_class))
+        cells.append(_cell(pod, owners.workload(pod), capacity_class))
         if not pod.finished:
-            _, its_cpu, its_memory = siblings.requested(pod.spec)
+            _, its_cpu, its_memory = owners.requested(pod.spec)
             cpu += its_cpu
             memory += its_memory
     room = allocatable(node.status.allocatable)
@@ -96,7 +97,7 @@ def labelled_group(labels: Labels) -> str:
 
 
 def state_of(node: Node) -> NodeState:
-    if leaving_taint(node) is not None:
+    if drain_taint(node) is not None:
         return "draining"
     if node.terminating or leaving(node) is not None:
         return "leaving"
@@ -112,14 +113,14 @@ def _member(name: str, view: View) -> VPSieNode | None:
 
 
 def _coming(member: VPSieNode, rules: ClassRules) -> NodeRecord | None:
-    if member.leaving:
+    if member.being_removed:
         return None
     return NodeRecord("", member.group, rules.of_labels(member.labels).value, "coming", (0, 0), (0, 0), [])
 
 
 def _cell(pod: Pod, workload: str, node_class: str) -> PodCell:
     name, state = pod.metadata.name, pod_state(pod)
-    if pod.metadata.annotations.get(CLASS, node_class) != node_class and (meant := marked_class(pod)) is not None:
+    if pod.metadata.annotations.get(CLASS, node_class) != node_class and (meant := assigned_class(pod)) is not None:
         return (name, workload, state, meant.value)
     return (name, workload, state)
 
@@ -129,7 +130,7 @@ def pod_state(pod: Pod) -> PodState:
         return "f"
     if pod.metadata.deletion_timestamp is not None:
         return "t"
-    # `pod.ready`, without a generator for each of fifty thousand.
+    # `pod.ready` inlined: a generator per pod is slow for fifty thousand pods.
     for condition in pod.status.conditions:
         if condition.type == "Ready":
             return "r" if condition.status == "True" else "s"

@@ -20,7 +20,7 @@ def explain_group(key: Key, view: View, now: datetime, controller: NodeGroupCont
     title = f"{key.namespace}/{key.name}"
     verdicts = decision.verdicts if isinstance(decision, GroupsDecision) else ()
     verdict = next((one for one in verdicts if one.group == title), None)
-    staying = decision.staying if isinstance(decision, GroupsDecision) else ()
+    staying = decision.blocked_nodes if isinstance(decision, GroupsDecision) else ()
     return NodeGroupExplanation(
         kind="NodeGroup",
         namespace=key.namespace,

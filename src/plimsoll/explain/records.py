@@ -10,7 +10,7 @@ from plimsoll.controllers.nodegroups.scale_up.expected_node import ExpectedNode
 from plimsoll.runtime.decision import Action, Blocker, Create, Decision, Delete, Evict, Patch, Reason, Transaction
 
 
-class Answer(Struct, frozen=True, rename="camel", kw_only=True):
+class Explanation(Struct, frozen=True, rename="camel", kw_only=True):
     """The common fields of every explanation."""
 
     kind: str
@@ -58,7 +58,7 @@ class ReplicaSetOrder(Struct, frozen=True, rename="camel"):
     departures: tuple[DeletionRank, ...]
 
 
-class WorkloadExplanation(Answer, frozen=True, rename="camel", kw_only=True):
+class WorkloadExplanation(Explanation, frozen=True, rename="camel", kw_only=True):
     managed: bool
     reason: Reason
     policy: PolicyView | None = None
@@ -87,7 +87,7 @@ class PodMove(Struct, frozen=True, rename="camel"):
     to: str
 
 
-class NodeExplanation(Answer, frozen=True, rename="camel", kw_only=True):
+class NodeExplanation(Explanation, frozen=True, rename="camel", kw_only=True):
     capacity_class: str
     zone: str
     ready: bool
@@ -108,7 +108,7 @@ class RejectingNodes(Struct, frozen=True, rename="camel"):
     message: str
 
 
-class PodExplanation(Answer, frozen=True, rename="camel", kw_only=True):
+class PodExplanation(Explanation, frozen=True, rename="camel", kw_only=True):
     phase: str
     node: str = ""
     workload: str = ""
@@ -127,7 +127,7 @@ class KeptNode(Struct, frozen=True, rename="camel"):
     why: str
 
 
-class NodeGroupExplanation(Answer, frozen=True, rename="camel", kw_only=True):
+class NodeGroupExplanation(Explanation, frozen=True, rename="camel", kw_only=True):
     reason: Reason
     current: int | None = None
     desired: int | None = None
@@ -139,7 +139,7 @@ class NodeGroupExplanation(Answer, frozen=True, rename="camel", kw_only=True):
     staying: tuple[KeptNode, ...] = ()
 
 
-class DecisionExplanation(Answer, frozen=True, rename="camel", kw_only=True):
+class DecisionExplanation(Explanation, frozen=True, rename="camel", kw_only=True):
     """The decision of the controller that owns the kind."""
 
     controller: str

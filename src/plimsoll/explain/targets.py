@@ -85,7 +85,7 @@ class Explainer:
                 continue
             # A container is decided together with all others of its node.
             decision = controller.decide(keys[0], view, now)
-            keeps = controller.keeps(key, view, now) if isinstance(controller, NodeGroupController) else ()
+            keeps = controller.removal_blockers(key, view, now) if isinstance(controller, NodeGroupController) else ()
             return DecisionExplanation(
                 kind=key.kind, namespace=key.namespace, name=key.name, as_of=now, controller=controller.name,
                 reason=decision.reason, steps=steps(decision), blockers=(*decision.blockers, *keeps),

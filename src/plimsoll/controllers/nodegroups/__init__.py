@@ -1,7 +1,6 @@
-"""How many nodes are there, and which?
+"""The node group controller: how many nodes does each group have, and which?
 
-Read in this order: `types` and `spec` (what people wrote), `seen` (what there is), `desired` (how many nodes a group should have),
-`pending`, `outlook`, `scale_up` and `awaited` (which pods wait, which nodes would take them, and how far those have come),
-`utilisation`, `candidates`, `checks` and `scale_down` (which node may go), `phases` and `drain` (the life of one node), and
-`controller`, which puts them together.
+Read in this order: `types` and `spec` (the objects), `group_state` (what a decision reads), `scale_up.scale_up` (pods → orders),
+`lifecycle.lifecycle` (one node until it is ready), `scale_down.scale_down` (candidates → checks → choice), `scale_down.drain`
+(one node until it is gone), and `controller`, which calls them.
 """

@@ -1,6 +1,6 @@
 """The CustomResourceDefinitions of `NodeGroup` and `VPSieNode`.
 
-What nobody could follow is refused at once, with a sentence that says what to write instead. Fields that we do not know are kept.
+The API server refuses an invalid object with a message that says what to write instead. Unknown fields are preserved.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REQUIRED = (
     "minNodes", "maxNodes", "datacenterID", "resourceIdentifier", "project", "offeringIDs", "kubernetesVersion",
 )  # fmt: skip
 
-# A message with a number in it would exceed what the API server allows an expression to cost, so most are fixed sentences.
+# Most messages are fixed sentences: one with a number in it would exceed the API server's cost limit for expressions.
 _RULES: tuple[dict[str, str], ...] = (
     {
         "rule": "self.minNodes <= self.maxNodes",
@@ -42,7 +42,7 @@ _RULES: tuple[dict[str, str], ...] = (
 )
 
 
-def crds() -> list[dict[str, Any]]:
+def node_group_crds() -> list[dict[str, Any]]:
     return [node_group_crd(), vpsie_node_crd()]
 
 

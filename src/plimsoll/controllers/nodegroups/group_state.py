@@ -1,4 +1,7 @@
-"""What a decision about node groups looks at, gathered once."""
+"""What a decision about node groups reads: the cluster, the providers' machines, and the state of each group.
+
+`controller` builds a `DecisionContext` per decision; scale-up, scale-down, drain and lifecycle read it.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,26 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from plimsoll.controllers.nodegroups.backoff import with_failures
-from plimsoll.controllers.nodegroups.members import Members, Roll
-from plimsoll.controllers.nodegroups.provider_inventory import Sighting, Sightings
+from plimsoll.controllers.nodegroups.backoff import backoffs_after_failures
+from plimsoll.controllers.nodegroups.members import GroupMembers, MembersCache
+from plimsoll.controllers.nodegroups.provider_inventory import ProviderInventories, ProviderInventory
 from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
-from plimsoll.controllers.nodegroups.types import BY_GROUP, NODE_GROUPS, VPSIE_NODES, NodeGroup, Setback, VPSieNode
+from plimsoll.controllers.nodegroups.types import (
+    BY_GROUP,
+    NODE_GROUPS,
+    VPSIE_NODES,
+    NodeGroup,
+    OfferingBackoff,
+    VPSieNode,
+)
 from plimsoll.kube.cache.store import View
+from plimsoll.kube.labels import ZONE
 from plimsoll.kube.types.core import Node, Pod
 from plimsoll.kube.types.resources import BY_NODE, NODES, NOT_READY, PODS
 from plimsoll.providers.protocol import Machine
 
 MIRROR = "kubernetes.io/config.mirror"
-ZONE = "topology.kubernetes.io/zone"
-_STARTING = frozenset(
+_STARTUP_TAINTS = frozenset(
     {
         "node.kubernetes.io/not-ready",
         "node.kubernetes.io/network-unavailable",
@@ -29,17 +39,19 @@ _STARTING = frozenset(
 )
 
 
-class Seen(Struct, frozen=True):
+class DecisionContext(Struct, frozen=True):
+    """The input of one decision."""
+
     view: View
     now: datetime
     settings: NodeGroupSettings
-    sightings: Sightings
-    roll: Roll = field(default_factory=Roll)
+    inventories: ProviderInventories
+    members_cache: MembersCache = field(default_factory=MembersCache)
 
-    def sighting(self, provider: str) -> Sighting | None:
-        """What the provider said, unless that is too long ago to rely on."""
-        found = self.sightings.of(provider)
-        return found if found is not None and found.is_fresh(self.now, self.settings.max_sighting_age) else None
+    def inventory(self, provider: str) -> ProviderInventory | None:
+        """The provider's machines and offerings; None if the last successful poll is too old to rely on."""
+        found = self.inventories.get(provider)
+        return found if found is not None and found.is_fresh(self.now, self.settings.max_inventory_age) else None
 
     def group_of(self, node: VPSieNode) -> NodeGroup | None:
         return self.view[NODE_GROUPS].get(node.namespace, node.spec.node_group_name)
@@ -53,96 +65,101 @@ class Seen(Struct, frozen=True):
     def pods_on(self, name: str) -> tuple[Pod, ...]:
         return self.view[PODS].by(BY_NODE, name)
 
-    def must_move_from(self, name: str) -> list[Pod]:
-        return must_move(self.pods_on(name))
+    def pods_to_move_from(self, name: str) -> list[Pod]:
+        return pods_to_move(self.pods_on(name))
 
     def machine_of(self, node: VPSieNode) -> Machine | None:
-        """The machine behind a VPSieNode as a fresh sighting shows it."""
-        sighting = self.sighting(node.spec.provider)
-        return machine_in(sighting, node) if sighting is not None else None
+        """The machine of a VPSieNode according to a fresh inventory."""
+        inventory = self.inventory(node.spec.provider)
+        return find_machine(inventory, node) if inventory is not None else None
 
 
-class GroupSeen(Struct, frozen=True):
-    """One group and its nodes; what follows from them is worked out once, for groups may have thousands."""
+class GroupState(Struct, frozen=True):
+    """One group and its nodes. Counts are computed once because groups may have thousands of nodes."""
 
     group: NodeGroup
-    its: Members
-    nodes: Mapping[str, Node] = field(default_factory=dict)  # by the member's name
-    setbacks: tuple[Setback, ...] = ()  # as they are with every failure that is seen now
-    ready: int = 0  # of those that stay
-    unready: frozenset[str] = frozenset()  # the names of those that stay and whose node is there and not ready
-    zones: Mapping[str, int] = field(default_factory=dict)  # how many of those that stay are in each zone
+    members: GroupMembers
+    nodes: Mapping[str, Node] = field(default_factory=dict)  # VPSieNode name → its Node, where that exists
+    backoffs: tuple[OfferingBackoff, ...] = ()  # including failures that the status does not show yet
+    ready: int = 0  # remaining members whose node is ready
+    unready: frozenset[str] = frozenset()  # names of the remaining members whose node exists and is not ready
+    zones: Mapping[str, int] = field(default_factory=dict)  # zone → number of nodes of remaining members
 
     @property
     def key(self) -> str:
+        """namespace/name"""
         return f"{self.group.namespace}/{self.group.name}"
 
     @property
-    def members(self) -> tuple[VPSieNode, ...]:
-        return self.its.ordered
-
-    @property
-    def staying(self) -> tuple[VPSieNode, ...]:
-        """The members that are not on their way out."""
-        return self.its.staying
+    def remaining(self) -> tuple[VPSieNode, ...]:
+        """The members that are not being removed."""
+        return self.members.remaining
 
     @property
     def current(self) -> int:
-        return len(self.its.staying)
+        """The size of the group: the number of remaining members, whether or not they have joined."""
+        return len(self.members.remaining)
 
     @property
     def joined(self) -> int:
-        return self.its.joined
+        return self.members.joined
 
     @property
-    def whole(self) -> bool:
-        """Every member has come, none leaves, and each one's node is there and ready."""
-        return self.joined == self.ready == len(self.nodes) == len(self.members)
+    def all_ready(self) -> bool:
+        """Whether every member has joined, none is being removed, and each one's node exists and is ready."""
+        return self.joined == self.ready == len(self.nodes) == len(self.members.ordered)
 
 
-def groups_in(seen: Seen) -> list[GroupSeen]:
-    groups = sorted(seen.view[NODE_GROUPS], key=lambda one: (one.namespace, one.name))
-    return [group_with(group, seen) for group in groups]
+def group_states(context: DecisionContext) -> list[GroupState]:
+    groups = sorted(context.view[NODE_GROUPS], key=lambda one: (one.namespace, one.name))
+    return [group_state(group, context) for group in groups]
 
 
-def group_with(group: NodeGroup, seen: Seen) -> GroupSeen:
-    its = seen.roll.of(f"{group.namespace}/{group.name}", seen.members(group))
-    by_name = seen.view[NODES].get
-    nodes = {name: node for name, place in its.places if (node := by_name("", place)) is not None}
-    all_stay = len(its.staying) == len(its.ordered)
-    there = nodes if all_stay else {name: nodes[name] for name in its.names if name in nodes}
-    not_ready = {node.metadata.name for node in seen.view[NODES].by(NOT_READY, "")}
-    unready = frozenset(name for name, node in there.items() if node.metadata.name in not_ready) if not_ready else None
-    zones = Counter([node.metadata.labels.get(ZONE) for node in there.values()])
-    return GroupSeen(
-        group, its, nodes, with_failures(group, its.failed, seen.settings, seen.now),
-        ready=len(there) - len(unready or ()),
-        unready=unready or frozenset(),
+def group_state(group: NodeGroup, context: DecisionContext) -> GroupState:
+    members = context.members_cache.of(f"{group.namespace}/{group.name}", context.members(group))
+    by_name = context.view[NODES].get
+    nodes = {name: node for name, node_name in members.node_names if (node := by_name("", node_name)) is not None}
+    none_removed = len(members.remaining) == len(members.ordered)
+    remaining = nodes if none_removed else {name: nodes[name] for name in members.names if name in nodes}
+    not_ready = {node.metadata.name for node in context.view[NODES].by(NOT_READY, "")}
+    unready = (
+        frozenset(name for name, node in remaining.items() if node.metadata.name in not_ready)
+        if not_ready
+        else frozenset()
+    )
+    zones = Counter([node.metadata.labels.get(ZONE) for node in remaining.values()])
+    return GroupState(
+        group,
+        members,
+        nodes,
+        backoffs_after_failures(group, members.failed, context.settings, context.now),
+        ready=len(remaining) - len(unready),
+        unready=unready,
         zones={zone: count for zone, count in zones.items() if zone is not None},
-    )  # fmt: skip
+    )
 
 
-def machine_in(sighting: Sighting, node: VPSieNode) -> Machine | None:
-    """The machine behind a VPSieNode. One of the same id that was ordered under another key is someone else's by now."""
+def find_machine(inventory: ProviderInventory, node: VPSieNode) -> Machine | None:
+    """The machine of a VPSieNode. A machine of the same id under another key belongs to another order by now."""
     if not node.spec.vpsie_instance_id:
-        return sighting.by_key(node.uid)
-    found = sighting.machines.get(node.spec.vpsie_instance_id)
+        return inventory.by_key(node.uid)
+    found = inventory.machines.get(node.spec.vpsie_instance_id)
     return found if found is not None and found.key in ("", node.uid) else None
 
 
-def is_anothers(sighting: Sighting, node: VPSieNode) -> bool:
-    """Whether the id that stands in the VPSieNode names a machine of another order."""
-    found = sighting.machines.get(node.spec.vpsie_instance_id)
+def belongs_to_another_order(inventory: ProviderInventory, node: VPSieNode) -> bool:
+    """Whether the machine id in the VPSieNode names a machine of another order."""
+    found = inventory.machines.get(node.spec.vpsie_instance_id)
     return found is not None and found.key not in ("", node.uid)
 
 
-def takes_pods(node: Node) -> bool:
-    """Ready, and free of the taints that a new node has until everything about it is: pods can be bound to it."""
-    return node.ready and not any(taint.key in _STARTING for taint in node.spec.taints)
+def is_usable(node: Node) -> bool:
+    """Whether pods can be bound to the node: it is Ready and has none of the taints that nodes carry while they start."""
+    return node.ready and not any(taint.key in _STARTUP_TAINTS for taint in node.spec.taints)
 
 
-def must_move(pods: Iterable[Pod]) -> list[Pod]:
-    """The pods that have to leave before their node may: all but daemons, mirrors of static pods and those that are finished."""
+def pods_to_move(pods: Iterable[Pod]) -> list[Pod]:
+    """The pods that must be gone before their node is removed: all but DaemonSet pods, mirror pods and finished pods."""
     return [pod for pod in pods if not (pod.finished or is_daemon(pod) or MIRROR in pod.annotations)]
 
 

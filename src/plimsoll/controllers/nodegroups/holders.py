@@ -1,4 +1,4 @@
-"""Objects of another controller that hold something on nodes, be it drives or ports: a node that one of them counts on stays."""
+"""Objects of another controller that hold drives or ports on nodes. A node stays as long as such an object needs it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 from msgspec import Struct
 
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import Index, Resource
 
 
 class Holders(Struct, frozen=True):
-    """The kind as the other controller watches it, so that it is watched once, and how it knows the nodes that an object counts on."""
+    """The kind of the objects, and the index that names the nodes that each of them needs."""
 
     resource: Resource[Any]
     by_node: Index
 
-    def seen_on(self, node: str, view: View) -> KubeObject | None:
+    def first_on(self, node: str, view: View) -> KubeObject | None:
         return next(iter(view[self.resource].by(self.by_node, node)), None)
 
     def among(self, items: Iterable[KubeObject], node: str) -> KubeObject | None:

@@ -1,6 +1,6 @@
-"""The VPSieNodes of each group in order, and what follows from them alone: worked out again only where one of them changed.
+"""The VPSieNodes of each group, sorted and counted once per change; read by `group_state`.
 
-Groups have thousands of nodes, and every pod that comes or goes is a reason to look at all groups again.
+Groups have thousands of nodes and every pod event causes a decision, so the summary is cached until a member changes.
 """
 
 from __future__ import annotations
@@ -15,43 +15,48 @@ from msgspec import Struct, field
 from plimsoll.controllers.nodegroups.types import ORDERED_BY, VPSieNode
 
 
-class Members(Struct, frozen=True):
-    ordered: tuple[VPSieNode, ...] = ()  # the oldest first
-    staying: tuple[VPSieNode, ...] = ()  # those that are not on their way out
+class GroupMembers(Struct, frozen=True):
+    """What follows from a group's VPSieNodes alone. "Remaining" members are those that are not being removed."""
+
+    ordered: tuple[VPSieNode, ...] = ()  # all members, oldest first
+    remaining: tuple[VPSieNode, ...] = ()
     failed: tuple[VPSieNode, ...] = ()
-    joined: int = 0  # of those that stay: nodes that have come, whether or not they are ready now
-    phases: Mapping[str, int] = field(default_factory=dict)  # how many are in each
-    names: tuple[str, ...] = ()  # of those that stay
-    last_number: int = 0  # the highest at the end of any name
-    places: tuple[tuple[str, str], ...] = ()  # of all: the name, and that of the Node
-    ordered_by: Mapping[str, datetime] = field(default_factory=dict)  # by installation, when it ordered its newest
+    joined: int = 0  # remaining members in phase Ready, whether or not their node is ready now
+    phases: Mapping[str, int] = field(default_factory=dict)  # number of members per phase
+    names: tuple[str, ...] = ()  # of the remaining members
+    last_number: int = 0  # the highest number at the end of a member's name
+    node_names: tuple[tuple[str, str], ...] = ()  # of all members: the VPSieNode's name and the Node's
+    ordered_by: Mapping[str, datetime] = field(default_factory=dict)  # installation → when it ordered its newest member
 
 
-class Roll:
+class MembersCache:
+    """Part of the controller's state: the summary per group, computed again when a VPSieNode of the group changes."""
+
     def __init__(self) -> None:
-        self._known: dict[str, tuple[tuple[VPSieNode, ...], Members]] = {}
+        self._known: dict[str, tuple[tuple[VPSieNode, ...], GroupMembers]] = {}
 
-    def of(self, group: str, listed: tuple[VPSieNode, ...]) -> Members:
-        before, known = self._known.get(group, ((), Members()))
+    def of(self, group: str, listed: tuple[VPSieNode, ...]) -> GroupMembers:
+        """The summary of the members `listed` of a group (namespace/name)."""
+        before, known = self._known.get(group, ((), GroupMembers()))
         if len(before) == len(listed) and all(map(is_, before, listed)):
             return known
-        known = _members(listed)
+        known = _summarize(listed)
         self._known[group] = (listed, known)
         return known
 
 
-def _members(listed: tuple[VPSieNode, ...]) -> Members:
+def _summarize(listed: tuple[VPSieNode, ...]) -> GroupMembers:
     ordered = tuple(sorted(listed, key=oldest_first))
-    staying = tuple(member for member in ordered if not member.leaving)
-    return Members(
+    remaining = tuple(member for member in ordered if not member.being_removed)
+    return GroupMembers(
         ordered=ordered,
-        staying=staying,
+        remaining=remaining,
         failed=tuple(member for member in ordered if member.phase == "Failed"),
-        joined=sum(member.phase == "Ready" for member in staying),
+        joined=sum(member.phase == "Ready" for member in remaining),
         phases=Counter(member.phase for member in ordered),
-        names=tuple(member.name for member in staying),
+        names=tuple(member.name for member in remaining),
         last_number=max((_number(member.name) for member in ordered), default=0),
-        places=tuple((member.name, member.node_name) for member in ordered),
+        node_names=tuple((member.name, member.node_name) for member in ordered),
         ordered_by={
             by: made
             for member in ordered
@@ -66,4 +71,5 @@ def _number(name: str) -> int:
 
 
 def oldest_first(node: VPSieNode) -> tuple[datetime, str]:
+    """Sort key."""
     return (node.metadata.creation_timestamp or datetime.max.replace(tzinfo=UTC), node.name)

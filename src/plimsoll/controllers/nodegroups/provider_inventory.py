@@ -1,7 +1,7 @@
-"""What providers said when they were last asked: which machines there are, and what is sold.
+"""What each provider last reported: its machines and its offerings. `ProviderPoller` writes it, decisions read it.
 
-A sighting is whole, and knows when its question was sent: what happened after that it does not show. Nothing is destroyed on an old
-one, nor on none.
+An inventory is complete and knows when its request was sent; changes after that moment are not in it. Nothing is destroyed on the
+basis of an old inventory, or without one.
 """
 
 from __future__ import annotations
@@ -17,15 +17,21 @@ from msgspec.structs import replace
 
 from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import Key, Resource
 from plimsoll.providers.errors import ProviderError
 from plimsoll.providers.protocol import Capabilities, Machine, Offering, Provider, Scope
 from plimsoll.runtime.clock import Clock
 
+log = structlog.get_logger()
 
-class Sighting(Struct, frozen=True):
-    asked_at: datetime
+POLL_TIMEOUT_SECONDS = 60.0
+# How often a process that does not lead checks whether it leads by now: this share of the interval, at least one second.
+STANDBY_SHARE = 0.05
+
+
+class ProviderInventory(Struct, frozen=True):
+    requested_at: datetime
     machines: Mapping[str, Machine]  # by id
     offerings: Mapping[str, tuple[Offering, ...]] = field(default_factory=dict)  # by datacenter
     capabilities: Capabilities = Capabilities(idempotent_create=False, lists_by_group=False, makes_nodes=False)
@@ -33,108 +39,102 @@ class Sighting(Struct, frozen=True):
     @classmethod
     def of(
         cls,
-        asked_at: datetime,
+        requested_at: datetime,
         machines: Iterable[Machine] = (),
         offerings: Mapping[str, tuple[Offering, ...]] | None = None,
         capabilities: Capabilities | None = None,
-    ) -> Sighting:
+    ) -> ProviderInventory:
         by_id = {machine.id: machine for machine in machines}
         default = Capabilities(idempotent_create=False, lists_by_group=False, makes_nodes=False)
-        return cls(asked_at, by_id, offerings or {}, capabilities or default)
+        return cls(requested_at, by_id, offerings or {}, capabilities or default)
 
     def by_key(self, key: str) -> Machine | None:
+        """The machine that was ordered under this key."""
         return next((machine for machine in self.machines.values() if machine.key == key), None)
 
     def offering(self, datacenter: str, offering_id: str) -> Offering | None:
         return next((one for one in self.offerings.get(datacenter, ()) if one.id == offering_id), None)
 
     def is_fresh(self, now: datetime, limit: timedelta) -> bool:
-        return now - self.asked_at <= limit
+        return now - self.requested_at <= limit
 
 
-class Sightings:
-    """The last of each provider; written by the observer, read by decisions."""
+class ProviderInventories:
+    """The last inventory and the last error of each provider."""
 
     def __init__(self) -> None:
-        self._last: dict[str, Sighting] = {}
-        self._trouble: dict[str, str] = {}
+        self._last: dict[str, ProviderInventory] = {}
+        self._errors: dict[str, str] = {}
 
-    def enter(self, provider: str, sighting: Sighting) -> bool:
-        """Whether it says anything new."""
+    def record(self, provider: str, inventory: ProviderInventory) -> bool:
+        """Returns whether anything but the time has changed."""
         before = self._last.get(provider)
-        self._last[provider] = sighting
-        news = before is None or replace(before, asked_at=sighting.asked_at) != sighting
-        return self._trouble.pop(provider, None) is not None or news
+        self._last[provider] = inventory
+        changed = before is None or replace(before, requested_at=inventory.requested_at) != inventory
+        return self._errors.pop(provider, None) is not None or changed
 
-    def failed(self, provider: str, why: str) -> None:
-        """The last sighting stays, and grows older."""
-        self._trouble[provider] = why
+    def record_error(self, provider: str, message: str) -> None:
+        """The last inventory is kept, and ages."""
+        self._errors[provider] = message
 
-    def of(self, provider: str) -> Sighting | None:
+    def get(self, provider: str) -> ProviderInventory | None:
         return self._last.get(provider)
 
-    def trouble(self, provider: str) -> str:
-        return self._trouble.get(provider, "it was not asked yet")
+    def last_error(self, provider: str) -> str:
+        return self._errors.get(provider, "it was not polled yet")
 
 
-# Asks the providers, again and again, which machines there are and what is sold.
+class ProviderPoller:
+    """Polls the providers of all groups for their machines and offerings while this process leads."""
 
-log = structlog.get_logger()
-
-# A provider that does not answer a listing for so long is asked again from the start.
-ANSWER_SECONDS = 60.0
-# A process that does not lead looks so often whether it does by now, as a part of the interval; once a second at most.
-STANDBY_SHARE = 0.05
-
-
-class MachineObserver:
     controller = "nodegroups"
 
     def __init__(
         self,
-        sightings: Sightings,
+        inventories: ProviderInventories,
         providers: Mapping[str, Provider],
         clock: Clock,
         *,
         interval: timedelta,
         cluster_key: Key,
     ) -> None:
-        self._sightings = sightings
+        self._inventories = inventories
         self._providers = providers
         self._clock = clock
         self._interval = interval
         self._cluster_key = cluster_key
-        self._asked: set[tuple[str, str]] = set()  # providers, and the datacenters that they were asked about
-        self._named = asyncio.Event()  # someone names another
+        self._polled: set[tuple[str, str]] = set()  # provider, datacenter
+        self._added = asyncio.Event()  # a group names a provider or datacenter that was not polled yet
 
     async def run(self, view: View, leading: Callable[[], bool], look_at: Callable[[Key], None]) -> None:
-        view[NODE_GROUPS].listen(self._hear)
+        view[NODE_GROUPS].listen(self._on_group)
         while True:
             if leading() and not view.stale:
                 wanted = _in_use(view)
-                self._asked = {(name, place) for name, places in wanted.items() for place in places}
-                self._named.clear()
-                news = await asyncio.gather(*(self._ask(name, wanted[name]) for name in sorted(wanted)))
-                # Where all is as it was, the groups are looked at when they themselves say so.
-                if any(news):
+                self._polled = {
+                    (name, datacenter) for name, datacenters in wanted.items() for datacenter in datacenters
+                }
+                self._added.clear()
+                changes = await asyncio.gather(*(self._poll(name, wanted[name]) for name in sorted(wanted)))
+                if any(changes):
                     look_at(self._cluster_key)
                 for node in view[VPSIE_NODES]:
                     if node.phase != "Ready" or node.terminating:
                         look_at(VPSIE_NODES.key(node))
-                await self._rest()
+                await self._pause()
             else:
                 interval = self._interval.total_seconds()
                 await self._clock.sleep(min(interval, max(1.0, interval * STANDBY_SHARE)))
 
-    def _hear(self, _: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:  # noqa: ARG002
-        if isinstance(after, NodeGroup) and (after.spec.provider, after.spec.datacenter_id) not in self._asked:
-            self._named.set()
+    def _on_group(self, _: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:  # noqa: ARG002
+        if isinstance(after, NodeGroup) and (after.spec.provider, after.spec.datacenter_id) not in self._polled:
+            self._added.set()
 
-    async def _rest(self) -> None:
-        """Until it is time again, or a group names whom nobody asked yet: its pods should not wait for the time to be over."""
+    async def _pause(self) -> None:
+        """Wait for the interval; or until a group names a new provider, so that its pods do not wait for the interval to end."""
         ends = [
             asyncio.ensure_future(one)
-            for one in (self._clock.sleep(self._interval.total_seconds()), self._named.wait())
+            for one in (self._clock.sleep(self._interval.total_seconds()), self._added.wait())
         ]
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -143,29 +143,32 @@ class MachineObserver:
                 one.cancel()
             await asyncio.gather(*ends, return_exceptions=True)
 
-    async def _ask(self, name: str, datacenters: set[str]) -> bool:
-        """Whether there is anything new."""
+    async def _poll(self, name: str, datacenters: set[str]) -> bool:
+        """Returns whether anything has changed; an error counts as a change."""
         provider = self._providers.get(name)
         if provider is None:
             known = ", ".join(sorted(self._providers)) or "none"
-            self._sightings.failed(name, f'there is no provider "{name}"; there is: {known} (see providers.enabled)')
+            message = f'there is no provider "{name}"; the enabled ones are: {known} (see providers.enabled)'
+            self._inventories.record_error(name, message)
             return True
-        asked_at = self._clock.now()
+        requested_at = self._clock.now()
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(POLL_TIMEOUT_SECONDS):
                 machines = await provider.list(Scope())
-                offerings = {place: tuple(await provider.offerings(place)) for place in sorted(datacenters)}
+                offerings = {
+                    datacenter: tuple(await provider.offerings(datacenter)) for datacenter in sorted(datacenters)
+                }
                 capabilities = await provider.capabilities()
         except (ProviderError, TimeoutError) as error:
-            why = str(error) or f"no answer within {ANSWER_SECONDS:.0f} s"
-            self._sightings.failed(name, why)
-            log.warning("a provider cannot be asked", provider=name, error=why)
+            message = str(error) or f"no answer within {POLL_TIMEOUT_SECONDS:.0f} s"
+            self._inventories.record_error(name, message)
+            log.warning("provider cannot be polled", provider=name, error=message)
         except Exception as error:
-            # A plug-in may raise anything; others are asked all the same.
-            self._sightings.failed(name, repr(error))
-            log.exception("a provider failed", provider=name)
+            # A plug-in may raise anything; the other providers are polled all the same.
+            self._inventories.record_error(name, repr(error))
+            log.exception("provider raised an unexpected error", provider=name)
         else:
-            return self._sightings.enter(name, Sighting.of(asked_at, machines, offerings, capabilities))
+            return self._inventories.record(name, ProviderInventory.of(requested_at, machines, offerings, capabilities))
         return True
 
 

@@ -1,4 +1,4 @@
-"""What people are told of a group: its status, gauges, and why nodes came, went or stayed."""
+"""What people see of a group: its status, metrics, and events about nodes that were added, removed or kept."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 
 from msgspec import Struct
 
-from plimsoll.controllers.nodegroups.group_state import GroupSeen, Seen
-from plimsoll.controllers.nodegroups.node_template import setback_of
-from plimsoll.controllers.nodegroups.patches import conditions_with, stamp
-from plimsoll.controllers.nodegroups.scale_down.scale_down import Stays
-from plimsoll.controllers.nodegroups.types import NODE_GROUPS, PHASES, NodeGroup, condition_of
+from plimsoll.controllers.nodegroups.backoff import active_backoff
+from plimsoll.controllers.nodegroups.group_state import DecisionContext, GroupState
+from plimsoll.controllers.nodegroups.patches import merge_conditions, timestamp
+from plimsoll.controllers.nodegroups.scale_down.scale_down import BlockedNode
+from plimsoll.controllers.nodegroups.types import NODE_GROUPS, PHASES, NodeGroup, find_condition
 from plimsoll.kube.codec import builtins
-from plimsoll.kube.types.core import Condition
+from plimsoll.kube.types.meta import Condition
 from plimsoll.runtime.decision import Counter, Event, Gauge, Ref
 
 PREFIX = "vpsie_autoscaler_"
 
 
-class Verdict(Struct, frozen=True):
-    """What was decided about one group."""
+class GroupVerdict(Struct, frozen=True):
+    """The decision about one group."""
 
     group: str  # namespace/name
     current: int
@@ -28,66 +28,66 @@ class Verdict(Struct, frozen=True):
     adding: int = 0
     removing: int = 0
     reason: str = ""
-    invalid: str = ""
-    prices_per_hour: Mapping[str, float] = {}  # by offering, where the provider tells them
+    spec_problem: str = ""
+    prices_per_hour: Mapping[str, float] = {}  # by offering, where the provider states a price
 
 
-def prices_per_hour(one: GroupSeen, seen: Seen) -> dict[str, float]:
-    """Of the offerings that the group has nodes of, or may have. An old price is told as well: it seldom changes."""
-    spec, sighting = one.group.spec, seen.sightings.of(one.group.spec.provider)
-    sold = sighting.offerings.get(spec.datacenter_id, ()) if sighting is not None else ()
-    wanted = {*spec.offering_ids, *(member.spec.instance_type for member in one.staying)}
+def prices_per_hour(one: GroupState, context: DecisionContext) -> dict[str, float]:
+    """Prices of the offerings that the group uses or may use. An old price is reported as well: prices seldom change."""
+    spec, inventory = one.group.spec, context.inventories.get(one.group.spec.provider)
+    sold = inventory.offerings.get(spec.datacenter_id, ()) if inventory is not None else ()
+    wanted = {*spec.offering_ids, *(member.spec.instance_type for member in one.remaining)}
     return {one.id: one.price_per_hour for one in sold if one.id in wanted and one.price_per_hour > 0}
 
 
-def labels_of(group: NodeGroup) -> dict[str, str]:
+def group_labels(group: NodeGroup) -> dict[str, str]:
     return {"nodegroup": group.name, "namespace": group.namespace}
 
 
-def scaling_up(group: GroupSeen, verdict: Verdict, why: str) -> Event:
-    labels = labels_of(group.group)
+def scaling_up(group: GroupState, verdict: GroupVerdict, why: str) -> Event:
+    labels = group_labels(group.group)
     counts = (
         Counter(f"{PREFIX}scale_up_total", labels),
         Counter(f"{PREFIX}scaling_decisions_total", {**labels, "decision": "scale-up", "reason": verdict.reason}),
     )
-    text = f"{verdict.adding} nodes are added to the {verdict.current} that there are: {why}"
+    text = f"add {verdict.adding} nodes to the current {verdict.current}: {why}"
     return Event(Ref.to(NODE_GROUPS, group.group), "ScalingUp", text, counts=counts)
 
 
-def scaling_down(group: GroupSeen, node: str, reason: str, why: str) -> Event:
-    labels = labels_of(group.group)
+def scaling_down(group: GroupState, node: str, reason: str, why: str) -> Event:
+    labels = group_labels(group.group)
     counts = (
         Counter(f"{PREFIX}scale_down_total", labels),
         Counter(f"{PREFIX}scaling_decisions_total", {**labels, "decision": "scale-down", "reason": reason}),
     )
-    return Event(Ref.to(NODE_GROUPS, group.group), "ScalingDown", f"node {node} is removed: {why}", counts=counts)
+    return Event(Ref.to(NODE_GROUPS, group.group), "ScalingDown", f"remove node {node}: {why}", counts=counts)
 
 
-# What keeps every node of a group alike is told once for the group, not once a node.
-_OF_THE_GROUP = frozenset({"AnotherInstallation", "NodeGroupMinSizeReached", "CooldownActive"})
-# How many go at a time is nothing that anyone could mend.
-_UNTOLD = frozenset({"AnotherDraining", "AnotherRemoved"})
+# Blockers that hold for every node of a group: reported once per group, not once per node.
+_GROUP_CODES = frozenset({"AnotherInstallation", "NodeGroupMinSizeReached", "CooldownActive"})
+# Limits on parallel removals resolve themselves: no event.
+_SILENT_CODES = frozenset({"AnotherDraining", "AnotherRemoved"})
 
 
-def blocked(staying: Iterable[Stays]) -> list[Event]:
-    """Each is told again only when it says something else."""
+def blocked_events(blocked: Iterable[BlockedNode]) -> list[Event]:
+    """Events are deduplicated later: one with the same text is not repeated."""
     found = []
-    told: set[tuple[str, str]] = set()
-    for one in staying:
+    reported: set[tuple[str, str]] = set()
+    for one in blocked:
         code, group = one.blocker.code, one.candidate.group
-        if code in _UNTOLD or (code in _OF_THE_GROUP and (group.key, code) in told):
+        if code in _SILENT_CODES or (code in _GROUP_CODES and (group.key, code) in reported):
             continue
-        told.add((group.key, code))
-        counts = (Counter(f"{PREFIX}scale_down_blocked_total", {**labels_of(group.group), "reason": code}),)
-        text = f"node {one.candidate.name} stays: {one.blocker.message}"
+        reported.add((group.key, code))
+        counts = (Counter(f"{PREFIX}scale_down_blocked_total", {**group_labels(group.group), "reason": code}),)
+        text = f"node {one.candidate.name} cannot be removed: {one.blocker.message}"
         found.append(Event(Ref.to(NODE_GROUPS, group.group), "ScaleDownBlocked", text, "Warning", counts=counts))
     return found
 
 
-def gauges(groups: Sequence[GroupSeen], verdicts: Mapping[str, Verdict]) -> list[Gauge]:
+def group_gauges(groups: Sequence[GroupState], verdicts: Mapping[str, GroupVerdict]) -> list[Gauge]:
     found = []
     for one in groups:
-        labels, spec = labels_of(one.group), one.group.spec
+        labels, spec = group_labels(one.group), one.group.spec
         verdict = verdicts.get(one.key)
         for name, value in (
             ("desired", verdict.desired if verdict is not None else one.current),
@@ -97,7 +97,7 @@ def gauges(groups: Sequence[GroupSeen], verdicts: Mapping[str, Verdict]) -> list
             ("max", spec.max_nodes),
         ):
             found.append(Gauge(f"{PREFIX}nodegroup_{name}_nodes", value, labels))
-        phases = one.its.phases
+        phases = one.members.phases
         found += [
             Gauge(f"{PREFIX}vpsienode_phase", phases.get(phase, 0), {**labels, "phase": phase}) for phase in PHASES
         ]
@@ -105,20 +105,26 @@ def gauges(groups: Sequence[GroupSeen], verdicts: Mapping[str, Verdict]) -> list
 
 
 def status_of(
-    one: GroupSeen, verdict: Verdict, seen: Seen, *, created: int, scaled_up: bool, scaled_down: bool
+    one: GroupState,
+    verdict: GroupVerdict,
+    context: DecisionContext,
+    *,
+    created: int,
+    scaled_up: bool,
+    scaled_down: bool,
 ) -> dict[str, Any]:
-    """What changes in the group's status; empty where nothing does."""
-    group, now = one.group, seen.now
+    """The fields of the group's status that change; empty if none does."""
+    group, now = one.group, context.now
     before = group.status
-    setbacks = one.setbacks
+    backoffs = one.backoffs
     current, desired = verdict.current + verdict.adding - verdict.removing, verdict.desired
     wanted: dict[str, Any] = {
         "currentNodes": current,
         "desiredNodes": desired,
         "readyNodes": one.ready,
-        "nodes": list(one.its.names),
+        "nodes": list(one.members.names),
         "createdNodes": created,
-        "setbacks": builtins(setbacks),
+        "setbacks": builtins(backoffs),
     }
     had: dict[str, Any] = {
         "currentNodes": before.current_nodes,
@@ -126,37 +132,39 @@ def status_of(
         "readyNodes": before.ready_nodes,
         "nodes": list(before.nodes or ()),
         "createdNodes": before.created_nodes,
-        "setbacks": builtins(before.setbacks),
+        "setbacks": builtins(before.backoffs),
     }
     changed = {field: value for field, value in wanted.items() if had[field] != value}
     if scaled_up:
-        changed |= {"lastScaleUpTime": stamp(now), "lastScaleTime": stamp(now)}
+        changed |= {"lastScaleUpTime": timestamp(now), "lastScaleTime": timestamp(now)}
     if scaled_down:
-        changed |= {"lastScaleDownTime": stamp(now), "lastScaleTime": stamp(now)}
-    conditions = _conditions(one, verdict, setbacks, seen, current=current)
+        changed |= {"lastScaleDownTime": timestamp(now), "lastScaleTime": timestamp(now)}
+    conditions = _conditions(one, verdict, backoffs, context, current=current)
     if any(_differs(group, condition) for condition in conditions):
-        changed["conditions"] = conditions_with(group, *conditions, now=now)
+        changed["conditions"] = merge_conditions(group, *conditions, now=now)
     return changed
 
 
 def _conditions(
-    one: GroupSeen, verdict: Verdict, setbacks: Sequence[Any], seen: Seen, *, current: int
+    one: GroupState, verdict: GroupVerdict, backoffs: Sequence[Any], context: DecisionContext, *, current: int
 ) -> list[Condition]:
     spec = one.group.spec
-    error = setback_of(one.setbacks, seen.now) or next((s for s in setbacks if s.until and s.until > seen.now), None)
-    trouble = verdict.invalid or (error.message if error is not None else "")
+    error = active_backoff(one.backoffs, context.now) or next(
+        (s for s in backoffs if s.until and s.until > context.now), None
+    )
+    problem = verdict.spec_problem or (error.message if error is not None else "")
     scaling = current != one.ready or bool(verdict.adding or verdict.removing)
     return [
-        _condition("Ready", one.ready >= spec.min_nodes and not verdict.invalid, f"{one.ready} nodes are ready"),
+        _condition("Ready", one.ready >= spec.min_nodes and not verdict.spec_problem, f"{one.ready} nodes are ready"),
         _condition("Scaling", scaling, f"{current} nodes, {one.ready} of them ready"),
         Condition(
             type="Error",
-            status=str(bool(trouble)),
-            reason=("InvalidSpec" if verdict.invalid else error.reason if error is not None else "NoError"),
-            message=trouble,
+            status=str(bool(problem)),
+            reason=("InvalidSpec" if verdict.spec_problem else error.reason if error is not None else "NoError"),
+            message=problem,
         ),
-        _condition("AtMinCapacity", current <= spec.min_nodes, f"{current} nodes, the minimum is {spec.min_nodes}"),
-        _condition("AtMaxCapacity", current >= spec.max_nodes, f"{current} nodes, the maximum is {spec.max_nodes}"),
+        _condition("AtMinCapacity", current <= spec.min_nodes, f"{current} nodes, minNodes is {spec.min_nodes}"),
+        _condition("AtMaxCapacity", current >= spec.max_nodes, f"{current} nodes, maxNodes is {spec.max_nodes}"),
     ]
 
 
@@ -165,7 +173,7 @@ def _condition(kind: str, holds: bool, message: str) -> Condition:
 
 
 def _differs(group: NodeGroup, condition: Condition) -> bool:
-    had = condition_of(group, condition.type)
+    had = find_condition(group, condition.type)
     return had is None or (had.status, had.reason, had.message) != (
         condition.status, condition.reason, condition.message
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What the operator's configuration says about node groups."""
+"""The settings of the node group controller; `controllers.build` fills them from the configuration."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class NodeGroupSettings(Struct, frozen=True):
     backoff_base: timedelta = timedelta(minutes=5)
     backoff_cap: timedelta = timedelta(minutes=30)
     backoff_reset: timedelta = timedelta(hours=3)
-    taint_wait: timedelta = timedelta(seconds=5)  # a pod may be bound by a scheduler that has not seen the taint yet
+    taint_wait: timedelta = timedelta(seconds=5)  # kube-scheduler may bind a pod before it has seen the taint
     max_parallel_drains: int = 1
     max_empty_removals: int = 10
-    unready_percentage: int = 45  # with more nodes not ready than this, and more than `unready_nodes`, none is removed
+    unready_percentage: int = 45  # no node is removed if more are unready than this, and more than `unready_nodes`
     unready_nodes: int = 3
-    max_sighting_age: timedelta = timedelta(minutes=1)
+    max_inventory_age: timedelta = timedelta(minutes=1)
     retry_interval: timedelta = timedelta(seconds=10)
-    namespace: str = "plimsoll-system"  # the operator's own, by which installations are told apart
-    holders: Holders | None = None  # what another controller knows to hold something on nodes
+    namespace: str = "plimsoll-system"  # the operator's own; distinguishes installations
+    holders: Holders | None = None  # objects of another controller that need their node

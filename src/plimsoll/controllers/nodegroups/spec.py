@@ -1,4 +1,4 @@
-"""What a NodeGroup says, as the decisions read it: spans parsed, defaults filled in, later fields before older ones."""
+"""The spec of a NodeGroup with durations parsed and defaults applied; newer fields take precedence over older ones."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from datetime import timedelta
 from plimsoll.controllers.nodegroups.types import NodeGroup
 from plimsoll.kube.types.durations import parse_duration
 
-_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")  # nodes carry both as labels
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")  # both become labels of nodes
 DEFAULT_SCALE_DOWN_COOLDOWN = timedelta(minutes=10)
 DEFAULT_UNDERUTILIZATION = timedelta(minutes=10)
 
 
-def invalid(group: NodeGroup) -> str | None:
-    """Why nobody can follow this group; the API server refuses such a group where our CustomResourceDefinition is installed."""
+def spec_problem(group: NodeGroup) -> str | None:
+    """What is invalid in the spec. The API server refuses such a group if our CustomResourceDefinition is installed."""
     spec = group.spec
     if spec.min_nodes > spec.max_nodes:
         return f"minNodes is {spec.min_nodes}, above maxNodes {spec.max_nodes}; lower one or raise the other"
@@ -32,26 +32,28 @@ def invalid(group: NodeGroup) -> str | None:
         ("scaleDownPolicy.underutilizationDuration", spec.scale_down_policy.underutilization_duration),
     ):
         try:
-            _span(text)
+            _duration(text)
         except ValueError as error:
             return f"{field}: {error}"
     return None
 
 
-def floor_of(group: NodeGroup) -> int:
-    """How many nodes there are whatever pods need."""
+def minimum_size(group: NodeGroup) -> int:
+    """How many nodes the group has even if no pod needs them."""
     spec = group.spec
     return min(max(spec.min_nodes, spec.desired_nodes or 0), spec.max_nodes)
 
 
 def scale_up_cooldown(group: NodeGroup) -> timedelta:
-    return _span(group.spec.scale_up_cooldown) or timedelta(0)
+    return _duration(group.spec.scale_up_cooldown) or timedelta(0)
 
 
 def scale_down_cooldown(group: NodeGroup) -> timedelta:
     spec = group.spec
     seconds = spec.scale_down_policy.cooldown_seconds
-    return _span(spec.scale_down_cooldown) or (timedelta(seconds=seconds) if seconds else DEFAULT_SCALE_DOWN_COOLDOWN)
+    return _duration(spec.scale_down_cooldown) or (
+        timedelta(seconds=seconds) if seconds else DEFAULT_SCALE_DOWN_COOLDOWN
+    )
 
 
 def underutilization_duration(group: NodeGroup) -> timedelta:
@@ -62,5 +64,5 @@ def underutilization_duration(group: NodeGroup) -> timedelta:
     return DEFAULT_UNDERUTILIZATION if seconds is None else timedelta(seconds=seconds)
 
 
-def _span(text: str) -> timedelta | None:
+def _duration(text: str) -> timedelta | None:
     return parse_duration(text) if text else None

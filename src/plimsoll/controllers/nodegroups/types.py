@@ -1,6 +1,6 @@
-"""`NodeGroup` and `VPSieNode` as far as we read them; fields that are not named here are left as they are.
+"""The kinds `NodeGroup` and `VPSieNode`, as far as the operator reads them. Fields that are not named here are preserved.
 
-What stands beside a field goes into the CustomResourceDefinition (`crds`), and `kubectl explain` shows it.
+The descriptions become part of the CustomResourceDefinitions (`crds`), where `kubectl explain` shows them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, field
 
-from plimsoll.kube.types.core import Condition, KubeObject, Labels, Part, Taint
+from plimsoll.kube.types.core import Taint
+from plimsoll.kube.types.meta import Condition, KubeObject, Labels, Part
 from plimsoll.kube.types.resources import Index, Resource
 
 GROUP = "autoscaler.vpsie.com"
@@ -20,8 +21,8 @@ NODE_GROUP = f"{GROUP}/nodegroup"
 VPSIE_NODE = f"{GROUP}/vpsienode"
 DATACENTER = f"{GROUP}/datacenter"
 OFFERING = f"{GROUP}/offering"
-ORDERED_BY = "plimsoll.dev/ordered-by"  # the installation: the namespace of its operator
-FINALIZER = f"{GROUP}/vpsienode"  # a VPSieNode stays until its machine is gone
+ORDERED_BY = "plimsoll.dev/ordered-by"  # annotation: the namespace of the operator that ordered the node
+FINALIZER = f"{GROUP}/vpsienode"  # keeps a VPSieNode until its machine is deleted
 
 Phase: TypeAlias = Literal[
     "Pending", "Provisioning", "Provisioned", "Joining", "Ready", "Terminating", "Deleting", "Failed"
@@ -31,14 +32,14 @@ PHASES: tuple[Phase, ...] = (
 )  # fmt: skip
 
 
-def _said(description: str, **schema: Any) -> Meta:
+def _described(description: str, **schema: Any) -> Meta:
     return Meta(description=description, extra_json_schema=schema)
 
 
-def _span(description: str) -> Meta:
+def _duration(description: str) -> Meta:
     rule = "self == '0' || self.matches('^([0-9]+(\\\\.[0-9]+)?(ms|s|m|h))+$')"
     message = 'is not a duration; write it like "90s", "10m" or "1h30m"'
-    return _said(description, maxLength=64, **{"x-kubernetes-validations": [{"rule": rule, "message": message}]})
+    return _described(description, maxLength=64, **{"x-kubernetes-validations": [{"rule": rule, "message": message}]})
 
 
 _COUNT: dict[str, Any] = {"minimum": 0, "maximum": 100_000, "format": "int32"}
@@ -46,78 +47,100 @@ _PERCENT: dict[str, Any] = {"minimum": 0, "maximum": 100, "format": "int32"}
 
 
 class ScaleUpPolicy(Part, frozen=True, gc=False):
-    enabled: Annotated[bool, _said("Whether nodes are added for pods that wait. The minimum is kept in any case.")] = (
-        True
-    )
+    enabled: Annotated[
+        bool, _described("Whether nodes are added for pending pods. minNodes and desiredNodes apply in any case.")
+    ] = True
     stabilization_window_seconds: Annotated[
-        int, _said("How long a pod must have waited before a node is added for it.", minimum=0, format="int32")
+        int,
+        _described("How long a pod must have been pending before a node is added for it.", minimum=0, format="int32"),
     ] = 0
 
 
 class ScaleDownPolicy(Part, frozen=True, gc=False):
-    enabled: Annotated[bool, _said("Whether nodes that are little used are removed.")] = True
+    enabled: Annotated[bool, _described("Whether underutilized nodes are removed.")] = True
     stabilization_window_seconds: Annotated[
         int | None,
-        _said(
-            "How long a node must have been little used; `underutilizationDuration` wins.", minimum=0, format="int32"
+        _described(
+            "How long a node must have been underutilized; `underutilizationDuration` takes precedence.",
+            minimum=0,
+            format="int32",
         ),
     ] = None
-    underutilization_duration: Annotated[str, _span("How long a node must have been little used. Default 10m.")] = ""
+    underutilization_duration: Annotated[
+        str, _duration("How long a node must have been underutilized before it is removed. Default 10m.")
+    ] = ""
     cpu_threshold: Annotated[
-        int, _said("A node that has less of its CPU requested, in percent, is little used.", **_PERCENT)
+        int,
+        _described(
+            "A node is underutilized if less of its CPU is requested, in percent, and less than memoryThreshold of its memory.",
+            **_PERCENT,
+        ),
     ] = 50
     memory_threshold: Annotated[
-        int, _said("A node that has less of its memory requested, in percent, is little used.", **_PERCENT)
+        int,
+        _described(
+            "A node is underutilized if less of its memory is requested, in percent, and less than cpuThreshold of its CPU.",
+            **_PERCENT,
+        ),
     ] = 50
-    cooldown_seconds: Annotated[int | None, _said("As `scaleDownCooldown`, which wins.", minimum=0, format="int32")] = (
-        None
-    )
+    cooldown_seconds: Annotated[
+        int | None, _described("Same as `scaleDownCooldown`, which takes precedence.", minimum=0, format="int32")
+    ] = None
 
 
 class NodeGroupSpec(Part, frozen=True, gc=False):
-    min_nodes: Annotated[int, _said("The group never shrinks below this.", **_COUNT)] = 0
-    max_nodes: Annotated[int, _said("The group never grows beyond this.", **_COUNT)] = 0
+    min_nodes: Annotated[
+        int, _described("The smallest number of nodes; the group never shrinks below it.", **_COUNT)
+    ] = 0
+    max_nodes: Annotated[int, _described("The largest number of nodes; the group never grows beyond it.", **_COUNT)] = 0
     desired_nodes: Annotated[
-        int | None, _said("At least so many nodes, whether or not pods need them; `kubectl scale` sets it.", **_COUNT)
+        int | None,
+        _described("Keep at least this many nodes, whether or not pods need them; `kubectl scale` sets it.", **_COUNT),
     ] = None
-    provider: Annotated[str, _said("Who makes the machines. Default vpsie.", maxLength=63)] = "vpsie"
-    datacenter_id: Annotated[str, _said("Where the machines are.", maxLength=253)] = field(
-        default="", name="datacenterID"
+    provider: Annotated[str, _described("The provider that makes the machines. Default vpsie.", maxLength=63)] = "vpsie"
+    datacenter_id: Annotated[str, _described("The provider's datacenter in which the machines run.", maxLength=253)] = (
+        field(default="", name="datacenterID")
     )
-    resource_identifier: Annotated[str, _said("The provider's name for this cluster.", maxLength=253)] = ""
-    project: Annotated[str, _said("The provider's project that pays.", maxLength=253)] = ""
+    resource_identifier: Annotated[str, _described("The provider's name for this cluster.", maxLength=253)] = ""
+    project: Annotated[str, _described("The provider's project to which the machines are billed.", maxLength=253)] = ""
     offering_ids: Annotated[
-        tuple[Annotated[str, _said("", maxLength=253)], ...],
-        _said("The sizes of machine that may be used, the first that is available first.", maxItems=100),
+        tuple[Annotated[str, _described("", maxLength=253)], ...],
+        _described("The machine sizes that the group may use; the first available one is used first.", maxItems=100),
     ] = field(default=(), name="offeringIDs")
-    preferred_instance_type: Annotated[str, _said("The offering to use while it is available.", maxLength=253)] = ""
-    allow_mixed_instances: Annotated[bool, _said("Whether each node may be of the offering that fits best.")] = False
-    kubernetes_version: Annotated[str, _said("That the nodes run.", maxLength=63)] = ""
+    preferred_instance_type: Annotated[
+        str, _described("The offering to use as long as it is available.", maxLength=253)
+    ] = ""
+    allow_mixed_instances: Annotated[
+        bool, _described("Whether nodes may be of different offerings, each the one that fits best.")
+    ] = False
+    kubernetes_version: Annotated[str, _described("The Kubernetes version of the nodes.", maxLength=63)] = ""
     os_image_id: str = field(default="", name="osImageID")
     ssh_key_ids: tuple[str, ...] = field(default=(), name="sshKeyIDs")
-    labels: Annotated[Labels, _said("That the nodes carry.")] = field(default_factory=dict)
-    taints: Annotated[tuple[Taint, ...], _said("That the nodes carry.")] = ()
+    labels: Annotated[Labels, _described("Labels of the nodes.")] = field(default_factory=dict)
+    taints: Annotated[tuple[Taint, ...], _described("Taints of the nodes.")] = ()
     tags: tuple[str, ...] = ()
     notes: str = ""
     priority: Annotated[
-        int, _said("With the expander `priority`: groups with a higher one grow first.", format="int32")
+        int, _described("With the expander `priority`, groups with a higher priority grow first.", format="int32")
     ] = 0
     scale_up_policy: ScaleUpPolicy = ScaleUpPolicy()
     scale_down_policy: ScaleDownPolicy = ScaleDownPolicy()
-    scale_up_batch_size: Annotated[int, _said("How many nodes are added at a time; 0: no limit.", **_COUNT)] = 0
-    scale_up_cooldown: Annotated[str, _span("The pause between two additions. Default 0.")] = ""
+    scale_up_batch_size: Annotated[
+        int, _described("How many nodes are added at a time; 0 means no limit.", **_COUNT)
+    ] = 0
+    scale_up_cooldown: Annotated[str, _duration("The pause between two scale-ups. Default 0.")] = ""
     scale_down_cooldown: Annotated[
-        str, _span("How long no node is removed after one was added or removed. 0 or absent: 10m.")
+        str, _duration("How long no node is removed after one was added or removed. 0 or absent means 10m.")
     ] = ""
 
 
-class Setback(Part, frozen=True, gc=False):
-    """What failed, and until when it is not tried again. Kept here because a restart must not forget it."""
+class OfferingBackoff(Part, frozen=True, gc=False):
+    """A pause after failures: of one offering, or of the whole group. It is in the status because it must survive a restart."""
 
-    offering: Annotated[str, _said("That could not be had; empty: the whole group.")] = ""
+    offering: Annotated[str, _described("The offering that failed; empty means the whole group.")] = ""
     reason: str = ""
     message: str = ""
-    failures: Annotated[int, _said("In a row.", format="int32")] = 0
+    failures: Annotated[int, _described("Consecutive failures.", format="int32")] = 0
     last_failure: datetime | None = None
     until: datetime | None = None
 
@@ -131,8 +154,11 @@ class NodeGroupStatus(Part, frozen=True, gc=False):
     last_scale_time: datetime | None = None
     last_scale_up_time: datetime | None = None
     last_scale_down_time: datetime | None = None
-    created_nodes: Annotated[int, _said("The number in the name of the newest node.", format="int32")] = 0
-    setbacks: tuple[Setback, ...] = ()
+    created_nodes: Annotated[int, _described("The number in the name of the newest node.", format="int32")] = 0
+    backoffs: Annotated[
+        tuple[OfferingBackoff, ...],
+        _described("Pauses after failures: which offering, or the whole group, is not tried until when."),
+    ] = field(default=(), name="setbacks")
 
 
 class NodeGroup(KubeObject, frozen=True, gc=False):
@@ -142,13 +168,13 @@ class NodeGroup(KubeObject, frozen=True, gc=False):
 
 class VPSieNodeSpec(Part, frozen=True, gc=False):
     node_group_name: str = ""
-    provider: Annotated[str, _said("Who makes the machine. Default vpsie.")] = "vpsie"
+    provider: Annotated[str, _described("The provider that makes the machine. Default vpsie.")] = "vpsie"
     datacenter_id: str = field(default="", name="datacenterID")
-    instance_type: Annotated[str, _said("The offering.")] = ""
+    instance_type: Annotated[str, _described("The offering.")] = ""
     kubernetes_version: str = ""
     project: str = ""
     resource_identifier: str = ""
-    vpsie_instance_id: Annotated[str, _said("The machine, once it is ordered.")] = field(
+    vpsie_instance_id: Annotated[str, _described("The provider's id of the machine, once it is ordered.")] = field(
         default="", name="vpsieInstanceID"
     )
     node_name: str = ""
@@ -157,16 +183,16 @@ class VPSieNodeSpec(Part, frozen=True, gc=False):
 
 
 class VPSieNodeStatus(Part, frozen=True, gc=False):
-    phase: Annotated[str, _said(" → ".join(PHASES[:-1]) + "; or Failed.")] = ""
+    phase: Annotated[str, _described(" → ".join(PHASES[:-1]) + "; or Failed.")] = ""
     conditions: tuple[Condition, ...] = ()
     node_name: str = ""
     hostname: str = ""
-    created_at: Annotated[datetime | None, _said("When a machine was first asked for.")] = None
+    created_at: Annotated[datetime | None, _described("When the machine was first requested.")] = None
     provisioned_at: datetime | None = None
     joined_at: datetime | None = None
     ready_at: datetime | None = None
     terminating_at: datetime | None = None
-    deleted_at: Annotated[datetime | None, _said("When the machine was told to go.")] = None
+    deleted_at: Annotated[datetime | None, _described("When the deletion of the machine was requested.")] = None
     last_error: str = ""
 
 
@@ -179,13 +205,13 @@ class VPSieNode(KubeObject, frozen=True, gc=False):
         return self.status.phase or "Pending"
 
     @property
-    def leaving(self) -> bool:
-        """On its way out, whoever wanted it: no longer one of the group's nodes."""
+    def being_removed(self) -> bool:
+        """Whether the node is being removed, for whatever reason; it no longer counts as one of the group's nodes."""
         return self.terminating or self.phase in ("Terminating", "Deleting", "Failed")
 
     @property
     def node_name(self) -> str:
-        """The Node that the machine has become, or will."""
+        """The name of the machine's Node: the actual one once it is known, else the expected one."""
         return self.status.node_name or self.spec.node_name or self.name
 
     @property
@@ -193,7 +219,7 @@ class VPSieNode(KubeObject, frozen=True, gc=False):
         return f"{self.namespace}/{self.spec.node_group_name}"
 
 
-def condition_of(obj: NodeGroup | VPSieNode, kind: str) -> Condition | None:
+def find_condition(obj: NodeGroup | VPSieNode, kind: str) -> Condition | None:
     return next((condition for condition in obj.status.conditions if condition.type == kind), None)
 
 
@@ -209,14 +235,14 @@ def _phase(node: VPSieNode) -> Iterable[str]:
     return (node.phase,)
 
 
-def _leaving(node: VPSieNode) -> Iterable[str]:
-    return ("",) if node.leaving else ()
+def _being_removed(node: VPSieNode) -> Iterable[str]:
+    return ("",) if node.being_removed else ()
 
 
 BY_GROUP = Index("group", _group)  # namespace/name
 BY_NODE_NAME = Index("node name", _node)
 BY_PHASE = Index("phase", _phase)
-ON_THEIR_WAY_OUT = Index("leaving", _leaving)  # under ""
+BEING_REMOVED = Index("being removed", _being_removed)  # under ""
 
 NODE_GROUPS = Resource(GROUP, "v1alpha1", "nodegroups", "NodeGroup", NodeGroup, may_be_absent=True)
 VPSIE_NODES = Resource(
@@ -226,5 +252,5 @@ VPSIE_NODES = Resource(
     "VPSieNode",
     VPSieNode,
     may_be_absent=True,
-    indexes=(BY_GROUP, BY_NODE_NAME, BY_PHASE, ON_THEIR_WAY_OUT),
+    indexes=(BY_GROUP, BY_NODE_NAME, BY_PHASE, BEING_REMOVED),
 )

@@ -1,1 +1,1 @@
-"""The life of one machine: ordered, joined, ready, terminated."""
+"""The life of one machine: `lifecycle` decides the next step, `order` and `termination` call the provider."""

@@ -1,1 +1,1 @@
-"""Which nodes can be removed, and how a node is drained."""
+"""Scale-down: `scale_down` chooses nodes, `checks` may keep them, `drain` removes them."""

@@ -1,12 +1,12 @@
-"""How a node leaves: tainted, looked at again, emptied pod by pod, and only then given back.
+"""The drain of one node: taint it, check it again, evict its pods, delete the machine, then the Node and the VPSieNode.
 
-    Terminating, chosen      our taint is put on the node, and the scheduler is given time to see it
-                checked      every check has passed once more, on the tainted node; pods are evicted
-    Deleting                 written just before the machine is given back: no way back; then the Node and the VPSieNode go
+    Terminating, ScaleDown   the node gets our taint, and kube-scheduler gets time to see it
+                 Evicting    every check has passed again on the tainted node; pods are being evicted
+    Deleting                 written right before the deletion of the machine is requested; from here on there is no way back
 
-Where each node stands is written in its VPSieNode (phase, and the reason of the condition `Draining`) and in the taint, so
-whoever leads next goes on from there. Until `Deleting` a verdict of "blocked", or a drain that takes too long, takes the taint away
-again. A node that failed, or whose VPSieNode someone deleted, is not taken back: it waits until it may go.
+The state of a drain is in the VPSieNode (phase, and reason of the condition `Draining`) and in the taint, so a new leader continues
+it. Before `Deleting`, a blocker or a drain that takes too long cancels the drain and removes the taint. A node that failed, or whose
+VPSieNode a person deleted, is never kept: its drain waits until it can proceed. `controller` calls `decide_drain`.
 """
 
 from __future__ import annotations
@@ -14,28 +14,33 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from plimsoll.controllers.nodegroups.group_state import GroupSeen, Seen, group_with, is_anothers, machine_in, must_move
-from plimsoll.controllers.nodegroups.lifecycle.phases import NodeDecision
-from plimsoll.controllers.nodegroups.lifecycle.provisioning import FINAL
-from plimsoll.controllers.nodegroups.lifecycle.termination import GivingBack, step
-from plimsoll.controllers.nodegroups.members import Members
+from plimsoll.controllers.nodegroups.group_state import (
+    DecisionContext,
+    GroupState,
+    belongs_to_another_order,
+    find_machine,
+    group_state,
+    pods_to_move,
+)
+from plimsoll.controllers.nodegroups.lifecycle.lifecycle import NodeDecision
+from plimsoll.controllers.nodegroups.lifecycle.order import FINAL_ERRORS
+from plimsoll.controllers.nodegroups.lifecycle.termination import Termination, termination_step
+from plimsoll.controllers.nodegroups.members import GroupMembers
 from plimsoll.controllers.nodegroups.patches import (
-    conditions_with,
+    drain_taint,
     finalizers,
-    leaving_taint,
+    merge_conditions,
     node_status,
-    stamp,
     taint,
+    timestamp,
     untaint,
 )
-from plimsoll.controllers.nodegroups.scale_down.checks.opt_outs import said_safe
-from plimsoll.controllers.nodegroups.scale_down.checks.pods import pods_expected
-from plimsoll.controllers.nodegroups.scale_down.checks.registry import ABOUT_PODS, BEFORE_EVICTING, LAST, first_blocker
-from plimsoll.controllers.nodegroups.scale_down.context import Candidate, Check, Situation
-from plimsoll.controllers.nodegroups.scale_down.scale_down import Ask, question_about
-from plimsoll.controllers.nodegroups.scale_down.unready import halt, is_in_the_way
+from plimsoll.controllers.nodegroups.scale_down.checks.check import Check, CheckContext, RemovalCandidate, first_blocker
+from plimsoll.controllers.nodegroups.scale_down.checks.registry import PODS_EXPECTED, checks_at
+from plimsoll.controllers.nodegroups.scale_down.scale_down import Ask, removal_question
+from plimsoll.controllers.nodegroups.scale_down.unready import blocks_replacement, halt
 from plimsoll.controllers.nodegroups.scale_up.pending_pods import nominated
-from plimsoll.controllers.nodegroups.spec import floor_of
+from plimsoll.controllers.nodegroups.spec import minimum_size
 from plimsoll.controllers.nodegroups.types import (
     FINALIZER,
     NODE_GROUPS,
@@ -43,9 +48,11 @@ from plimsoll.controllers.nodegroups.types import (
     VPSIE_NODES,
     NodeGroup,
     VPSieNode,
-    condition_of,
+    find_condition,
 )
-from plimsoll.kube.types.core import Condition, Node, Pod
+from plimsoll.disruption.opt_out import said_safe
+from plimsoll.kube.types.core import Node, Pod
+from plimsoll.kube.types.meta import Condition
 from plimsoll.kube.types.resources import NODES, PODS, UNBOUND
 from plimsoll.kube.workloads import owner_of
 from plimsoll.runtime.decision import (
@@ -62,152 +69,166 @@ from plimsoll.runtime.decision import (
 )
 
 CHOSEN, CHECKED = "ScaleDown", "Evicting"  # reasons of the condition `Draining`
-# An order of a former leader may still be under way for so long: until then, no machine does not mean that none will come.
-ORDER_UNDER_WAY = timedelta(minutes=3)
-# A machine that its provider agreed to remove and still shows after this is given back once more.
-REMOVAL_EXPECTED = timedelta(minutes=2)
-_COMPUTING = Blocker("Computing", "whether its pods have another place is being worked out")
+# For this long an order of a former leader may still be in flight: a machine that is not listed may yet appear.
+MAX_ORDER_IN_FLIGHT = timedelta(minutes=3)
+# If a machine is still listed this long after its deletion was requested, the deletion is requested again.
+MAX_DELETION_TIME = timedelta(minutes=2)
+_COMPUTING = Blocker("Computing", "computing whether its pods fit elsewhere")
 
 
-def leave(node: VPSieNode, seen: Seen, ask: Ask, further_checks: tuple[Check, ...] = ()) -> NodeDecision:
-    """For a node that is to go: chosen by us, failed, or deleted by someone."""
+def decide_drain(
+    node: VPSieNode, context: DecisionContext, ask: Ask, further_checks: tuple[Check, ...] = ()
+) -> NodeDecision:
+    """The next step for a VPSieNode that is being removed: chosen by scale-down, failed, or deleted by a person."""
     if node.terminating and FINALIZER not in node.metadata.finalizers:
-        return _decision(node, Reason("Gone", "someone else lets go of it"))
+        return _decision(node, Reason("Gone", "its finalizer is gone; another controller finishes its deletion"))
     if node.phase not in ("Terminating", "Deleting"):
-        why = Reason("Deleted", f"VPSieNode {node.name} was deleted, so its machine goes")
-        return _decision(node, why, _begin(node, seen, "Deleted", why))
+        why = Reason("Deleted", f"VPSieNode {node.name} was deleted, so its machine is deleted, too")
+        return _decision(node, why, _begin(node, context, "Deleted", why))
     if node.phase == "Deleting" and node.status.deleted_at is not None:
-        return _gone(node, seen)
-    there = seen.node_of(node)
+        return _await_deletion(node, context)
+    there = context.node_of(node)
     if there is None or there.labels.get(VPSIE_NODE, node.name) != node.name:
-        return _give_back(node, seen)
-    tainted = leaving_taint(there)
+        return _delete_machine(node, context)
+    tainted = drain_taint(there)
     if tainted is None:
-        why = Reason("Tainting", f"nothing more is to be bound to node {there.name}: {_why(node)}")
-        return _decision(node, why, taint(there, seen.now, why))
-    since = tainted.time_added or node.status.terminating_at or seen.now
-    wait = since + seen.settings.taint_wait - seen.now
+        why = Reason("Tainting", f"taint node {there.name} so that no more pods are bound to it: {_why(node)}")
+        return _decision(node, why, taint(there, context.now, why))
+    since = tainted.time_added or node.status.terminating_at or context.now
+    wait = since + context.settings.taint_wait - context.now
     if wait > timedelta(0):
-        return _decision(node, Reason("Tainted", f"the scheduler is given time to see node {there.name}"), again=wait)
-    return _empty(node, there, seen, ask, further_checks)
+        return _decision(
+            node, Reason("Tainted", f"wait until kube-scheduler has seen the taint of node {there.name}"), again=wait
+        )
+    return _evict_and_delete(node, there, context, ask, further_checks)
 
 
-def _begin(node: VPSieNode, seen: Seen, reason: str, why: Reason) -> Action:
+def _begin(node: VPSieNode, context: DecisionContext, reason: str, why: Reason) -> Action:
     condition = Condition(type="Draining", status="True", reason=reason, message=why.message)
     fields = {
         "phase": "Terminating",
-        "terminatingAt": stamp(seen.now),
-        "conditions": conditions_with(node, condition, now=seen.now),
+        "terminatingAt": timestamp(context.now),
+        "conditions": merge_conditions(node, condition, now=context.now),
     }
     return node_status(node, fields, why)
 
 
-# ── emptying ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── evictions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _empty(node: VPSieNode, there: Node, seen: Seen, ask: Ask, further_checks: tuple[Check, ...]) -> NodeDecision:
-    pods = tuple(must_move(seen.pods_on(there.name)))
+def _evict_and_delete(
+    node: VPSieNode, there: Node, context: DecisionContext, ask: Ask, further_checks: tuple[Check, ...]
+) -> NodeDecision:
+    pods = tuple(pods_to_move(context.pods_on(there.name)))
     ours = node.phase == "Terminating" and not node.terminating and _reason(node) in (CHOSEN, CHECKED)
     if ours:
-        blocker = halt(seen) or _blocker(node, there, seen, ask, further_checks)
-        began = node.status.terminating_at or seen.now
-        limit = seen.settings.drain_timeout
-        if blocker is None and seen.now - began > limit:
+        blocker = halt(context) or _blocker(node, there, context, ask, further_checks)
+        began = node.status.terminating_at or context.now
+        limit = context.settings.drain_timeout
+        if blocker is None and context.now - began > limit:
             left = f"{len(pods)} pods" if pods else "its volumes"
             blocker = Blocker("DrainTimeout", f"node {there.name} still has {left} after {limit}")
         if blocker is _COMPUTING:
-            return _decision(node, Reason(blocker.code, blocker.message), seen=seen)
+            return _decision(node, Reason(blocker.code, blocker.message), context=context)
         if blocker is not None:
-            return _take_back(node, there, blocker, seen)
+            return _cancel(node, there, blocker, context)
         if _reason(node) == CHOSEN and pods:
-            why = Reason(CHECKED, f"node {there.name} is tainted and may still go: its {len(pods)} pods are evicted")
+            why = Reason(
+                CHECKED, f"node {there.name} is tainted and passed every check again: evicting its {len(pods)} pods"
+            )
             condition = Condition(type="Draining", status="True", reason=CHECKED, message=why.message)
-            fields = {"conditions": conditions_with(node, condition, now=seen.now)}
+            fields = {"conditions": merge_conditions(node, condition, now=context.now)}
             return _decision(node, why, node_status(node, fields, why))
     if pods:
-        return _evict(node, there, pods, seen, further_checks)
+        return _evict(node, there, pods, context, further_checks)
     if there.status.volumes_attached:
         message = f"{len(there.status.volumes_attached)} volumes are still attached to node {there.name}"
         return _decision(
-            node, Reason("VolumesAttached", message), blocker=Blocker("VolumesAttached", message), seen=seen
+            node, Reason("VolumesAttached", message), blocker=Blocker("VolumesAttached", message), context=context
         )
-    return _give_back(node, seen, only_if_unready=ours and not there.ready)
+    return _delete_machine(node, context, only_if_unready=ours and not there.ready)
 
 
-def _blocker(node: VPSieNode, there: Node, seen: Seen, ask: Ask, further_checks: tuple[Check, ...]) -> Blocker | None:
-    pods = tuple(must_move(seen.pods_on(there.name)))
-    named = seen.group_of(node)
+def _blocker(
+    node: VPSieNode, there: Node, context: DecisionContext, ask: Ask, further_checks: tuple[Check, ...]
+) -> Blocker | None:
+    pods = tuple(pods_to_move(context.pods_on(there.name)))
+    named = context.group_of(node)
     if named is None:
         return None  # the group was deleted, and its nodes with it
-    group = group_with(named, seen)
-    groups, key, floor = (group,), group.key, floor_of(named)
-    # Without this node, which no longer counts.
-    if group.joined < floor and not is_in_the_way(there, pods, group, seen):
-        return Blocker("NodeGroupMinSizeReached", f"group {key} would have {group.joined} nodes and must keep {floor}")
-    candidate = Candidate(node, there, group, lambda: pods)
+    group = group_state(named, context)
+    groups, key, minimum = (group,), group.key, minimum_size(named)
+    # `joined` does not include this node any more.
+    if group.joined < minimum and not blocks_replacement(there, pods, group, context):
+        return Blocker(
+            "NodeGroupMinSizeReached", f"group {key} would have {group.joined} nodes and must keep {minimum}"
+        )
+    candidate = RemovalCandidate(node, there, group, lambda: pods)
     if _reason(node) == CHECKED:
-        staying = [pod for pod in pods if not pod.terminating]
-        return first_blocker(ABOUT_PODS, Candidate(node, there, group, lambda: staying), Situation(seen, groups))
-    answers = ask(question_about((there.name,), seen)) if pods else ()
+        not_evicted = [pod for pod in pods if not pod.terminating]
+        candidate = RemovalCandidate(node, there, group, lambda: not_evicted)
+        return first_blocker(checks_at("pods"), candidate, CheckContext(context, groups))
+    answers = ask(removal_question((there.name,), context)) if pods else ()
     if answers is None:
         return _COMPUTING
-    expected = nominated(seen.view[PODS].by(UNBOUND, ""))
-    situation = Situation(seen, groups, removals={answer.node: answer for answer in answers}, expected=expected)
-    return first_blocker((pods_expected, *BEFORE_EVICTING, *further_checks), candidate, situation) or LAST(
-        candidate, situation
+    expected = nominated(context.view[PODS].by(UNBOUND, ""))
+    check_context = CheckContext(
+        context, groups, removals={answer.node: answer for answer in answers}, expected=expected
     )
+    checks = (PODS_EXPECTED, *checks_at("pods", "eviction"), *further_checks, *checks_at("packing"))
+    return first_blocker(checks, candidate, check_context)
 
 
 def _evict(
-    node: VPSieNode, there: Node, pods: tuple[Pod, ...], seen: Seen, further_checks: tuple[Check, ...]
+    node: VPSieNode, there: Node, pods: tuple[Pod, ...], context: DecisionContext, further_checks: tuple[Check, ...]
 ) -> NodeDecision:
-    standing = [pod for pod in pods if not pod.terminating]
-    leaving, kept = _apart(node, there, standing, seen, further_checks)
-    why = Reason("Draining", f"node {there.name} is emptied: {_why(node)}")
+    to_evict = [pod for pod in pods if not pod.terminating]
+    evictable, blockers = _evictable(node, there, to_evict, context, further_checks)
+    why = Reason("Draining", f"drain node {there.name}: {_why(node)}")
     actions = [
-        Evict(Ref.to(PODS, pod), owner_of(pod, seen.view).key, why, may_be_last=said_safe(pod)) for pod in leaving
+        Evict(Ref.to(PODS, pod), owner_of(pod, context.view).key, why, may_be_last=said_safe(pod)) for pod in evictable
     ]
-    if not standing:
-        why = Reason("Draining", f"{len(pods)} pods are leaving node {there.name}")
-    elif not leaving:
-        why = Reason(kept[0].code, f"node {there.name} cannot be emptied yet: {kept[0].message}")
-    # In a drain of our own this is over once the replacements are ready, or else the node is taken back.
-    told = kept if _reason(node) != CHECKED else ()
+    if not to_evict:
+        why = Reason("Draining", f"{len(pods)} pods on node {there.name} are terminating")
+    elif not evictable:
+        why = Reason(blockers[0].code, f"node {there.name} cannot be drained yet: {blockers[0].message}")
+    # In a scale-down the blockers end when the replacements are ready, or the drain is cancelled: no event.
+    reported = blockers if _reason(node) != CHECKED else ()
     return NodeDecision(
-        reason=why, actions=tuple(actions), in_order=False, blockers=kept, requeue_after=seen.settings.retry_interval,
-        events=tuple(_kept_note(node, there, blocker) for blocker in told), phase=node.phase,
+        reason=why, actions=tuple(actions), in_order=False, blockers=blockers, requeue_after=context.settings.retry_interval,
+        events=tuple(_blocked_event(node, there, blocker) for blocker in reported), phase=node.phase,
     )  # fmt: skip
 
 
-def _apart(
-    node: VPSieNode, there: Node, standing: list[Pod], seen: Seen, further_checks: tuple[Check, ...]
+def _evictable(
+    node: VPSieNode, there: Node, to_evict: list[Pod], context: DecisionContext, further_checks: tuple[Check, ...]
 ) -> tuple[list[Pod], tuple[Blocker, ...]]:
-    """The pods that may leave now, and what keeps the others.
+    """The pods that may be evicted now, and the blockers of the others.
 
-    Whoever wants the node gone, what the other controllers promise of their workloads holds for each of its pods.
+    The checks of other controllers hold for each pod, also if a person deleted the VPSieNode.
     """
-    named = seen.group_of(node)
-    group = group_with(named, seen) if named is not None else GroupSeen(NodeGroup(), Members())
-    situation = Situation(seen, (group,))
+    named = context.group_of(node)
+    group = group_state(named, context) if named is not None else GroupState(NodeGroup(), GroupMembers())
+    check_context = CheckContext(context, (group,))
 
-    def objection(*pods: Pod) -> Blocker | None:
-        return first_blocker(further_checks, Candidate(node, there, group, lambda: pods), situation)
+    def blocker_of(*pods: Pod) -> Blocker | None:
+        return first_blocker(further_checks, RemovalCandidate(node, there, group, lambda: pods), check_context)
 
-    if objection(*standing) is None:
-        return standing, ()
-    leaving: list[Pod] = []
-    kept: dict[str, Blocker] = {}
-    for pod in standing:
-        blocker = objection(*leaving, pod)
+    if blocker_of(*to_evict) is None:
+        return to_evict, ()
+    evictable: list[Pod] = []
+    blockers: dict[str, Blocker] = {}
+    for pod in to_evict:
+        blocker = blocker_of(*evictable, pod)
         if blocker is None:
-            leaving.append(pod)
+            evictable.append(pod)
         else:
-            kept.setdefault(blocker.code, blocker)
-    return leaving, tuple(kept.values())
+            blockers.setdefault(blocker.code, blocker)
+    return evictable, tuple(blockers.values())
 
 
-def _kept_note(node: VPSieNode, there: Node, blocker: Blocker) -> Event:
-    text = f"node {there.name} is to go and cannot be emptied yet: {blocker.message}"
+def _blocked_event(node: VPSieNode, there: Node, blocker: Blocker) -> Event:
+    text = f"node {there.name} is being removed and cannot be drained yet: {blocker.message}"
     return Event(Ref.to(VPSIE_NODES, node), "ScaleDownBlocked", text, "Warning", counts=(_count(node, blocker),))
 
 
@@ -216,77 +237,85 @@ def _count(node: VPSieNode, blocker: Blocker) -> Counter:
     return Counter("vpsie_autoscaler_scale_down_blocked_total", labels)
 
 
-def _take_back(node: VPSieNode, there: Node, blocker: Blocker, seen: Seen) -> NodeDecision:
-    why = Reason(blocker.code, f"node {there.name} stays after all: {blocker.message}")
+def _cancel(node: VPSieNode, there: Node, blocker: Blocker, context: DecisionContext) -> NodeDecision:
+    why = Reason(blocker.code, f"the drain of node {there.name} was cancelled: {blocker.message}")
     condition = Condition(type="Draining", status="False", reason=blocker.code, message=blocker.message)
     fields: dict[str, Any] = {
         "phase": "Ready",
         "terminatingAt": None,
-        "conditions": conditions_with(node, condition, now=seen.now),
+        "conditions": merge_conditions(node, condition, now=context.now),
     }
     event = Event(
         Ref.to(VPSIE_NODES, node), "ScaleDownBlocked", why.message, "Warning", counts=(_count(node, blocker),)
     )  # fmt: skip
-    # The phase goes first: whoever reads "Ready" takes a taint that was left away; the other way round, a crash in between
-    # would put it back.
+    # The phase first: in phase Ready a left-over taint is removed. In the other order a crash in between would put it back.
     actions = (node_status(node, fields, why, event), untaint(there, why))
     return NodeDecision(reason=why, actions=actions, blockers=(blocker,), phase=node.phase)
 
 
-# ── giving back ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── machine and objects ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _give_back(node: VPSieNode, seen: Seen, *, only_if_unready: bool = False) -> NodeDecision:
-    sighting = seen.sighting(node.spec.provider)
-    if sighting is None:
-        trouble = seen.sightings.trouble(node.spec.provider)
-        message = f"nothing recent is known of the machines of {node.spec.provider}: {trouble}"
+def _delete_machine(node: VPSieNode, context: DecisionContext, *, only_if_unready: bool = False) -> NodeDecision:
+    inventory = context.inventory(node.spec.provider)
+    if inventory is None:
+        error = context.inventories.last_error(node.spec.provider)
+        message = f"provider {node.spec.provider} cannot be used: {error}"
         return _decision(
-            node, Reason("ProviderUnknown", message), blocker=Blocker("ProviderUnknown", message), seen=seen
+            node, Reason("ProviderUnknown", message), blocker=Blocker("ProviderUnknown", message), context=context
         )
-    if is_anothers(sighting, node):
+    if belongs_to_another_order(inventory, node):
         why = Reason(
-            "AnotherMachine", f"machine {node.spec.vpsie_instance_id} belongs to another order: it is left alone"
+            "AnotherMachine", f"machine {node.spec.vpsie_instance_id} belongs to another order and is not deleted"
         )
-        return _decision(node, why, *_farewell(node, seen, why))
-    machine = machine_in(sighting, node)
+        return _decision(node, why, *_delete_objects(node, context, why))
+    machine = find_machine(inventory, node)
     machine_id = node.spec.vpsie_instance_id or (machine.id if machine is not None else "")
     if not machine_id:
-        asked = node.status.created_at
-        settled = asked is None or _reason_of_failure(node) in FINAL or sighting.asked_at - asked > ORDER_UNDER_WAY
+        ordered_at = node.status.created_at
+        settled = (
+            ordered_at is None
+            or _reason_of_failure(node) in FINAL_ERRORS
+            or inventory.requested_at - ordered_at > MAX_ORDER_IN_FLIGHT
+        )
         if not settled:
-            return _decision(node, Reason("OrderUnderWay", "a machine may still come of an earlier order"), seen=seen)
-        why = Reason("NoMachine", "no machine was ever made")
-        return _decision(node, why, *_farewell(node, seen, why))
-    why = Reason("GivingBack", f"machine {machine_id} is given back: {_why(node)}")
-    state = GivingBack(node, machine_id, why, seen.settings.holders, only_if_unready)
-    return _decision(node, why, Transaction(Ref.to(VPSIE_NODES, node), state, step, why), seen=seen)
-
-
-def _gone(node: VPSieNode, seen: Seen) -> NodeDecision:
-    """The provider agreed; the objects stay until it no longer shows the machine."""
-    sighting, deleted_at = seen.sighting(node.spec.provider), node.status.deleted_at
-    if sighting is None or deleted_at is None or sighting.asked_at <= deleted_at:
-        return _decision(node, Reason("Deleting", "the provider is asked whether the machine is gone"), seen=seen)
-    machine = machine_in(sighting, node)
-    if machine is not None:
-        if machine.state != "deleting" and sighting.asked_at - deleted_at > REMOVAL_EXPECTED:
-            why = Reason(
-                "StillThere", f"machine {machine.id} is still there since {deleted_at:%H:%M:%S}: given back again"
+            return _decision(
+                node, Reason("OrderUnderWay", "a machine of an earlier order may still appear"), context=context
             )
-            state = GivingBack(node, machine.id, why, seen.settings.holders)
-            return _decision(node, why, Transaction(Ref.to(VPSIE_NODES, node), state, step, why), seen=seen)
-        return _decision(node, Reason("Deleting", f"machine {machine.id} is being removed"), seen=seen)
+        why = Reason("NoMachine", "no machine was created")
+        return _decision(node, why, *_delete_objects(node, context, why))
+    why = Reason("GivingBack", f"delete machine {machine_id}: {_why(node)}")
+    state = Termination(node, machine_id, why, context.settings.holders, only_if_unready)
+    return _decision(node, why, Transaction(Ref.to(VPSIE_NODES, node), state, termination_step, why), context=context)
+
+
+def _await_deletion(node: VPSieNode, context: DecisionContext) -> NodeDecision:
+    """The deletion was requested; the objects stay until the provider no longer lists the machine."""
+    inventory, deleted_at = context.inventory(node.spec.provider), node.status.deleted_at
+    if inventory is None or deleted_at is None or inventory.requested_at <= deleted_at:
+        return _decision(node, Reason("Deleting", "wait for the next poll of the provider"), context=context)
+    machine = find_machine(inventory, node)
+    if machine is not None:
+        if machine.state != "deleting" and inventory.requested_at - deleted_at > MAX_DELETION_TIME:
+            why = Reason(
+                "StillThere",
+                f"machine {machine.id} still exists, its deletion was requested at {deleted_at:%H:%M:%S}: request it again",
+            )
+            state = Termination(node, machine.id, why, context.settings.holders)
+            return _decision(
+                node, why, Transaction(Ref.to(VPSIE_NODES, node), state, termination_step, why), context=context
+            )
+        return _decision(node, Reason("Deleting", f"machine {machine.id} is being deleted"), context=context)
     why = Reason("Removed", f"machine {node.spec.vpsie_instance_id} is gone")
-    return _decision(node, why, *_farewell(node, seen, why))
+    return _decision(node, why, *_delete_objects(node, context, why))
 
 
-def _farewell(node: VPSieNode, seen: Seen, why: Reason) -> list[Action]:
-    """The Node, then the VPSieNode, first marked as deleted and then let go."""
+def _delete_objects(node: VPSieNode, context: DecisionContext, why: Reason) -> list[Action]:
+    """Delete the Node, then the VPSieNode; its finalizer is removed once it is terminating."""
     actions: list[Action] = []
-    there = seen.node_of(node)
+    there = context.node_of(node)
     if there is not None and there.labels.get(VPSIE_NODE) == node.name and not there.terminating:
-        # Without the version: a node's heartbeat changes it all the time, and it is the same node by its UID.
+        # Without resourceVersion: heartbeats change it all the time, and the UID identifies the node.
         actions.append(Delete(Ref(NODES, "", there.name, there.uid), why))
     if node.terminating:
         actions.append(finalizers(node, [one for one in node.metadata.finalizers if one != FINALIZER], why))
@@ -294,9 +323,9 @@ def _farewell(node: VPSieNode, seen: Seen, why: Reason) -> list[Action]:
     began, labels = node.status.terminating_at, {"nodegroup": node.spec.node_group_name, "namespace": node.namespace}
     counts: tuple[Counter | Histogram, ...] = ()
     if began is not None:
-        seconds = (seen.now - began).total_seconds()
+        seconds = (context.now - began).total_seconds()
         counts = (Histogram("vpsie_autoscaler_node_drain_duration_seconds", seconds, labels),)
-    group = seen.group_of(node)
+    group = context.group_of(node)
     about = Ref.to(NODE_GROUPS, group) if group is not None else Ref.to(VPSIE_NODES, node)
     event = Event(about, "NodeRemoved", f"node {node.node_name} was removed: {_why(node)}", counts=counts)
     target = Ref.to(VPSIE_NODES, node)
@@ -305,17 +334,17 @@ def _farewell(node: VPSieNode, seen: Seen, why: Reason) -> list[Action]:
 
 
 def _reason(node: VPSieNode) -> str:
-    condition = condition_of(node, "Draining")
+    condition = find_condition(node, "Draining")
     return condition.reason if condition is not None and condition.status == "True" else ""
 
 
 def _reason_of_failure(node: VPSieNode) -> str:
-    condition = condition_of(node, "Failed")
+    condition = find_condition(node, "Failed")
     return condition.reason if condition is not None else ""
 
 
 def _why(node: VPSieNode) -> str:
-    condition = condition_of(node, "Draining")
+    condition = find_condition(node, "Draining")
     return condition.message if condition is not None else "its VPSieNode was deleted"
 
 
@@ -324,10 +353,10 @@ def _decision(
     why: Reason,
     *actions: Action,
     blocker: Blocker | None = None,
-    seen: Seen | None = None,
+    context: DecisionContext | None = None,
     again: timedelta | None = None,
 ) -> NodeDecision:
-    if again is None and seen is not None:
-        again = seen.settings.retry_interval
+    if again is None and context is not None:
+        again = context.settings.retry_interval
     blockers = (blocker,) if blocker is not None else ()
     return NodeDecision(reason=why, actions=actions, blockers=blockers, requeue_after=again, phase=node.phase)

@@ -1,1 +1,1 @@
-"""From pending pods to machine orders."""
+"""Scale-up: `scale_up` decides what is ordered; the other modules describe pods and nodes for it."""

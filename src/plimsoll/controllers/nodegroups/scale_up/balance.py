@@ -1,4 +1,4 @@
-"""Groups that are alike but for their place are kept equally large."""
+"""Balances similar groups: groups that differ only in their location are kept equally large. Called by `planner`."""
 
 from __future__ import annotations
 
@@ -7,33 +7,31 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from plimsoll.controllers.nodegroups.group_state import ZONE
 from plimsoll.controllers.nodegroups.types import DATACENTER, NODE_GROUP, VPSIE_NODE
-from plimsoll.kube.types.core import Labels
+from plimsoll.kube.labels import HOSTNAME, REGION, ZONE
+from plimsoll.kube.types.meta import Labels
 from plimsoll.scheduling.model import Packing, Template
 
-# By these, groups that are otherwise alike may differ and still be balanced.
-_APART = frozenset(
-    {ZONE, "topology.kubernetes.io/region", DATACENTER, NODE_GROUP, VPSIE_NODE, "kubernetes.io/hostname"}
-)
+# Labels in which similar groups may differ.
+_LOCATION_LABELS = frozenset({ZONE, REGION, DATACENTER, NODE_GROUP, VPSIE_NODE, HOSTNAME})
 
 
 def balanced(
     packing: Packing,
     templates: Sequence[Template],
-    sized: Mapping[str, int],
+    group_sizes: Mapping[str, int],
     again: Callable[[list[Template]], Packing],
 ) -> Packing:
-    """The same number of new nodes, shared out over groups that are alike so that those become equally large.
+    """The same number of new nodes, distributed so that similar groups become equally large.
 
-    Kept only if the pods still find their places and no node more is needed: a pod may need the zone that it was given.
+    Returned only if all pods still fit and no additional node is needed: a pod may need the zone of its first plan.
     """
     wanted = Counter(node.template for node in packing.new_nodes)
     limits = {template.name: template.max_nodes or 0 for template in templates}
     shares = dict(wanted)
-    for alike in _alike(templates):
-        total = sum(wanted[name] for name in alike)
-        shares |= _shared_out(total, {name: sized.get(name, 0) for name in alike}, limits)
+    for similar in _similar(templates):
+        total = sum(wanted[name] for name in similar)
+        shares |= _distribute(total, {name: group_sizes.get(name, 0) for name in similar}, limits)
     if {name: count for name, count in shares.items() if count} == dict(wanted):
         return packing
     limited = [replace(one, max_nodes=shares.get(one.name, 0)) for one in templates]
@@ -42,7 +40,7 @@ def balanced(
     return other if as_good else packing
 
 
-def _alike(templates: Sequence[Template]) -> list[list[str]]:
+def _similar(templates: Sequence[Template]) -> list[list[str]]:
     found: dict[object, list[str]] = {}
     for template in templates:
         sizes = tuple((tuple(sorted(one.allocatable.items())), _common(one.labels)) for one in template.offerings)
@@ -52,16 +50,16 @@ def _alike(templates: Sequence[Template]) -> list[list[str]]:
 
 
 def _common(labels: Labels) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((key, value) for key, value in labels.items() if key not in _APART))
+    return tuple(sorted((key, value) for key, value in labels.items() if key not in _LOCATION_LABELS))
 
 
-def _shared_out(total: int, sized: Mapping[str, int], limits: Mapping[str, int]) -> dict[str, int]:
-    """One after the other to the smallest that may still grow."""
-    shares = dict.fromkeys(sized, 0)
+def _distribute(total: int, group_sizes: Mapping[str, int], limits: Mapping[str, int]) -> dict[str, int]:
+    """Give nodes one by one to the smallest group that may still grow."""
+    shares = dict.fromkeys(group_sizes, 0)
     for _ in range(total):
-        able = [name for name in sized if shares[name] < limits[name]]
+        able = [name for name in group_sizes if shares[name] < limits[name]]
         if not able:
             break
-        smallest = min(able, key=lambda name: (sized[name] + shares[name], name))
+        smallest = min(able, key=lambda name: (group_sizes[name] + shares[name], name))
         shares[smallest] += 1
     return shares

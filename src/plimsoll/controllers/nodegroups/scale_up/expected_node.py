@@ -1,4 +1,4 @@
-"""Which node a pod that waits is counted on, and how far that one has come."""
+"""The upcoming node that a pending pod is expected on, and its progress; shown by `explain` and the dashboard."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from plimsoll.controllers.nodegroups.scale_up.question import ScaleUp
+from plimsoll.controllers.nodegroups.scale_up.scale_up import ScaleUpPlan
 from plimsoll.controllers.nodegroups.types import BY_NODE_NAME, BY_PHASE, VPSIE_NODES, VPSieNode
 from plimsoll.kube.cache.store import View
 
-ON_THEIR_WAY = ("Joining", "Provisioned", "Provisioning", "Pending")  # phases, the last before readiness first
+UPCOMING_PHASES = ("Joining", "Provisioned", "Provisioning", "Pending")  # the last before Ready first
 
 
-class Awaited(Struct, frozen=True, rename="camel"):
-    """A node that is not ready yet. Without a name it is not ordered yet either; what holds it up is said of its group."""
+class ExpectedNode(Struct, frozen=True, rename="camel"):
+    """A node that is not ready yet. Without a name it is not ordered yet; the blockers of its group say why."""
 
     group: str  # namespace/name
     node: str = ""
@@ -24,32 +24,34 @@ class Awaited(Struct, frozen=True, rename="camel"):
     def sentence(self, now: datetime) -> str:
         if not self.node:
             return f"a new node of group {self.group}, which is not ordered yet"
-        ordered = f", ordered {_span(now - self.ordered_at)} ago" if self.ordered_at is not None else ""
+        ordered = f", ordered {_age(now - self.ordered_at)} ago" if self.ordered_at is not None else ""
         return f"node {self.node} of group {self.group}{ordered}, phase {self.phase}"
 
 
-def awaited_by(pod: str, plan: ScaleUp, view: View) -> Awaited | None:
-    """`pod`: namespace/name. None: no group helps it, it is counted on a node that is ready, or nobody has packed it yet."""
+def expected_node(pod: str, plan: ScaleUpPlan, view: View) -> ExpectedNode | None:
+    """`pod`: namespace/name. None if no group helps it, it fits on a ready node, or it is not part of the plan."""
     place = plan.places.get(pod, "")
     for member in view[VPSIE_NODES].by(BY_NODE_NAME, place):
-        if member.phase in ON_THEIR_WAY and not member.leaving:
-            return _awaited(member)
+        if member.phase in UPCOMING_PHASES and not member.being_removed:
+            return _of_member(member)
     group = plan.growing.get(pod, "")
-    return Awaited(group) if group else None
+    return ExpectedNode(group) if group else None
 
 
-def nodes_on_their_way(view: View) -> tuple[Awaited, ...]:
-    """Those that have come furthest first."""
-    members = [one for phase in ON_THEIR_WAY for one in view[VPSIE_NODES].by(BY_PHASE, phase) if not one.leaving]
-    return tuple(map(_awaited, members))
+def provisioning_nodes(view: View) -> tuple[ExpectedNode, ...]:
+    """All nodes on order, the most advanced first."""
+    members = [
+        one for phase in UPCOMING_PHASES for one in view[VPSIE_NODES].by(BY_PHASE, phase) if not one.being_removed
+    ]
+    return tuple(map(_of_member, members))
 
 
-def _awaited(member: VPSieNode) -> Awaited:
+def _of_member(member: VPSieNode) -> ExpectedNode:
     ordered_at = member.status.created_at or member.metadata.creation_timestamp
-    return Awaited(member.group, member.node_name, member.phase, ordered_at)
+    return ExpectedNode(member.group, member.node_name, member.phase, ordered_at)
 
 
-def _span(passed: timedelta) -> str:
+def _age(passed: timedelta) -> str:
     seconds = max(0, round(passed.total_seconds()))
     if seconds < 120:
         return f"{seconds} s"

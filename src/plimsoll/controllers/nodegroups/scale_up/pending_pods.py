@@ -1,4 +1,4 @@
-"""Which pods wait for a node that is not there."""
+"""The pending pods for which scale-up adds nodes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from msgspec import Struct
 from plimsoll.kube.types.core import Pod
 
 
-class Waiting(Struct, frozen=True):
-    pods: tuple[Pod, ...]  # that count, in the order of their names
-    next_at: datetime | None = None  # when the next pod will count that does not yet
-    since: datetime | None = None  # when the first of those that count began to wait
+class PendingPods(Struct, frozen=True):
+    pods: tuple[Pod, ...]  # pods that have been unschedulable for the grace period, sorted by name
+    next_at: datetime | None = None  # when the grace period of the next pod ends
+    since: datetime | None = None  # since when the first of `pods` has been unschedulable
 
 
 def unschedulable_since(pod: Pod) -> datetime | None:
-    """Since when kube-scheduler finds no node for the pod; None where it may still find one, or is not to look for one."""
+    """Since when kube-scheduler finds no node for the pod; None if it has not given up, or must not schedule the pod."""
     if pod.spec.node_name or pod.terminating or pod.finished or pod.spec.scheduling_gates:
         return None
     for condition in pod.status.conditions:
@@ -26,19 +26,19 @@ def unschedulable_since(pod: Pod) -> datetime | None:
     else:
         return None
     if pod.status.nominated_node_name:
-        return None  # others make room for it
+        return None  # preemption makes room for it
     if pod.metadata.controller is not None and pod.metadata.controller.kind == "DaemonSet":
-        return None  # it waits for one certain node
+        return None  # it belongs on one certain node
     return condition.last_transition_time or pod.metadata.creation_timestamp
 
 
 def nominated(pods: Iterable[Pod]) -> dict[str, str]:
-    """The nodes on which others make room for a pod, each with that pod."""
+    """Node → the pod for which preemption makes room there."""
     waiting = (pod for pod in pods if pod.status.nominated_node_name and not (pod.terminating or pod.finished))
     return {pod.status.nominated_node_name: f"{pod.namespace}/{pod.name}" for pod in waiting}
 
 
-def waiting_pods(pods: Iterable[Pod], now: datetime, grace: timedelta) -> Waiting:
+def pending_pods(pods: Iterable[Pod], now: datetime, grace: timedelta) -> PendingPods:
     found: list[Pod] = []
     next_at: datetime | None = None
     first: datetime | None = None
@@ -52,4 +52,4 @@ def waiting_pods(pods: Iterable[Pod], now: datetime, grace: timedelta) -> Waitin
         else:
             next_at = min(next_at or since + grace, since + grace)
     found.sort(key=lambda pod: (pod.metadata.namespace, pod.metadata.name))
-    return Waiting(tuple(found), next_at, first)
+    return PendingPods(tuple(found), next_at, first)

@@ -1,4 +1,1 @@
-"""May this node go? One file a reason why not; each has the shape `(candidate, situation) → None or Blocker`.
-
-The codes are those that operators of clusters know from Cluster Autoscaler, wherever it has one.
-"""
+"""May this node be removed? Each check returns None or the blocker that keeps the node; `registry` lists all of them."""

@@ -1,106 +1,124 @@
-"""A pod that nothing would make anew, and the only ready one of its owner, stay where they are."""
+"""Checks that concern the pods of a node. Rules that placement shares are in `plimsoll.disruption`."""
 
 from __future__ import annotations
 
-from plimsoll.controllers.nodegroups.scale_down.checks.opt_outs import said_safe
-from plimsoll.controllers.nodegroups.scale_down.context import Candidate, Situation
+from plimsoll.controllers.nodegroups.group_state import pods_to_move
+from plimsoll.controllers.nodegroups.scale_down.checks.check import CheckContext, RemovalCandidate
+from plimsoll.controllers.nodegroups.types import BEING_REMOVED, VPSIE_NODES
+from plimsoll.disruption.last_ready import last_ready_blocker
+from plimsoll.disruption.opt_out import (
+    SAFE_TO_EVICT_LOCAL_VOLUMES,
+    local_volumes,
+    node_opt_out,
+    pod_opt_out,
+    said_safe,
+)
+from plimsoll.disruption.pdb import allowance
 from plimsoll.kube.cache.pdb_index import budgets_of
 from plimsoll.kube.types.core import Pod
 from plimsoll.kube.workloads import owner_of
 from plimsoll.runtime.decision import Blocker
 
 
-def replicas(candidate: Candidate, situation: Situation) -> Blocker | None:
-    for pod in candidate.pods:
-        if said_safe(pod):
-            continue
-        title = f"pod {pod.namespace}/{pod.name}"
-        if pod.metadata.controller is None:
-            return Blocker("NotReplicated", f"{title} has no controller that would make it anew")
-        if pod.ready:
-            owner = owner_of(pod, situation.seen.view)
-            if not any(one.uid != pod.uid and one.ready and not one.terminating for one in owner.pods):
-                return Blocker("LastReady", f"{title} is the only ready pod of {owner.key}")
-    return None
+def pods_expected(candidate: RemovalCandidate, check_context: CheckContext) -> Blocker | None:
+    """A node on which a pending pod fits is in use, although kube-scheduler has not bound the pod yet."""
+    pod = check_context.expected.get(candidate.name)
+    if pod is None:
+        return None
+    return Blocker("PodsExpected", f"pending pod {pod} fits on node {candidate.name}")
 
 
-# Pods of kube-system are moved only where a PodDisruptionBudget or an annotation says that they may be.
+def opt_outs(candidate: RemovalCandidate, check_context: CheckContext) -> Blocker | None:
+    """Annotations by which people say that a node stays, or that a pod must not be evicted."""
+    annotated = (
+        (f"node {candidate.name}", candidate.node.annotations),
+        (f"VPSieNode {candidate.member.name}", candidate.member.annotations),
+    )
+    for title, found in annotated:
+        if (blocker := node_opt_out(title, found)) is not None:
+            return blocker
+    blockers = (pod_opt_out(pod, check_context.context.now) for pod in candidate.pods)
+    return next((blocker for blocker in blockers if blocker is not None), None)
 
 
-def system_pods(candidate: Candidate, situation: Situation) -> Blocker | None:
+def system_pods(candidate: RemovalCandidate, check_context: CheckContext) -> Blocker | None:
+    """Pods of kube-system move only if a PodDisruptionBudget covers them or an annotation allows it."""
     for pod in candidate.pods:
         if pod.namespace != "kube-system" or said_safe(pod):
             continue
-        if not budgets_of(pod, situation.seen.view):
+        if not budgets_of(pod, check_context.context.view):
             message = f"pod {pod.namespace}/{pod.name} is a system pod without a PodDisruptionBudget"
             return Blocker("UnmovableKubeSystemPod", message)
     return None
 
 
-# What a pod keeps on its node is lost with it.
-
-SAFE_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
-
-
-def local_storage(candidate: Candidate, situation: Situation) -> Blocker | None:  # noqa: ARG001 - the shape of all checks
+def replicated(candidate: RemovalCandidate, check_context: CheckContext) -> Blocker | None:
+    """Every pod has a controller that recreates it, and none is the only ready replica of its workload."""
     for pod in candidate.pods:
-        kept = _local_volumes(pod)
-        if kept and not said_safe(pod):
+        if said_safe(pod):
+            continue
+        if pod.metadata.controller is None:
+            return Blocker("NotReplicated", f"pod {pod.namespace}/{pod.name} has no controller that would recreate it")
+        owner = owner_of(pod, check_context.context.view)
+        if (blocker := last_ready_blocker(pod, owner.key, owner.pods)) is not None:
+            return blocker
+    return None
+
+
+def local_storage(candidate: RemovalCandidate, check_context: CheckContext) -> Blocker | None:  # noqa: ARG001 - a CheckFunction
+    """Data that a pod keeps on its node is lost with the node."""
+    for pod in candidate.pods:
+        volumes = local_volumes(pod)
+        if volumes and not said_safe(pod):
             message = (
-                f"pod {pod.namespace}/{pod.name} keeps data on the node (volume {kept[0]}); if it may be lost, say so with the "
-                f"annotation {SAFE_VOLUMES}"
+                f"pod {pod.namespace}/{pod.name} keeps data on the node (volume {volumes[0]}); if the data may be lost, list the "
+                f"volume in the pod's annotation {SAFE_TO_EVICT_LOCAL_VOLUMES}"
             )
             return Blocker("LocalStorageRequested", message)
     return None
 
 
-def _local_volumes(pod: Pod) -> list[str]:
-    exempt = {name.strip() for name in pod.annotations.get(SAFE_VOLUMES, "").split(",")}
-    return [
-        volume.name
-        for volume in pod.spec.volumes
-        if (volume.empty_dir is not None or volume.host_path is not None) and volume.name not in exempt
-    ]
-
-
-# Each pod has a place elsewhere: its requests, affinities and spread judged as kube-scheduler will.
-
-
-def placeable(candidate: Candidate, situation: Situation) -> Blocker | None:
-    if not candidate.pods:
-        return None
-    removal = situation.removals.get(candidate.name)
-    if removal is None:
-        return Blocker(
-            "NoPlaceToMovePods", f"whether the pods of node {candidate.name} have another place is not known"
-        )
-    if removal.reason is not None:
-        return Blocker(
-            "NoPlaceToMovePods", f"the pods of node {candidate.name} have no other place: {removal.reason.message}"
-        )
-    return None
-
-
-# A node on which pods that wait are counted on is not empty, although the scheduler has yet to find it.
-
-
-def pods_expected(candidate: Candidate, situation: Situation) -> Blocker | None:
-    pod = situation.expected.get(candidate.name)
-    if pod is None:
-        return None
-    return Blocker("PodsExpected", f"pod {pod} waits for a place and would fit on node {candidate.name}")
-
-
-# Drives and ports that a storage container holds on the node, or is about to, are not taken from under it.
-
-
-def allocations(candidate: Candidate, situation: Situation) -> Blocker | None:
+def allocations(candidate: RemovalCandidate, check_context: CheckContext) -> Blocker | None:
+    """A storage container keeps its node as long as it holds drives or ports there, or is about to."""
     for pod in candidate.pods:
         owner = pod.metadata.controller
         if owner is not None and owner.kind == "WekaContainer":
             message = f"pod {pod.namespace}/{pod.name} runs the storage container {owner.name}"
             return Blocker("AllocationOnNode", message)
-    holders = situation.seen.settings.holders
-    if holders is not None and (holder := holders.seen_on(candidate.name, situation.seen.view)) is not None:
-        return Blocker("AllocationOnNode", f"{holders.title(holder)} holds, or is about to hold, drives there")
+    context = check_context.context
+    holders = context.settings.holders
+    if holders is not None and (holder := holders.first_on(candidate.name, context.view)) is not None:
+        message = f"{holders.title(holder)} holds drives or ports on node {candidate.name}, or is about to"
+        return Blocker("AllocationOnNode", message)
+    return None
+
+
+def budgets(candidate: RemovalCandidate, check_context: CheckContext) -> Blocker | None:
+    """PodDisruptionBudgets allow the first eviction now; the others follow one by one as the budgets allow them."""
+    elsewhere = _evicted_elsewhere(candidate, check_context)
+    blockers = (allowance(pod, check_context.context.view, elsewhere).blocker for pod in candidate.pods)
+    return next((blocker for blocker in blockers if blocker is not None), None)
+
+
+def _evicted_elsewhere(candidate: RemovalCandidate, check_context: CheckContext) -> list[Pod]:
+    """Pods of other nodes that are being drained: they use up their budgets before the pods of this node."""
+    context = check_context.context
+    return [
+        pod
+        for member in context.view[VPSIE_NODES].by(BEING_REMOVED, "")
+        if member.node_name != candidate.name
+        for pod in pods_to_move(context.pods_on(member.node_name))
+    ]
+
+
+def placeable(candidate: RemovalCandidate, check_context: CheckContext) -> Blocker | None:
+    """Every pod fits on another node, by kube-scheduler's rules."""
+    if not candidate.pods:
+        return None
+    removal = check_context.removals.get(candidate.name)
+    if removal is None:
+        return Blocker("NoPlaceToMovePods", f"it is not known whether the pods of node {candidate.name} fit elsewhere")
+    if removal.reason is not None:
+        message = f"the pods of node {candidate.name} do not fit elsewhere: {removal.reason.message}"
+        return Blocker("NoPlaceToMovePods", message)
     return None

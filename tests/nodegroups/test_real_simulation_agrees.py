@@ -24,7 +24,7 @@ from plimsoll.controllers.deletion_cost.spec import PREFIX
 from plimsoll.controllers.deletion_cost.values import COST
 from plimsoll.controllers.nodegroups.types import NODE_GROUPS
 from plimsoll.embedded_cluster.api import kinds
-from plimsoll.embedded_cluster.api.json_documents import Json, at, holds, labels_of, name_of, terminating
+from plimsoll.embedded_cluster.api.json_documents import Json, at, condition_true, name_of, object_labels, terminating
 from plimsoll.embedded_cluster.cluster import SPOT_NOTICE
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.types.resources import DEPLOYMENTS, NODES
@@ -33,8 +33,8 @@ from plimsoll.providers.protocol import Provider
 from plimsoll.runtime.clock import RealClock
 from plimsoll.runtime.metrics import Metrics
 from plimsoll.runtime.operator import Operator, connect
-from plimsoll.simulate.changes import read_event, read_set
-from plimsoll.simulate.run import Scenario, simulate
+from plimsoll.simulate.changes import parse_event, parse_set
+from plimsoll.simulate.run import Scenario, run_simulation
 from plimsoll.simulate.world import World
 from plimsoll.webhook.service import placement_webhook
 from tests.eventually import eventually
@@ -95,17 +95,17 @@ def _deployment(name: str, meta: Json, replicas: int, cpu: str, annotations: dic
 
 def state(nodes: Iterable[Json], pods: Iterable[Json]) -> Json:
     """What both clusters are asked for in the end, from their objects as they are."""
-    by_name = {name_of(node): labels_of(node) for node in nodes}
-    ready = [pod for pod in pods if holds(pod, "Ready") and not terminating(pod)]
+    by_name = {name_of(node): object_labels(node) for node in nodes}
+    ready = [pod for pod in pods if condition_true(pod, "Ready") and not terminating(pod)]
 
     def count(app: str, label: str) -> dict[str, int]:
-        where = [by_name[pod["spec"]["nodeName"]] for pod in ready if labels_of(pod).get("app") == app]
+        where = [by_name[pod["spec"]["nodeName"]] for pod in ready if object_labels(pod).get("app") == app]
         return dict(Counter(labels.get(label, "") for labels in where))
 
     return {
         "web": count("web", CLASS),
         "even": count("even", ZONE),
-        "batch": sum(labels_of(pod).get("app") == "batch" for pod in ready),
+        "batch": sum(object_labels(pod).get("app") == "batch" for pod in ready),
         "nodes of the group": sum("autoscaler.vpsie.com/nodegroup" in labels for labels in by_name.values()),
     }
 
@@ -119,15 +119,15 @@ async def test_what_happens(control_plane: ControlPlane, stage: Stage, kwok_node
 
 
 def foretold() -> Json:
-    changes = [read_event("reclaim:node/spot-a-1@10m"), read_set("deployment/default/even:replicas=3@30m")]
+    changes = [parse_event("reclaim:node/spot-a-1@10m"), parse_set("deployment/default/even:replicas=3@30m")]
     lines = [f"{line} label:pool=default" for line in LINES]
     ended: dict[str, Any] = {}
 
-    def seen(world: World, _: float) -> None:
+    def observe(world: World, _: float) -> None:
         ended.update(state(world.cluster.all(kinds.NODES), world.cluster.all(kinds.PODS)))
 
     settings = Config(controllers=replace(Config().controllers, enabled=ENABLED))
-    report = simulate(settings, Scenario(3600.0, changes, None, lines, documents("default")), seen=seen)
+    report = run_simulation(settings, Scenario(3600.0, changes, None, lines, documents("default")), seen=observe)
     assert report.violations == ()
     return ended
 
@@ -179,7 +179,7 @@ async def happened(control_plane: ControlPlane, stage: Stage, add_nodes: Callabl
 
 def _ours(node: Json, namespace: str) -> bool:
     taints = at(node, "spec", "taints", default=[])
-    return labels_of(node).get("pool") == namespace or any(taint.get("value") == namespace for taint in taints)
+    return object_labels(node).get("pool") == namespace or any(taint.get("value") == namespace for taint in taints)
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from plimsoll.controllers.nodegroups.controller import CLUSTER
-from plimsoll.controllers.nodegroups.provider_inventory import MachineObserver, Sightings
+from plimsoll.controllers.nodegroups.provider_inventory import ProviderInventories, ProviderPoller
 from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
@@ -45,8 +45,8 @@ def group(name: str, place: str) -> NodeGroup:
 @asynccontextmanager
 async def observing(view: View, provider: Any, looked: list[Key]) -> AsyncIterator[StandingClock]:
     clock = StandingClock()
-    observer = MachineObserver(
-        Sightings(), {"cloud": provider}, clock, interval=timedelta(minutes=1), cluster_key=CLUSTER
+    observer = ProviderPoller(
+        ProviderInventories(), {"cloud": provider}, clock, interval=timedelta(minutes=1), cluster_key=CLUSTER
     )
     life = asyncio.create_task(observer.run(view, lambda: True, looked.append))
     yield clock

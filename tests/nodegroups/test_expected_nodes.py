@@ -9,10 +9,10 @@ import pytest
 
 from plimsoll.config import Config
 from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision
-from plimsoll.controllers.nodegroups.scale_up.expected_node import Awaited, awaited_by, nodes_on_their_way
+from plimsoll.controllers.nodegroups.scale_up.expected_node import ExpectedNode, expected_node, provisioning_nodes
 from plimsoll.controllers.placement.capacity_class import ClassRules
 from plimsoll.explain.pods import explain_pod
-from plimsoll.explain.records import PodAnswer
+from plimsoll.explain.records import PodExplanation
 from plimsoll.explain.targets import Explainer
 from plimsoll.kube.types.resources import PODS
 from tests.nodegroups.world import World
@@ -26,11 +26,11 @@ def burst(**group: Any) -> World:
     return world
 
 
-def awaited(world: World) -> Awaited | None:
+def awaited(world: World) -> ExpectedNode | None:
     view, (pod,) = world.api.view(), world.pods()
     decision = world.controller.decide(CLUSTER, view, world.now)
     assert isinstance(decision, GroupsDecision)
-    return awaited_by(f"{pod.namespace}/{pod.name}", decision.scale_up, view)
+    return expected_node(f"{pod.namespace}/{pod.name}", decision.scale_up, view)
 
 
 def test_from_the_order_to_readiness() -> None:
@@ -48,10 +48,10 @@ def test_from_the_order_to_readiness() -> None:
         assert found is not None
         assert (found.node, found.group, found.phase) == (member.node_name, member.group, member.phase)
         assert found.ordered_at is not None and found.ordered_at <= world.now
-        assert nodes_on_their_way(world.api.view()) == (found,)
+        assert provisioning_nodes(world.api.view()) == (found,)
         phases.append(found.phase)
     assert list(dict.fromkeys(phases)) == ["Pending", "Provisioning", "Provisioned"], phases
-    assert nodes_on_their_way(world.api.view()) == ()
+    assert provisioning_nodes(world.api.view()) == ()
 
 
 def test_a_group_that_rests_has_not_ordered_it_yet() -> None:
@@ -63,10 +63,10 @@ def test_a_group_that_rests_has_not_ordered_it_yet() -> None:
     decision = world.controller.decide(CLUSTER, view, world.now)
     assert isinstance(decision, GroupsDecision)
     named = [f"{pod.namespace}/{pod.name}" for pod in world.pods()]
-    found = [awaited_by(name, decision.scale_up, view) for name in named]
+    found = [expected_node(name, decision.scale_up, view) for name in named]
     (member,) = world.members()
     assert {one.node for one in found if one is not None} == {member.node_name, ""}
-    assert Awaited("default/workers") in found
+    assert ExpectedNode("default/workers") in found
 
 
 def test_a_pod_that_no_group_helps_awaits_nothing() -> None:
@@ -88,7 +88,7 @@ def test_explained() -> None:
     assert (answer.awaits, answer.coming) == (awaited(world), ())
     # Who cannot ask the provider does not know how large the node will be, and says only that it comes.
     elsewhere = Explainer(Config()).explain(PODS.key(pod), view, world.now)
-    assert isinstance(elsewhere, PodAnswer)
+    assert isinstance(elsewhere, PodExplanation)
     assert (elsewhere.reason.code, elsewhere.awaits, elsewhere.coming) == ("NoNodes", None, (answer.awaits,))
 
 
@@ -103,7 +103,10 @@ def test_explained() -> None:
 )
 def test_in_words(ago: timedelta, told: str) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    sentence = Awaited("infra/pool", "pool-1", "Joining", now - ago).sentence(now)
+    sentence = ExpectedNode("infra/pool", "pool-1", "Joining", now - ago).sentence(now)
     assert sentence == f"node pool-1 of group infra/pool, {told}, phase Joining"
-    assert Awaited("infra/pool", "pool-1", "Pending").sentence(now) == "node pool-1 of group infra/pool, phase Pending"
-    assert Awaited("infra/pool").sentence(now) == "a new node of group infra/pool, which is not ordered yet"
+    assert (
+        ExpectedNode("infra/pool", "pool-1", "Pending").sentence(now)
+        == "node pool-1 of group infra/pool, phase Pending"
+    )
+    assert ExpectedNode("infra/pool").sentence(now) == "a new node of group infra/pool, which is not ordered yet"

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from plimsoll.config import Config, Controllers
 from plimsoll.controllers.build import controllers
 from plimsoll.controllers.nodegroups.controller import NodeGroupController
-from plimsoll.controllers.nodegroups.lifecycle.phases import NodeDecision
-from plimsoll.controllers.nodegroups.patches import LEAVING
+from plimsoll.controllers.nodegroups.lifecycle.lifecycle import NodeDecision
+from plimsoll.controllers.nodegroups.patches import DRAIN_TAINT
 from plimsoll.controllers.nodegroups.scale_down.drain import CHECKED
 from plimsoll.controllers.nodegroups.types import FINALIZER, VPSIE_NODE, VPSIE_NODES, VPSieNode
 from plimsoll.kube.cache.store import View
@@ -23,7 +23,7 @@ from tests import build
 
 NOW = build.START + timedelta(hours=1)
 ASKED = {"spotalis.io/enabled": "true", "spotalis.io/min-on-demand": "2", "spotalis.io/spot-percentage": "50%"}
-TAINT = Taint(key=LEAVING, effect="NoSchedule", time_added=build.START)
+TAINT = Taint(key=DRAIN_TAINT, effect="NoSchedule", time_added=build.START)
 
 
 def decision(*places: str, deleted: bool = True) -> NodeDecision:
@@ -74,7 +74,7 @@ def test_where_none_can_be_spared_it_is_said_loudly() -> None:
     assert found.reason.code == "MinimumOnDemand"
     (event,) = found.events
     assert (event.reason, event.type, event.regarding.name) == ("ScaleDownBlocked", "Warning", "n1")
-    assert "2 must stay" in event.message
+    assert "the minimum is 2" in event.message
     assert event.counts
 
 

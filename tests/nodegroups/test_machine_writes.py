@@ -28,7 +28,7 @@ from plimsoll.runtime.clock import RealClock
 from plimsoll.runtime.decision import Action, CreateMachine, Decision, DeleteMachine, DisruptionLimits, Reason, Ref
 from plimsoll.runtime.expectations import Expectations
 from plimsoll.runtime.metrics import Metrics
-from plimsoll.runtime.outcome import Result
+from plimsoll.runtime.outcome import ActionResult
 
 WHY = Reason("Test", "because a test says so")
 TARGET = Ref(VPSIE_NODES, "default", "workers-1", "uid-1")
@@ -40,7 +40,7 @@ class Leads:
     def __init__(self) -> None:
         self.current = "epoch-1"
 
-    def epoch(self) -> str:
+    def term(self) -> str:
         return self.current
 
 
@@ -74,7 +74,7 @@ class Stage:
             providers={"cloud": cast("Provider", self.cloud)},
         )  # fmt: skip
 
-    async def act(self, action: Action) -> Result:
+    async def act(self, action: Action) -> ActionResult:
         outcome = await self.door.act("nodegroups", Key("VPSieNode", "default", "n"), _decision(action), "epoch-1")
         (result,) = outcome.results
         return result
@@ -146,4 +146,4 @@ async def test_nothing_is_given_back_on_a_stale_view_or_without_an_id(stage: Sta
 async def test_an_unknown_provider_is_named(stage: Stage) -> None:
     result = await stage.act(CreateMachine(TARGET, "clowd", ORDER.request, WHY))
     assert result.blocker is not None
-    assert 'there is no provider "clowd"; there is: cloud' in result.blocker.message
+    assert 'provider "clowd" is not enabled; enabled: cloud' in result.blocker.message

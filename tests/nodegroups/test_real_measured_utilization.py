@@ -18,9 +18,14 @@ async def test_what_nodes_really_use_decides(ordeal: Ordeal) -> None:
     used: dict[str, str] = {}
 
     def measured(_: Call) -> Reply:
-        stamp = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        timestamp = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         items = [
-            {"metadata": {"name": name}, "timestamp": stamp, "window": "15s", "usage": {"cpu": cpu, "memory": "1Gi"}}
+            {
+                "metadata": {"name": name},
+                "timestamp": timestamp,
+                "window": "15s",
+                "usage": {"cpu": cpu, "memory": "1Gi"},
+            }
             for name, cpu in used.items()
         ]
         body = {"kind": "NodeMetricsList", "apiVersion": "metrics.k8s.io/v1beta1", "items": items}
