@@ -66,10 +66,10 @@ def test_a_given_directory_of_another_version_than_asked_for_is_refused(
 
 
 def test_the_cache_is_used_per_version() -> None:
-    programs_in(build.cached(wanted_versions("1.34")))
-    assert find_binaries("1.34").origin == "cache"
+    programs_in(build.cached(wanted_versions("1.35")))
+    assert find_binaries("1.35").origin == "cache"
     with pytest.raises(ControlPlaneUnavailableError):
-        find_binaries("1.34")
+        find_binaries("1.36")
 
 
 def test_a_damaged_cache_is_reported_not_built_around() -> None:

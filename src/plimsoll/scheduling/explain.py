@@ -38,6 +38,8 @@ def unschedulable_everywhere(constraints: ClassConstraints) -> Unschedulable | N
         return Unschedulable(
             Constraint.GATED, f"the pod has scheduling gates: {', '.join(constraints.pod_class.gates)}"
         )
+    if constraints.pod_class.unmodelled is not None:
+        return constraints.pod_class.unmodelled
     return Unschedulable(Constraint.VOLUME, constraints.volumes.problem) if constraints.volumes.problem else None
 
 

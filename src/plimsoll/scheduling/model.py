@@ -32,11 +32,14 @@ class Constraint(StrEnum):
     HOST_PORT = "HostPort"
     RESOURCES = "Resources"  # any resource, including the number of pods
     VOLUME = "Volume"  # a bound volume is elsewhere, or a claim does not exist
+    VOLUME_ATTACH_LIMIT = "VolumeAttachLimit"  # the node's CSI driver cannot attach another volume
     TOPOLOGY_SPREAD = "TopologySpread"
     POD_AFFINITY = "PodAffinity"
     POD_ANTI_AFFINITY = "PodAntiAffinity"
     EXISTING_ANTI_AFFINITY = "ExistingAntiAffinity"  # the anti-affinity of a running pod excludes this one
     GATED = "SchedulingGated"
+    DEVICE_CLAIM = "DeviceClaim"  # the pod uses dynamic resource allocation, which is not modelled
+    UNKNOWN_CONSTRAINT = "UnknownConstraint"  # a field of the pod that may constrain scheduling and is not modelled
     PRIORITY = "LowPriority"  # below the priority that triggers scale-up
     LIMIT = "NodeLimit"  # the template may not add another node
     OFFERING = "NoOffering"  # the template has no offering, or none is available

@@ -29,7 +29,8 @@ from plimsoll.kube.types.core import (
 from plimsoll.kube.types.meta import Labels
 from plimsoll.kube.types.quantity import Quantity
 from plimsoll.scheduling.class_index import ClassIndex
-from plimsoll.scheduling.pod_requests import PODS, effective_requests
+from plimsoll.scheduling.model import Constraint, Unschedulable
+from plimsoll.scheduling.pod_requests import PODS, effective_requests, resized_spec
 from plimsoll.scheduling.rules import Expressions, HostPort, expressions_match, narrowed, selector_expressions
 
 # Below this priority a pod triggers no scale-up: Cluster Autoscaler's convention for pods that only use spare capacity.
@@ -111,6 +112,7 @@ class PodClass(msgspec.Struct, frozen=True, eq=False):
     ports: tuple[HostPort, ...]
     claims: tuple[PodClaim, ...]
     gates: tuple[str, ...]
+    unmodelled: Unschedulable | None  # a requirement that the engine does not model: no node is called feasible
     priority: int
     terminating: bool  # uses its node's resources, but a spread does not count it
     node_bound: bool  # a DaemonSet pod or a mirror of a static pod: it ends with its node and is never moved
@@ -195,7 +197,7 @@ class PodClasses:
         self._resource_index = {name: index for index, name in enumerate(self.resources)}
         self._plain_class: dict[bytes, int] = {}  # pods with one plain container
         self._seen: dict[bytes, _CachedIndexes] = {}  # other pods
-        self._class_index: dict[tuple[bytes, tuple[HostPort, ...]], int] = {}
+        self._class_index: dict[tuple[bytes, tuple[HostPort, ...], bool], int] = {}
         self._identity_index: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
         self._shape_index: dict[Shape, int] = {}
         self._shape_of_requests: dict[_Requests, int] = {}
@@ -225,6 +227,8 @@ class PodClasses:
         plain_classes, shapes_of_requests, seen_pods = self._plain_class, self._shape_of_requests, self._seen
         for pod in pods:
             meta, spec = pod.metadata, pod.spec
+            if meta.generation > 1:  # its spec has changed: a resize may be under way
+                spec = resized_spec(pod)
             affinity = spec.affinity
             node_bound = MIRROR in meta.annotations
             for owner in meta.owner_references:
@@ -249,6 +253,11 @@ class PodClasses:
                     spec.topology_spread_constraints,
                     spec.priority,
                     spec.scheduling_gates,
+                    spec.resource_claims,
+                    spec.scheduling_group,
+                    spec.workload_ref,
+                    spec.unknown_fields,
+                    spec.host_users,
                     claims,
                     node_bound,
                     meta.deletion_timestamp is not None,
@@ -258,7 +267,7 @@ class PodClasses:
             if (
                 len(containers) == 1
                 and not (spec.init_containers or spec.overhead or spec.resources)
-                and not (only := containers[0]).ports
+                and not ((only := containers[0]).ports or only.restart_policy_rules)
             ):
                 requests = tuple(only.resources.requests.items())
                 shape = shapes_of_requests.get(requests)
@@ -290,9 +299,11 @@ class PodClasses:
         *,
         node_bound: bool,
     ) -> int:
-        index = self._class_index.get((key, ports))
+        # Requirements of containers are not in `key`, which is built for every pod.
+        restarts = _restarts_all_containers(pod.spec)
+        index = self._class_index.get((key, ports, restarts))
         if index is None:
-            index = self._class_index[key, ports] = len(self.classes)
+            index = self._class_index[key, ports, restarts] = len(self.classes)
             self.classes.append(self._make(pod, index, affinity, ports, claims, node_bound=node_bound))
         return index
 
@@ -378,6 +389,7 @@ class PodClasses:
             ports=ports,
             claims=claims,
             gates=tuple([gate.name for gate in spec.scheduling_gates]),
+            unmodelled=_unmodelled(spec),
             priority=spec.priority,
             terminating=meta.deletion_timestamp is not None,
             node_bound=node_bound,
@@ -404,3 +416,37 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
         if port.host_port > 0
     }
     return tuple(sorted(found))
+
+
+def _restarts_all_containers(spec: PodSpec) -> bool:
+    return any(
+        rule.action == "RestartAllContainers"
+        for container in (*spec.containers, *spec.init_containers)
+        for rule in container.restart_policy_rules
+    )
+
+
+def _unmodelled(spec: PodSpec) -> Unschedulable | None:
+    """Return the first requirement of a pod that kube-scheduler enforces and this engine does not model.
+
+    A pod with such a requirement is never placed or moved: calling a node feasible that kube-scheduler refuses would end
+    with a Pending pod.
+    """
+    if spec.resource_claims:
+        names = ", ".join(claim.resource_claim_name or claim.name for claim in spec.resource_claims)
+        return Unschedulable(
+            Constraint.DEVICE_CLAIM, f"the pod uses resource claims ({names}); device allocation is not modelled"
+        )
+    if spec.scheduling_group is not None:
+        field = f"spec.schedulingGroup (PodGroup {spec.scheduling_group.pod_group_name})"
+    elif spec.workload_ref is not None:
+        field = f"spec.workloadRef ({spec.workload_ref.get('name', '')})"
+    elif spec.unknown_fields:
+        field = ", ".join(f"spec.{name}" for name in spec.unknown_fields)
+    elif spec.host_network and spec.host_users is False:
+        field = "spec.hostUsers with spec.hostNetwork (requires a declared node feature)"
+    elif _restarts_all_containers(spec):
+        field = "spec.containers[].restartPolicyRules with RestartAllContainers (requires a declared node feature)"
+    else:
+        return None
+    return Unschedulable(Constraint.UNKNOWN_CONSTRAINT, f"{field} may constrain scheduling and is not modelled")

@@ -45,6 +45,7 @@ def _as_seen(one: PodClass, mentioned: set[str]) -> object:
         one.ports,
         one.claims,
         one.gates,
+        one.unmodelled,
         one.priority,
         one.terminating,
         one.node_bound,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from plimsoll.kube.types.core import Container, PodSpec
+from msgspec.structs import replace
+
+from plimsoll.kube.types.core import Container, ContainerStatus, Pod, PodSpec
 from plimsoll.kube.types.meta import Resources
+from plimsoll.kube.types.quantity import parse_quantity
 
 CPU = "cpu"  # in thousandths of a core; everything else in whole units
 PODS = "pods"
@@ -66,6 +69,54 @@ def effective_requests(spec: PodSpec) -> dict[str, int]:
     }
     wanted[PODS] = 1
     return wanted
+
+
+def resized_spec(pod: Pod) -> PodSpec:
+    """Return the pod's spec with the requests that kube-scheduler counts while an in-place resize is under way.
+
+    For each container and for pod-level requests that is the largest of desired (spec), allocated and actual (status)
+    amounts. The kubelet may call a resize infeasible; then the desired amounts do not count.
+    """
+    spec, status = pod.spec, pod.status
+    infeasible = any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in status.conditions)
+    containers = _resized(spec.containers, status.container_statuses, infeasible=infeasible)
+    init_containers = _resized(spec.init_containers, status.init_container_statuses, infeasible=infeasible)
+    resources = spec.resources
+    if resources is not None and resources.requests and status.resources is not None:
+        held = (status.resources.requests, status.allocated_resources)
+        resources = replace(resources, requests=_largest(resources.requests, held, infeasible=infeasible))
+    if (containers, init_containers, resources) == (spec.containers, spec.init_containers, spec.resources):
+        return spec
+    return replace(spec, containers=containers, init_containers=init_containers, resources=resources)
+
+
+def _resized(
+    containers: tuple[Container, ...], statuses: tuple[ContainerStatus, ...], *, infeasible: bool
+) -> tuple[Container, ...]:
+    by_name = {status.name: status for status in statuses}
+    found = []
+    for container in containers:
+        status = by_name.get(container.name)
+        if status is not None:
+            actual = status.resources.requests if status.resources is not None else {}
+            held = (status.allocated_resources, actual)
+            requests = _largest(container.resources.requests, held, infeasible=infeasible)
+            if requests != container.resources.requests:
+                container = replace(container, resources=replace(container.resources, requests=requests))  # noqa: PLW2901
+        found.append(container)
+    return tuple(found)
+
+
+def _largest(desired: Resources, held: Iterable[Mapping[str, object]], *, infeasible: bool) -> Resources:
+    texts = [amounts for amounts in held if amounts]
+    if not texts:
+        return desired
+    largest = {} if infeasible else dict(desired)
+    for amounts_held in texts:
+        for name, text in amounts_held.items():
+            quantity = parse_quantity(str(text))
+            largest[name] = max(largest.get(name, quantity), quantity)
+    return largest
 
 
 def _sum(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plimsoll.scheduling.best_fit import BestFit
-from plimsoll.scheduling.explain import no_existing_node
+from plimsoll.scheduling.explain import no_existing_node, unschedulable_everywhere
 from plimsoll.scheduling.gc_pause import gc_paused
 from plimsoll.scheduling.group_placement import Placer
 from plimsoll.scheduling.inter_pod_rules import PLENTY
@@ -407,7 +407,8 @@ class _Attempt:
         removals = self.removals
         for row in self.saved:  # make the arrays include the pods placed before this one
             self.state.free[:, row] = removals.free[row]
-        unschedulable = no_existing_node(removals.placer.constraints(group.pod_class), group.shape)
+        constraints = removals.placer.constraints(group.pod_class)
+        unschedulable = unschedulable_everywhere(constraints) or no_existing_node(constraints, group.shape)
         for row, amounts in self.saved.items():
             self.state.free[:, row] = amounts
         pod = removals.snapshot.first_named(group.slots)

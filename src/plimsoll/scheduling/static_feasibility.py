@@ -34,6 +34,8 @@ class StaticFeasibility:
         self.uniform = all(members in (0, lane.everything) for members, lane in lanes)
 
     def _admitted(self, node_classes: NodeClasses, pod_class: PodClass) -> Mask:
+        if pod_class.unmodelled is not None:
+            return np.zeros(len(node_classes.node_traits), np.bool_)
         allowed = node_classes.schedulable(pod_class.tolerations) & node_classes.selected(pod_class)
         if pod_class.claims:
             allowed &= node_classes.allowed_by_volumes(self._state.volume_rules[pod_class.index])
@@ -81,6 +83,6 @@ class StaticFeasibility:
 
 def what_it_asks_of_nodes(state: PlanState, pod_class: PodClass) -> object:
     """Return a key that is equal for classes with the same static feasibility."""
-    if state.daemons or pod_class.claims:
+    if state.daemons or pod_class.claims or pod_class.unmodelled is not None:
         return pod_class.index
     return (tuple(sorted(pod_class.node_selector.items())), pod_class.required, pod_class.tolerations)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from plimsoll.kube.labels import REGION, ZONE
 from plimsoll.kube.types.core import NodeSelector
 from plimsoll.kube.types.meta import Labels
 from plimsoll.scheduling.pod_equivalence import PodClass
@@ -11,8 +12,8 @@ from plimsoll.scheduling.rules import required_affinity_matches
 from plimsoll.scheduling.snapshot import Snapshot
 
 _GA = {
-    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone": ZONE,
+    "failure-domain.beta.kubernetes.io/region": REGION,
 }
 _ZONE_LABELS = (*_GA, *_GA.values())
 

@@ -99,11 +99,16 @@ class ResourceRequirements(Part, frozen=True, gc=False):
     limits: Resources = field(default_factory=empty_mapping)
 
 
+class RestartRule(Part, frozen=True, gc=False):
+    action: str = ""
+
+
 class Container(Part, frozen=True, gc=False):
     name: str
     resources: ResourceRequirements = ResourceRequirements()
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str = ""  # "Always" on an init container makes it a sidecar
+    restart_policy_rules: tuple[RestartRule, ...] = ()
 
 
 class ClaimVolume(Part, frozen=True, gc=False):
@@ -112,7 +117,7 @@ class ClaimVolume(Part, frozen=True, gc=False):
 
 
 class Volume(Part, frozen=True, gc=False):
-    """Only what decides where a pod can run or whether it may leave; a mapping here tells that a source is there."""
+    """The sources that decide where a pod can run or whether it may be evicted. A mapping only shows that a source is set."""
 
     name: str
     persistent_volume_claim: ClaimVolume | None = None
@@ -123,6 +128,18 @@ class Volume(Part, frozen=True, gc=False):
 
 class SchedulingGate(Part, frozen=True, gc=False):
     name: str
+
+
+class PodResourceClaim(Part, frozen=True, gc=False):
+    """A device claim of the pod (dynamic resource allocation)."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
+class SchedulingGroup(Part, frozen=True, gc=False):
+    pod_group_name: str = ""
 
 
 class PodSpec(Part, frozen=True, gc=False):
@@ -142,12 +159,26 @@ class PodSpec(Part, frozen=True, gc=False):
     preemption_policy: str = ""
     scheduler_name: str = "default-scheduler"
     host_network: bool = False
+    host_users: bool | None = None
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    scheduling_group: SchedulingGroup | None = None  # gang scheduling since 1.37
+    workload_ref: Mapping[str, Any] | None = None  # gang scheduling in 1.35 and 1.36
     termination_grace_period_seconds: int | None = None
+    # Names of fields that no supported Kubernetes version has (`kube/types/pod_fields.py`). Set while the pod is decoded.
+    unknown_fields: tuple[str, ...] = field(default=(), name="plimsoll.dev/unknownFields")
+
+
+class StatusResources(Part, frozen=True, gc=False):
+    """Requests in a status. Quantities stay text: they are needed only while a resize is under way."""
+
+    requests: Mapping[str, Any] = field(default_factory=empty_mapping)
 
 
 class ContainerStatus(Part, frozen=True, gc=False):
     name: str = ""
     restart_count: int = 0
+    allocated_resources: Mapping[str, Any] = field(default_factory=empty_mapping)
+    resources: StatusResources | None = None
 
 
 class PodStatus(Part, frozen=True, gc=False):
@@ -157,6 +188,9 @@ class PodStatus(Part, frozen=True, gc=False):
     nominated_node_name: str = ""
     start_time: datetime | None = None
     container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    allocated_resources: Mapping[str, Any] = field(default_factory=empty_mapping)  # of pod-level requests
+    resources: StatusResources | None = None  # of pod-level requests
 
 
 class Pod(KubeObject, frozen=True, gc=False):
