@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from plimsoll.config import Config, Operator
+from plimsoll.config import Config, OperatorConfig
 from plimsoll.config.load import DEFAULT, Flag, load
 from plimsoll.config.records import Records
 from plimsoll.config.settings import BY_VARIABLE, SETTINGS, build_config
@@ -95,7 +95,7 @@ def test_the_namespace_is_that_of_the_pod_unless_someone_says_otherwise(tmp_path
     named = {"POD_NAMESPACE": "from-the-pod"}
     assert load(environ=named, service_account_namespace=in_pod).config.operator.namespace == "from-the-pod"
     assert load_text(tmp_path, "operator: {namespace: mine}", named).config.operator.namespace == "mine"
-    assert load(service_account_namespace=tmp_path / "missing").config.operator.namespace == Operator().namespace
+    assert load(service_account_namespace=tmp_path / "missing").config.operator.namespace == OperatorConfig().namespace
 
 
 def test_each_key_has_a_variable_of_its_own() -> None:

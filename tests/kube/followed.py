@@ -13,7 +13,7 @@ from plimsoll.kube.cache.store import Name, Store
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.credentials import Credentials
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import Resource
 from tests.clocks import PushedClock
 from tests.eventually import eventually

@@ -20,7 +20,7 @@ from plimsoll.kube.client.errors import (
     ServerError,
     Unreachable,
 )
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import CONFIGMAPS, metadata_of
 from tests.kube.stub_server import (
     LOST,
@@ -165,7 +165,7 @@ async def test_already_there_before_the_first_attempt_is_an_error_even_if_equal(
 async def test_doubt_that_cannot_be_cleared_stays_doubt(stub: StubServer, client: Client) -> None:
     stub.on("POST", ALL, LOST, refusal(409, "AlreadyExists"))
     stub.on("GET", ONE, refusal(403, "Forbidden"))
-    with pytest.raises(Ambiguous, match="could not be read"):
+    with pytest.raises(Ambiguous, match="cannot read"):
         await client.create(CONFIGMAPS, "ns", BODY)
 
 

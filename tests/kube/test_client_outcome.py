@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.embedded_cluster.api.patches import merged
+from plimsoll.embedded_cluster.api.patches import merge_patched
 from plimsoll.kube.client.lost_replies import json_patch_holds, merge_holds
 
 LIVE: dict[str, Any] = {
@@ -85,7 +85,7 @@ documents = st.recursive(
     live=st.dictionaries(st.sampled_from("abc"), documents), patch=st.dictionaries(st.sampled_from("abc"), documents)
 )
 def test_a_merge_patch_that_was_applied_always_holds(live: dict[str, Any], patch: dict[str, Any]) -> None:
-    assert merge_holds(merged(live, patch), patch)
+    assert merge_holds(merge_patched(live, patch), patch)
 
 
 @settings(max_examples=60)
@@ -94,4 +94,4 @@ def test_a_merge_patch_that_was_applied_always_holds(live: dict[str, Any], patch
     patch=st.dictionaries(st.sampled_from("abc"), st.text(min_size=1)),
 )
 def test_a_patch_that_would_change_something_does_not_hold(live: dict[str, Any], patch: dict[str, str]) -> None:
-    assert merge_holds(live, patch) == (merged(live, patch) == live)
+    assert merge_holds(live, patch) == (merge_patched(live, patch) == live)

@@ -26,7 +26,7 @@ from plimsoll.kube.client.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import BUDGETS, CONFIGMAPS, NAMESPACES, PODS, Resource, metadata_of
 from plimsoll.runtime.clock import RealClock
 from tools.controlplane.cluster import ControlPlane

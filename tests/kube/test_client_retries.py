@@ -16,8 +16,8 @@ from plimsoll.kube.client.credentials import Credentials
 from plimsoll.kube.client.errors import (
     Ambiguous,
     CredentialsError,
-    Garbled,
     Invalid,
+    MalformedResponse,
     ServerError,
     TooManyRequests,
     Unauthorized,
@@ -294,7 +294,7 @@ async def test_a_dry_run_is_a_read(stub: StubServer, client: Client) -> None:
     with pytest.raises(Unreachable):
         await client.create(CONFIGMAPS, "ns", {"metadata": {"generateName": "a-"}}, dry_run=True)
     stub.on("POST", ALL, Reply(200, b"<html>"), refusal(422, "Invalid"))
-    with pytest.raises(Garbled):
+    with pytest.raises(MalformedResponse):
         await client.create(CONFIGMAPS, "ns", {"metadata": {"name": "a"}}, dry_run=True)
     with pytest.raises(Invalid):
         await client.create(CONFIGMAPS, "ns", {"metadata": {"name": "a"}}, dry_run=True)

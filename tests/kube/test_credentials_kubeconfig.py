@@ -145,9 +145,9 @@ async def test_the_order_in_which_kubeconfigs_are_looked_for(tmp_path: Path) -> 
     assert load_credentials(asked, env=env).server == "http://asked"
     assert load_credentials(env=env).server == "http://listed"
     del env["KUBECONFIG"]
-    with pytest.raises(CredentialsError, match=r"no cluster to talk to: .*home/\.kube/config does not exist"):
+    with pytest.raises(CredentialsError, match=r"no cluster configured: .*home/\.kube/config does not exist"):
         load_credentials(env=env)
-    with pytest.raises(CredentialsError, match="context 'x' was asked for, but there is no kubeconfig"):
+    with pytest.raises(CredentialsError, match="context 'x' was given, but there is no kubeconfig"):
         load_credentials(None, "x", env)
     write(tmp_path / "home" / ".kube" / "config", config("http://home"))
     assert load_credentials(env={**env, "KUBERNETES_SERVICE_HOST": "10.0.0.1"}).server == "http://home"
@@ -169,19 +169,19 @@ async def test_a_list_of_which_nothing_exists_is_an_error(tmp_path: Path) -> Non
         ("\x00", "not YAML"),
         ("", "current-context is not set .*there are none"),
         (config(current=""), "current-context is not set .*expected one of: one"),
-        (config(current="two"), "current-context is 'two', which is not there; expected one of: one"),
+        (config(current="two"), "current-context is 'two', which does not exist; expected one of: one"),
         (config(server=""), "cluster 'one': server: expected https://HOST:PORT, got ''"),
         (config(server="one:6443"), "server: expected https://HOST:PORT, got 'one:6443'"),
         (config(server="https://me:pw@one"), "without a user"),
         (config(server=7), r"Expected `str`, got `int` - at `\$\.clusters\[0\]\.cluster\.server`"),  # type: ignore[arg-type]
         (
             config(context={"cluster": "other"}),
-            "context 'one': cluster is 'other', which is not there; expected one of: one",
+            "context 'one': cluster is 'other', which does not exist; expected one of: one",
         ),
         (config(context={"cluster": ""}), "context 'one': cluster is not set"),
-        (config(context={"user": "other"}), "context 'one': user is 'other', which is not there"),
+        (config(context={"user": "other"}), "context 'one': user is 'other', which does not exist"),
         ({**config(), "users": [{"name": "one"}, {"name": "one"}]}, "users has 'one' more than once"),
-        (config(user={"auth-provider": {"name": "gcp"}}), "auth-provider is no longer part of Kubernetes"),
+        (config(user={"auth-provider": {"name": "gcp"}}), "auth-provider was removed from Kubernetes"),
         (config(user={"token": "a", "username": "b"}), "username and token exclude each other"),
         (config(user={"as-groups": ["a"]}), "expected `as`"),
         (config(user={"tokenFile": 5}), r"at `\$\.users\[0\]\.user\.tokenFile`"),
@@ -226,7 +226,7 @@ def test_a_file_that_was_asked_for_must_exist(tmp_path: Path) -> None:
 
 
 def test_a_context_that_was_asked_for_must_exist(tmp_path: Path) -> None:
-    with pytest.raises(CredentialsError, match="the context asked for is 'two'"):
+    with pytest.raises(CredentialsError, match="the given context is 'two'"):
         load(write(tmp_path / "config", config()), "two")
 
 

@@ -33,13 +33,13 @@ async def test_a_token_file_is_read_again_after_a_minute(tmp_path: Path) -> None
     assert await token(credentials) == "second"
 
 
-@pytest.mark.parametrize("trouble", ["gone", "empty"])
-async def test_a_token_outlives_a_moment_without_its_file(tmp_path: Path, trouble: str) -> None:
+@pytest.mark.parametrize("problem", ["gone", "empty"])
+async def test_a_token_outlives_a_moment_without_its_file(tmp_path: Path, problem: str) -> None:
     file, clock = tmp_path / "token", SkippingClock()
     file.write_text("first")
     credentials = Credentials("http://one", TokenFileIdentity(WatchedFile(file, "tokenFile", clock)))
     await token(credentials)
-    if trouble == "gone":
+    if problem == "gone":
         file.unlink()
     else:
         file.write_text("")

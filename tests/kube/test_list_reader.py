@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from plimsoll.kube.cache.list_reader import ListReader
 from plimsoll.kube.cache.watch import Undecodable
-from plimsoll.kube.client.errors import Garbled
-from plimsoll.kube.types.core import CustomObject
+from plimsoll.kube.client.errors import MalformedResponse
+from plimsoll.kube.types.meta import CustomObject
 from plimsoll.kube.types.resources import NODES, PODS, Resource
 
 CONTAINERS = Resource("weka.weka.io", "v1alpha1", "wekacontainers", "WekaContainer", CustomObject)
@@ -96,12 +96,12 @@ def test_nothing(items):
 @pytest.mark.parametrize("short_of", [1, 2, 3, 10, 40, 200])
 def test_half_a_list_is_no_list(short_of):
     text = written([pod(number, {}) for number in range(4)]).strip()
-    with pytest.raises(Garbled, match="pods: not a whole list"):
+    with pytest.raises(MalformedResponse, match="pods: not a whole list"):
         read(PODS, [text[:-short_of]])
 
 
 def test_something_else_is_no_list():
-    with pytest.raises(Garbled, match="unhelpful"):
+    with pytest.raises(MalformedResponse, match="unhelpful"):
         read(PODS, [b"<html>an unhelpful proxy</html>"])
 
 

@@ -22,10 +22,10 @@ async def test_an_empty_view_of_it_is_live_and_is_told_once():
             async with Followed(server, THINGS) as followed:
                 await followed.until(lambda: len(server[THINGS].lists()) > 5, pushing=10.0)
                 assert followed.store.synced
-                assert followed.reflector.trouble == ""
+                assert followed.reflector.problem == ""
                 assert followed.reflector.age_seconds() <= 30.0, "the server answers, again and again"
         told = [entry for entry in logs if entry["log_level"] != "debug"]
-        assert [entry["event"] for entry in told] == ["kind not installed: waiting for it"]
+        assert [entry["event"] for entry in told] == ["kind not installed; waiting for it"]
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -55,7 +55,7 @@ async def test_one_that_was_there_before_is_missed():
         server.answer(THINGS, "list", *ABSENT)
         server.cut_watches(THINGS)
         await followed.until(lambda: not followed.store.synced, pushing=10.0)
-        assert "404" in followed.reflector.trouble
+        assert "404" in followed.reflector.problem
         assert followed.names() == {"n0"}, "nothing is concluded from it"
 
 
@@ -65,4 +65,4 @@ async def test_a_kind_that_every_cluster_has_is_missed_at_once():
         async with Followed(server, NODES) as followed:
             await followed.until(lambda: len(server[NODES].lists()) > 2, pushing=10.0)
             assert not followed.store.synced
-            assert "404" in followed.reflector.trouble
+            assert "404" in followed.reflector.problem

@@ -103,11 +103,11 @@ async def test_half_a_list_removes_nothing():
             await followed.until(lambda: len(server[PODS].lists()) > 4, pushing=1.0)
             assert followed.names() >= {f"p{number}" for number in range(6)}
             assert not followed.store.synced
-            assert "503" in followed.reflector.trouble
+            assert "503" in followed.reflector.problem
 
             await followed.until(followed.equals_server, pushing=30.0)
             await followed.until_live()
-            assert followed.reflector.trouble == ""
+            assert followed.reflector.problem == ""
 
 
 async def test_an_expired_continue_token_starts_the_list_anew():
@@ -167,7 +167,7 @@ async def test_a_list_older_than_what_was_seen_is_refused():
             await followed.until(lambda: followed.reflector.relists["stale"] >= 3, pushing=5.0)
             assert followed.names() == {"b"}
             assert not followed.store.synced
-            assert "shown us" in followed.reflector.trouble
+            assert "which it sent before" in followed.reflector.problem
 
             server.lag(PODS, lagging=False)
             await followed.until_live()
@@ -196,9 +196,9 @@ async def test_an_object_that_cannot_be_read_is_named_and_not_passed_over():
         server.create(NODES, "", "good")
         server.create(NODES, "", "odd", status={"allocatable": {"cpu": "many"}})
         async with Followed(server, NODES) as followed:
-            await followed.until(lambda: followed.reflector.trouble)
-            assert "Node odd cannot be read" in followed.reflector.trouble
-            assert "'many' is not a quantity" in followed.reflector.trouble
+            await followed.until(lambda: followed.reflector.problem)
+            assert "Node odd cannot be read" in followed.reflector.problem
+            assert "'many' is not a quantity" in followed.reflector.problem
             assert not followed.store.synced
 
             server.update(NODES, "", "odd", status={"allocatable": {"cpu": "8"}})

@@ -15,7 +15,7 @@ from plimsoll.kube.cache.reflector import Reflector
 from plimsoll.kube.cache.store import Store
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.credentials import load_credentials
-from plimsoll.kube.types.core import CustomObject, KubeObject
+from plimsoll.kube.types.meta import CustomObject, KubeObject
 from plimsoll.kube.types.resources import CONFIGMAPS, Resource
 from plimsoll.runtime.clock import RealClock
 from tests.eventually import eventually
@@ -74,7 +74,7 @@ async def test_each_way_to_list_follows_the_server(control_plane: ControlPlane, 
             assert contents(store)[namespace, "m0"].data["value"] == "changed"
             assert (namespace, "m1") not in contents(store)
             assert reflector.relists == {"start": 1}
-            assert reflector.trouble == ""
+            assert reflector.problem == ""
 
 
 async def test_custom_resources_come_one_by_one_too(control_plane: ControlPlane, namespace: str) -> None:
@@ -121,10 +121,10 @@ async def test_a_restart_of_the_api_server_is_outlived(api_server: ControlPlane)
             await asyncio.to_thread(api_server.stop_component, "apiserver")
             await eventually(lambda: not store.synced, "the loss is noticed")
             assert store.get(namespace, "before") is not None
-            assert reflector.trouble
+            assert reflector.problem
             await asyncio.to_thread(api_server.start_component, "apiserver")
             await eventually(lambda: store.synced, "live again")
             await write(client, namespace, "after", "2")
             now = await live(client, CONFIGMAPS, namespace)
             await eventually(lambda: contents(store) == now, "what came after")
-            assert reflector.trouble == ""
+            assert reflector.problem == ""

@@ -25,7 +25,7 @@ async def test_not_before_the_whole_list_is_there():
             await followed.until(lambda: len(server[PODS].lists()) > 10, pushing=1.0)
             assert followed.names() == {"p0", "p1"}
             assert not followed.store.synced
-            assert "500" in followed.reflector.trouble
+            assert "500" in followed.reflector.problem
 
 
 async def test_a_brief_reconnect_does_not_show():
@@ -37,7 +37,7 @@ async def test_a_brief_reconnect_does_not_show():
             assert followed.store.synced
             followed.clock.push(0.5)
             await asyncio.sleep(0.005)
-        await followed.until(lambda: followed.reflector.trouble == "")
+        await followed.until(lambda: followed.reflector.problem == "")
         assert followed.store.synced
 
 
@@ -47,7 +47,7 @@ async def test_a_watch_that_does_not_come_back_ends_it_and_one_that_does_restore
         await followed.until_live()
         server.answer(PODS, "watch", *[Answer(500)] * 100_000)
         server.cut_watches(PODS)
-        await followed.until(lambda: "500" in followed.reflector.trouble)
+        await followed.until(lambda: "500" in followed.reflector.problem)
         assert followed.store.synced
         for _ in range(40):
             followed.clock.push(24.0)
@@ -59,7 +59,7 @@ async def test_a_watch_that_does_not_come_back_ends_it_and_one_that_does_restore
         server.answer_truly()
         await followed.until(lambda: followed.store.synced, pushing=5.0)
         assert followed.names() == {"missed"}, "live means that what was missed has arrived"
-        assert followed.reflector.trouble == ""
+        assert followed.reflector.problem == ""
         assert followed.reflector.relists == {"start": 1}
 
 
@@ -70,7 +70,7 @@ async def open_again_after_a_break(server: WatchServer) -> AsyncIterator[Followe
         await followed.until_live()
         server.answer(PODS, "watch", Answer(500))
         server.cut_watches(PODS)
-        await followed.until(lambda: "500" in followed.reflector.trouble, pushing=0.1)
+        await followed.until(lambda: "500" in followed.reflector.problem, pushing=0.1)
         followed.clock.push(1.0)
         await followed.until(lambda: not followed.store.synced)
         await followed.until(lambda: server[PODS].streams, pushing=0.1)
@@ -83,7 +83,7 @@ async def test_after_a_break_a_bookmark_proves_that_nothing_is_missing():
         assert not followed.store.synced
         server.bookmark(PODS)
         await followed.until(lambda: followed.store.synced)
-        assert followed.reflector.trouble == ""
+        assert followed.reflector.problem == ""
 
 
 async def test_after_a_break_a_bookmark_from_the_past_proves_nothing():
@@ -113,7 +113,7 @@ async def test_a_silent_watch_is_taken_for_dead():
         server.create(PODS, "default", "a")
         server.answer(PODS, "watch", *[Answer(500)] * 3)
         await followed.until(lambda: not followed.store.synced)
-        assert "no answer in time" in followed.reflector.trouble or "500" in followed.reflector.trouble
+        assert "no answer in time" in followed.reflector.problem or "500" in followed.reflector.problem
         await followed.until(followed.equals_server, pushing=1.0)
         await followed.until(lambda: followed.store.synced)
 
@@ -130,17 +130,17 @@ async def test_a_refusal_ends_it_at_once_and_is_not_repeated_often(status, reaso
                 await followed.until_live()
                 server.answer(NODES, "watch", Answer(status, reason))
                 server.end_watches(NODES)
-            await followed.until(lambda: str(status) in followed.reflector.trouble)
+            await followed.until(lambda: str(status) in followed.reflector.problem)
             assert not followed.store.synced
-            assert "nodes" in followed.reflector.trouble
-            assert reason in followed.reflector.trouble
+            assert "nodes" in followed.reflector.problem
+            assert reason in followed.reflector.problem
             asked = len(server[NODES].requests)
             followed.clock.push(14.0)
             await followed.settle()
             assert len(server[NODES].requests) == asked
             await followed.until_live(pushing=5.0)
             assert followed.names() == {"n1"}
-            assert followed.reflector.trouble == ""
+            assert followed.reflector.problem == ""
 
 
 async def test_not_while_a_list_is_read_again_but_the_old_data_stays():
@@ -172,7 +172,7 @@ async def test_not_after_the_reflector_was_stopped(broken):
             if broken:
                 server.answer(PODS, "watch", *[Answer(500)] * 1000)
                 server.cut_watches(PODS)
-                await followed.until(lambda: "500" in followed.reflector.trouble, pushing=0.5)
+                await followed.until(lambda: "500" in followed.reflector.problem, pushing=0.5)
         assert not followed.store.synced
         await followed.settle()
         assert not [task for task in asyncio.all_tasks() if "grace" in repr(task)], "its timers are stopped, too"

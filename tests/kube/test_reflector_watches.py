@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from plimsoll.kube.types.resources import BY_OWNER, NODES, PODS
+from plimsoll.kube.types.resources import BY_OWNER, NODES, PODS, owner_key
 from tests.clocks import StandingClock
 from tests.kube.followed import Followed, owned_by
 from tests.kube.watch_server import Answer, WatchServer
@@ -22,7 +22,7 @@ async def test_changes_reach_the_store_and_its_listeners():
         await followed.until(lambda: followed.names() == {"b"})
         assert followed.equals_server()
         assert followed.store.resource_version == server.version
-        assert [pod.name for pod in followed.store.by(BY_OWNER, "rs-1")] == ["b"]
+        assert [pod.name for pod in followed.store.by(BY_OWNER, owner_key("default", "rs-1"))] == ["b"]
         assert [(before and before.name, after and after.name) for before, after in followed.heard] == [
             (None, "a"),
             ("a", "a"),
@@ -203,12 +203,12 @@ async def test_an_event_with_an_object_that_cannot_be_read_is_not_passed_over():
     async with WatchServer(NODES) as server, Followed(server, NODES) as followed:
         await followed.until_live()
         server.create(NODES, "", "odd", status={"allocatable": {"cpu": "many"}})
-        await followed.until(lambda: "Node odd cannot be read" in followed.reflector.trouble)
+        await followed.until(lambda: "Node odd cannot be read" in followed.reflector.problem)
         assert not followed.store.synced
         server.delete(NODES, "", "odd")
         await followed.until_live(pushing=10.0)
         assert followed.reflector.relists["undecodable"] >= 1
-        assert followed.reflector.trouble == ""
+        assert followed.reflector.problem == ""
 
 
 async def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_loop():
@@ -230,7 +230,7 @@ async def test_retry_after_is_honoured():
         await followed.until_live()
         server.answer(PODS, "watch", Answer(429, "TooManyRequests", headers={"Retry-After": "600"}))
         server.end_watches(PODS)
-        await followed.until(lambda: "429" in followed.reflector.trouble)
+        await followed.until(lambda: "429" in followed.reflector.problem)
         followed.clock.push(500.0)
         await followed.settle()
         assert len(server[PODS].watches()) == 2

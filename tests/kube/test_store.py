@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plimsoll.kube.cache.store import Store, View, is_older
-from plimsoll.kube.types.resources import BY_NODE, BY_OWNER, NODES, PODS, Index, by_label
+from plimsoll.kube.types.resources import BY_NODE, BY_OWNER, NODES, PODS, Index, by_label, owner_key
 from tests import build
 
 APP = by_label("app")
@@ -69,13 +69,13 @@ def test_the_ends_of_a_value_are_its_first_and_last():
     owner = build.replica_set()
     store = Store(PODS)
     pods = [build.pod(f"p{number}", owner=owner) for number in range(4)]
-    assert store.ends(BY_OWNER, owner.uid) == ()
+    assert store.ends(BY_OWNER, owner_key(owner.namespace, owner.uid)) == ()
     for pod in pods:
         store.put(pod)
-    assert store.ends(BY_OWNER, owner.uid) == (pods[0], pods[3])
+    assert store.ends(BY_OWNER, owner_key(owner.namespace, owner.uid)) == (pods[0], pods[3])
     store.remove("default", "p0")
     store.remove("default", "p3")
-    assert store.ends(BY_OWNER, owner.uid) == (pods[1], pods[2])
+    assert store.ends(BY_OWNER, owner_key(owner.namespace, owner.uid)) == (pods[1], pods[2])
     assert store.ends(APP, "web") == (), "an index that it does not have finds nothing"
 
 

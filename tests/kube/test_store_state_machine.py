@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 )
 
 from plimsoll.kube.cache.store import Store
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import NODES, PODS, Resource
 from tests.kube.followed import Followed, contents, owned_by, served
 from tests.kube.watch_server import Answer, WatchServer
@@ -208,7 +208,7 @@ class Informers(RuleBasedStateMachine):
             self.server.hold(kind, held=False)
         deadline = self.loop.time() + PATIENCE_SECONDS
         while not all(f.store.synced and f.equals_server() for f in self.followed.values()):
-            assert self.loop.time() < deadline, [(f.reflector.trouble, f.names()) for f in self.followed.values()]
+            assert self.loop.time() < deadline, [(f.reflector.problem, f.names()) for f in self.followed.values()]
             for followed in self.followed.values():
                 assert not followed.ended
                 followed.clock.push(5.0)

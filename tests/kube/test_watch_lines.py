@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.kube.cache.watch import LONGEST_LINE_BYTES, Bookmark, Event, EventDecoder, Lines, Undecodable
-from plimsoll.kube.client.errors import ApiError, Garbled, Gone
+from plimsoll.kube.cache.watch import MAX_LINE_BYTES, Bookmark, Event, EventDecoder, Lines, Undecodable
+from plimsoll.kube.client.errors import ApiError, Gone, MalformedResponse
 from plimsoll.kube.types.resources import PODS
 
 PIECES = st.lists(st.binary(max_size=6).map(lambda piece: piece.replace(b"x", b"\n")), max_size=30)
@@ -24,8 +24,8 @@ def test_lines_are_those_of_the_whole(pieces):
 
 def test_a_line_without_end_is_not_waited_for():
     lines = Lines()
-    lines.feed(bytes(LONGEST_LINE_BYTES))
-    with pytest.raises(Garbled, match="no end"):
+    lines.feed(bytes(MAX_LINE_BYTES))
+    with pytest.raises(MalformedResponse, match="exceeds"):
         lines.feed(b"x")
 
 
@@ -70,12 +70,12 @@ class TestEvents:
             EventDecoder(PODS).decode(line("ADDED", odd, object_first=object_first))
 
     def test_an_unknown_type(self, object_first):
-        with pytest.raises(Garbled, match="RENAMED"):
+        with pytest.raises(MalformedResponse, match="RENAMED"):
             EventDecoder(PODS).decode(line("RENAMED", {}, object_first=object_first))
 
 
 def test_a_bookmark_that_marks_nothing():
-    with pytest.raises(Garbled, match="pods: not a bookmark"):
+    with pytest.raises(MalformedResponse, match="pods: not a bookmark"):
         EventDecoder(PODS).decode(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":7}}}')
 
 
@@ -89,5 +89,5 @@ def test_an_object_that_is_nested_too_deeply():
     "text", [b"<html></html>", b'{"type":"ADDED","object":{"metadata":{"na', b'{"type":"ADDED"}', b"[]"]
 )
 def test_what_is_no_event(text):
-    with pytest.raises(Garbled, match="pods: not a watch event"):
+    with pytest.raises(MalformedResponse, match="pods: not a watch event"):
         EventDecoder(PODS).decode(text)

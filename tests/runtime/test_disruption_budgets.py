@@ -6,9 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from plimsoll.disruption.ledger import DISRUPTED_PODS_LIMIT, Disruption, DisruptionLedger
+from plimsoll.disruption.ledger import Disruption, DisruptionLedger
+from plimsoll.disruption.pdb import DISRUPTED_PODS_LIMIT
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.core import Deployment, Pod, ReplicaSet
+from plimsoll.kube.types.apps import Deployment, ReplicaSet
+from plimsoll.kube.types.core import Pod
 from plimsoll.kube.types.policy import PodDisruptionBudget
 from plimsoll.kube.types.resources import BUDGETS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Key
 from plimsoll.runtime.decision import Blocker, DisruptionLimits

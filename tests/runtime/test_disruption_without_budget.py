@@ -115,8 +115,8 @@ def test_a_node_that_was_lost_by_itself_counts():
     deployment, replica_set, pods = workload()
     seen = view(deployment, replica_set, pods)
     book = ledger(per_workload=2)
-    book.node_lost(tuple(pods[:2]), seen, 0.0)
-    book.node_lost(tuple(pods[:2]), seen, 1.0)  # seen twice (NotReady, then deleted), lost once
+    book.record_node_loss(tuple(pods[:2]), seen, 0.0)
+    book.record_node_loss(tuple(pods[:2]), seen, 1.0)  # seen twice (NotReady, then deleted), lost once
     assert len(book.recent(2.0)) == 2
     blocker = book.refusal(pods[2], seen, 2.0, workload=WEB)
     assert blocker is not None
@@ -128,7 +128,7 @@ def test_nothing_is_disrupted_before_memory_was_read_or_after_the_tenure_ended()
     seen = view(deployment, replica_set, pods)
     book = ledger()
     book.close()
-    assert refusal(book, pods[0], seen) == "MemoryNotRead"
+    assert refusal(book, pods[0], seen) == "HistoryNotRead"
     book.recall([Disruption(WEB, f"default/{pods[1].name}", pods[1].uid, at=-5.0)])
     # The former leader asked pods[1] to leave; this view does not show it yet.
     assert refusal(book, pods[0], seen) == "OwnerDisrupted"
@@ -152,7 +152,7 @@ def test_a_lost_nodes_pods_count_whether_or_not_they_were_heard_of_first():
     )
     pending = build.pod("web-1-8", owner=replica_set, phase="Pending")
     book = ledger()
-    book.node_lost((pods[0], unready, daemon, pending), view(deployment, replica_set, pods), 0.0)
+    book.record_node_loss((pods[0], unready, daemon, pending), view(deployment, replica_set, pods), 0.0)
     assert sorted(disruption.pod for disruption in book.recent(1.0)) == ["default/web-1-0", "default/web-1-9"]
 
 
@@ -162,7 +162,7 @@ def test_what_another_tenure_did_counts_without_reopening_a_ledger_whose_own_ten
     book = ledger()
     book.close()
     book.learn([Disruption(WEB, f"default/{pods[1].name}", pods[1].uid, at=0.0)])
-    assert refusal(book, pods[0], seen) == "MemoryNotRead"
+    assert refusal(book, pods[0], seen) == "HistoryNotRead"
     book.recall(())
     assert refusal(book, pods[0], seen) == "OwnerDisrupted"
 

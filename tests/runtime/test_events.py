@@ -11,8 +11,8 @@ import pytest
 
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.events import BURST_PER_OBJECT, EventRecorder, NewEvent, shortened
+from plimsoll.kube.types.events import Event
 from plimsoll.kube.types.resources import EVENTS
-from plimsoll.kube.types.stored import Event
 from tests.clocks import PushedClock
 from tests.eventually import eventually
 

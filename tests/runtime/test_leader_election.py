@@ -40,7 +40,7 @@ class Candidate:
 
     @property
     def leading(self) -> bool:
-        return self.election.epoch() is not None
+        return self.election.term() is not None
 
 
 @asynccontextmanager
@@ -222,7 +222,7 @@ async def test_a_lease_counts_from_when_it_was_asked_for_not_from_a_late_reply(
         assert not leader.leading
 
 
-async def test_a_tenure_that_ran_out_and_that_nobody_took_goes_on_and_says_so(client: Client, namespace: str):
+async def test_session_that_ran_out_and_that_nobody_took_goes_on_and_says_so(client: Client, namespace: str):
     clock = StandingClock()
     leader = Candidate(client, namespace, "leader", clock=clock)
     async with campaigning(leader):
@@ -240,7 +240,7 @@ async def test_a_tenure_that_ran_out_and_that_nobody_took_goes_on_and_says_so(cl
         client.patch = late  # type: ignore[method-assign]
         clock.push(9)
         await eventually(lambda: leader.resumed == 1)
-        assert leader.election.epoch() == leader.elected[0]
+        assert leader.election.term() == leader.elected[0]
         assert (leader.elected[1:], leader.lost) == ([], [])
 
 
@@ -326,9 +326,9 @@ async def test_a_leader_that_cannot_renew_loses_in_time(client: Client, namespac
         client.patch = unreachable  # type: ignore[method-assign]
         one.clock.push(4)
         await asyncio.sleep(0.1)
-        assert one.election.epoch()  # six of ten seconds are left
+        assert one.election.term()  # six of ten seconds are left
         one.clock.push(7)
-        assert one.election.epoch() is None
+        assert one.election.term() is None
         await eventually(lambda: one.lost)
         client.patch = patch  # type: ignore[method-assign]
 

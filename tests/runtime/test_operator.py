@@ -12,10 +12,9 @@ from typing import ClassVar
 
 import pytest
 
-from plimsoll.config import Config, Controllers, Kubernetes, LeaderElection
-from plimsoll.config import Operator as OperatorConfig
+from plimsoll.config import Config, Controllers, Kubernetes, LeaderElectionConfig, OperatorConfig
 from plimsoll.disruption.ledger import Disruption
-from plimsoll.disruption.store import DisruptionMemory
+from plimsoll.disruption.store import DisruptionStore
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import NotFound
 from plimsoll.kube.types.resources import DEPLOYMENTS, LEASES, Key
@@ -27,10 +26,10 @@ from plimsoll.runtime.operator import Operator, connect
 from tests import build
 from tests.clocks import PushedClock
 from tests.eventually import PATIENCE_SECONDS, eventually
-from tests.runtime.test_reconcile import Scripted
+from tests.runtime.test_reconciler import Scripted
 from tools.controlplane.cluster import ControlPlane
 
-ELECTION = LeaderElection(
+ELECTION = LeaderElectionConfig(
     lease_duration=timedelta(seconds=15), renew_deadline=timedelta(seconds=10), retry_period=timedelta(milliseconds=100)
 )
 
@@ -197,15 +196,15 @@ async def test_what_is_read_for_a_tenure_that_is_over_does_not_count_for_the_nex
     control_plane: ControlPlane, client: Client, namespace: str, monkeypatch: pytest.MonkeyPatch
 ):
     reading, go_on = asyncio.Event(), asyncio.Event()
-    recall = DisruptionMemory.recall
+    recall = DisruptionStore.recall
 
-    async def slowly(memory: DisruptionMemory) -> tuple[Disruption, ...]:
+    async def slowly(memory: DisruptionStore) -> tuple[Disruption, ...]:
         read = await recall(memory)
         reading.set()
         await go_on.wait()
         return read
 
-    monkeypatch.setattr(DisruptionMemory, "recall", slowly)
+    monkeypatch.setattr(DisruptionStore, "recall", slowly)
     async with alive(control_plane, config(namespace), "one", controller=Evicting()) as life:
         await reading.wait()
         await client.patch(LEASES, namespace, "plimsoll-leader", {"spec": {"holderIdentity": "intruder"}})
@@ -273,7 +272,7 @@ async def _hold_a_key(life: Life) -> Callable[[], None]:
         await reconcile(key)
 
     reconciler._reconcile = held  # type: ignore[method-assign]
-    reconciler.look_at_everything()
+    reconciler.enqueue_all()
     reconciler.queue.add(Key("Deployment", "default", "held"))
     await eventually(lambda: reconciler.queue.handling)
     return gate.set

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.config import Config, Controllers, DisruptionLimits, Kubernetes
-from plimsoll.config import Operator as OperatorConfig
+from plimsoll.config import Config, Controllers, DisruptionLimitsConfig, Kubernetes, OperatorConfig
 from plimsoll.disruption.ledger import Disruption
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.credentials import Credentials
@@ -22,12 +21,12 @@ from plimsoll.runtime.operator import Operator
 from tests.eventually import eventually
 from tests.kube.watch_server import WatchServer
 from tests.runtime.test_disruption_budgets import WEB, view, workload
-from tests.runtime.test_reconcile import Scripted
+from tests.runtime.test_reconciler import Scripted
 
 
-def settings(*, controllers: Controllers | None = None, limits: DisruptionLimits | None = None) -> Config:
+def settings(*, controllers: Controllers | None = None, limits: DisruptionLimitsConfig | None = None) -> Config:
     # Read-only: no lease and no memory is needed, and every decision falls as it would.
-    operator = OperatorConfig(read_only_mode=True, audit_log="", disruption_limits=limits or DisruptionLimits())
+    operator = OperatorConfig(read_only_mode=True, audit_log="", disruption_limits=limits or DisruptionLimitsConfig())
     return Config(operator=operator, controllers=controllers or Controllers(), kubernetes=Kubernetes())
 
 
@@ -60,16 +59,16 @@ async def test_max_concurrent_reconciles_is_how_many_keys_are_in_hand(workers: i
     async with operating(config, Scripted(), deployments=5) as operator:
         (reconciler,) = operator.reconcilers
         held, gate = [], asyncio.Event()
-        act = operator._door.act
+        act = operator._actuator.act
 
         async def hold(*arguments: Any) -> Any:
             held.append(arguments)
             await gate.wait()
             return await act(*arguments)
 
-        operator._door.act = hold  # type: ignore[method-assign, assignment]
+        operator._actuator.act = hold  # type: ignore[method-assign, assignment]
         await eventually(lambda: not operator.view.stale and len(operator.view[DEPLOYMENTS]) == 5)
-        reconciler.look_at_everything()
+        reconciler.enqueue_all()
         await eventually(lambda: len(held) == workers)
         for _ in range(20):
             await asyncio.sleep(0.001)
@@ -85,15 +84,15 @@ OTHER = Key("Deployment", "default", "other")
 @pytest.mark.parametrize(
     ("limits", "seconds_later", "refused"),
     [
-        (DisruptionLimits(), 1, False),
-        (DisruptionLimits(per_workload=3), 1, True),
-        (DisruptionLimits(per_workload=3, period=timedelta(seconds=30)), 29, True),
-        (DisruptionLimits(per_workload=3, period=timedelta(seconds=30)), 31, False),
-        (DisruptionLimits(per_workload=4, per_cluster=5), 1, True),
-        (DisruptionLimits(per_workload=4, per_cluster=6), 1, False),
+        (DisruptionLimitsConfig(), 1, False),
+        (DisruptionLimitsConfig(per_workload=3), 1, True),
+        (DisruptionLimitsConfig(per_workload=3, period=timedelta(seconds=30)), 29, True),
+        (DisruptionLimitsConfig(per_workload=3, period=timedelta(seconds=30)), 31, False),
+        (DisruptionLimitsConfig(per_workload=4, per_cluster=5), 1, True),
+        (DisruptionLimitsConfig(per_workload=4, per_cluster=6), 1, False),
     ],
 )
-async def test_disruption_limits(limits: DisruptionLimits, seconds_later: float, refused: bool) -> None:
+async def test_disruption_limits(limits: DisruptionLimitsConfig, seconds_later: float, refused: bool) -> None:
     """Three pods of the workload and two of another were lost."""
     async with Client(Credentials("http://127.0.0.1:1"), clock=RealClock()) as client:
         config = settings(limits=limits)

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 
-from plimsoll.runtime.health_server import WebServer
+from plimsoll.runtime.health_server import HealthServer
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Health:
 @pytest.fixture
 async def web(health: Health) -> AsyncIterator[aiohttp.ClientSession]:
     async with (
-        WebServer("127.0.0.1", 0, health, CollectorRegistry()) as server,
+        HealthServer("127.0.0.1", 0, health, CollectorRegistry()) as server,
         aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session,
     ):
         yield session

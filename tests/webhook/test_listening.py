@@ -9,13 +9,13 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry
 
-from plimsoll.runtime.health_server import WebServer
+from plimsoll.runtime.health_server import HealthServer
 from plimsoll.runtime.listen import CannotListenError
 from tests.webhook.test_health import Health
 
 
-def server(host: str, port: int) -> WebServer:
-    return WebServer(host, port, Health(), CollectorRegistry())
+def server(host: str, port: int) -> HealthServer:
+    return HealthServer(host, port, Health(), CollectorRegistry())
 
 
 async def status(url: str) -> int:

@@ -8,14 +8,14 @@ from prometheus_client import Counter, Gauge
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from plimsoll.runtime.health_server import WebServer
+from plimsoll.runtime.health_server import HealthServer
 from plimsoll.runtime.metrics import Metrics
 from tests.webhook.test_health import Health
 
 
 async def scrape(metrics: Metrics, **headers: str) -> tuple[str, str]:
     async with (
-        WebServer("127.0.0.1", 0, Health(), metrics.registry) as server,
+        HealthServer("127.0.0.1", 0, Health(), metrics.registry) as server,
         aiohttp.ClientSession() as session,
         session.get(f"http://127.0.0.1:{server.port}/metrics", headers=headers) as response,
     ):
@@ -65,7 +65,7 @@ async def test_a_large_answer_travels_compressed() -> None:
     for number in range(2_000):
         many.labels(str(number)).inc()
     async with (
-        WebServer("127.0.0.1", 0, Health(), metrics.registry) as server,
+        HealthServer("127.0.0.1", 0, Health(), metrics.registry) as server,
         aiohttp.ClientSession(auto_decompress=False) as session,
         session.get(f"http://127.0.0.1:{server.port}/metrics", headers={"Accept-Encoding": "gzip"}) as response,
     ):

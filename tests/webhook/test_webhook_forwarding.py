@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from aiohttp import web
 
 from plimsoll.webhook.certificates import make_certificate, serving_context
-from plimsoll.webhook.forwarding import ForwardingToLeader
+from plimsoll.webhook.forwarding import LeaderForwarder
 from plimsoll.webhook.server import FORWARDED
 
 NAME = "plimsoll-webhook.home.svc"
@@ -32,7 +32,7 @@ async def leader(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIt
 
 async def ask(address: str, *, seconds: float = 30.0, authorities: bytes = AUTHORITY) -> tuple[bytes | None, list[str]]:
     results: list[str] = []
-    async with ForwardingToLeader(
+    async with LeaderForwarder(
         lambda: address, authorities=lambda: authorities, server_name=NAME, identity="two", seconds=seconds,
         counted=results.append,
     ) as forwarding:  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from plimsoll.config import Config, Operator, Placement, Webhook
+from plimsoll.config import Config, OperatorConfig, Placement, Webhook
 from plimsoll.config.sources import ConfigurationError
 from plimsoll.manifests.objects import Manifest
 from tests.cli.command import plimsoll
@@ -57,7 +57,7 @@ def test_it_asks_briefly_and_only_about_replicas_elsewhere():
 
 def test_namespaces_can_opt_in():
     chosen = Config(
-        operator=Operator(watch_namespaces=("shop",)),
+        operator=OperatorConfig(watch_namespaces=("shop",)),
         placement=Placement(namespace_selector=("placement=managed",)),
         webhook=Webhook(mode="service"),
     )
@@ -86,7 +86,7 @@ def test_its_rights_are_to_its_own_objects():
     ("config", "controllers"),
     [
         (Config(webhook=Webhook(mode="off")), None),
-        (Config(operator=Operator(read_only_mode=True), webhook=Webhook(mode="service")), None),
+        (Config(operator=OperatorConfig(read_only_mode=True), webhook=Webhook(mode="service")), None),
         (SERVED, (Sorting(),)),
     ],
     ids=["off", "read-only", "without placement"],
@@ -102,8 +102,8 @@ def test_where_nobody_is_asked_nothing_of_it_is_installed(config, controllers):
 @pytest.mark.parametrize(
     ("setting", "told"),
     [
-        ("webhook.port=0", "webhook.port: 0 takes any port"),
-        ("webhook.mode=url", "outside of the cluster"),
+        ("webhook.port=0", "webhook.port: 0 selects a random port"),
+        ("webhook.mode=url", "outside the cluster"),
         ("placement.namespaceSelector=managed", "placement.namespaceSelector"),
     ],
 )

@@ -19,7 +19,7 @@ from plimsoll.kube.types.durations import format_duration, parse_duration
 _LONGEST_SHOWN = 80
 
 
-def shown(text: str) -> str:
+def quoted(text: str) -> str:
     """A value inside an error message: in quotes, on one line, and not longer than a person would read."""
     text = text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
     return '"' + "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text) + '"'
@@ -27,7 +27,7 @@ def shown(text: str) -> str:
 
 def as_word(text: str) -> str:
     """A key inside an error message: as it is, unless it is nothing that could be a key."""
-    return text if re.fullmatch(r"[\w.-]{1,80}", text, re.ASCII) else shown(text)
+    return text if re.fullmatch(r"[\w.-]{1,80}", text, re.ASCII) else quoted(text)
 
 
 def nearest(word: str, valid: Iterable[str]) -> str | None:
@@ -61,7 +61,7 @@ class Switch:
     def read(self, text: str) -> bool:
         word = text.lower()
         if word not in ("true", "false"):
-            raise ValueError(f"{shown(text)} is neither true nor false")
+            raise ValueError(f"{quoted(text)} is neither true nor false")
         return word == "true"
 
     def plain(self, value: bool) -> bool:
@@ -88,7 +88,7 @@ class Number:
     def read(self, text: str) -> int:
         # Nineteen digits hold every number that makes sense here; int() takes very long for very many.
         if not re.fullmatch(r"-?(0|[1-9][0-9]{0,18})", text):
-            raise ValueError(f"{shown(text)} is not {self.expected}")
+            raise ValueError(f"{quoted(text)} is not {self.expected}")
         number = int(text)
         if (self.lowest is not None and number < self.lowest) or (self.highest is not None and number > self.highest):
             raise ValueError(f"{text} is not {self.expected}")
@@ -108,7 +108,7 @@ class Decimal:
 
     def read(self, text: str) -> float:
         if not re.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,15})?", text) or float(text) < self.lowest:
-            raise ValueError(f"{shown(text)} is not {self.expected}")
+            raise ValueError(f"{quoted(text)} is not {self.expected}")
         return float(text)
 
     def plain(self, value: float) -> float:
@@ -124,7 +124,7 @@ class Text:
 
     def read(self, text: str) -> str:
         if len(text) < self.min_length or not re.search(self.pattern, text) or "\0" in text:
-            raise ValueError(f"{shown(text)} is not {self.expected}")
+            raise ValueError(f"{quoted(text)} is not {self.expected}")
         return text
 
     def plain(self, value: str) -> str:
@@ -142,7 +142,7 @@ class Choice:
     def read(self, text: str) -> str:
         if text not in self.words:
             guess = nearest(text, self.words)
-            raise ValueError(f"{shown(text)} is not {self.expected}" + (f"; did you mean {guess}?" if guess else ""))
+            raise ValueError(f"{quoted(text)} is not {self.expected}" + (f"; did you mean {guess}?" if guess else ""))
         return text
 
     def plain(self, value: str) -> str:
@@ -165,7 +165,7 @@ class Span:
         except ValueError as error:
             raise ValueError(f"{error} ({self.expected} is expected)") from None
         if span < self.at_least or (self.whole_seconds and span.microseconds):
-            raise ValueError(f"{shown(text)} is not {self.expected}")
+            raise ValueError(f"{quoted(text)} is not {self.expected}")
         return span
 
     def plain(self, value: timedelta) -> str:
@@ -195,7 +195,7 @@ class ListOf:
     def of(self, items: Sequence[Any]) -> tuple[Any, ...]:
         for position, item in enumerate(items):
             if item in items[:position]:
-                raise ValueError(f"{shown(str(item))} is in the list twice")
+                raise ValueError(f"{quoted(str(item))} is in the list twice")
         return tuple(items)
 
     def plain(self, value: tuple[Any, ...]) -> list[Any]:

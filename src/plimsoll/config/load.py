@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plimsoll.config import Config
-from plimsoll.config.forms import as_word, nearest, shown
+from plimsoll.config.forms import as_word, nearest, quoted
 from plimsoll.config.settings import BY_VARIABLE, SETTINGS, VARIABLE_PREFIX, build_config, likely_meant
-from plimsoll.config.sources import ConfigurationError, Problem, Reading, Written
+from plimsoll.config.sources import ConfigProblem, ConfigurationError, SourcedValue, SourceValues
 from plimsoll.config.yaml_file import read_yaml
 
 # Where the tests find the binaries of a real control plane; the operator has no use for it.
 _NOT_OURS = frozenset({"PLIMSOLL_CONTROLPLANE"})
 
 
-def read_environment(environ: Mapping[str, str]) -> Reading:
-    reading = Reading()
+def read_environment(environ: Mapping[str, str]) -> SourceValues:
+    reading = SourceValues()
     for variable, text in sorted(environ.items()):
         if not variable.startswith(VARIABLE_PREFIX) or variable in _NOT_OURS or _service_link(variable, environ):
             continue
@@ -27,7 +27,7 @@ def read_environment(environ: Mapping[str, str]) -> Reading:
         else:
             guess = nearest(variable, BY_VARIABLE)
             hint = f"did you mean {guess}?" if guess else "`plimsoll config show` lists the valid keys"
-            reading.refuse(variable, "", f"unknown variable (value {shown(text)}); {hint}")
+            reading.refuse(variable, "", f"unknown variable (value {quoted(text)}); {hint}")
     return reading
 
 
@@ -104,11 +104,11 @@ def load(
     Without an environment the result is the same wherever it is computed.
     """
     environ = environ or {}
-    defaults = {setting.key: Written(setting.default, DEFAULT) for setting in SETTINGS.values()}
+    defaults = {setting.key: SourcedValue(setting.default, DEFAULT) for setting in SETTINGS.values()}
     readings = [
-        Reading(defaults),
+        SourceValues(defaults),
         _surroundings(environ, service_account_namespace),
-        _read_file(file) if file else Reading(),
+        _read_file(file) if file else SourceValues(),
         read_environment(environ),
         _read_flags(flags),
     ]
@@ -125,20 +125,20 @@ def load(
         message = (
             f"{_shown(written, culprit)} is not {word} than {other} ({_shown(written, other)}, {written[other].origin})"
         )
-        problems.append(Problem(written[culprit].origin, culprit, f"{message}: {why}"))
+        problems.append(ConfigProblem(written[culprit].origin, culprit, f"{message}: {why}"))
     if problems:
         raise ConfigurationError(problems)
     config = build_config({key: value.value for key, value in written.items()})
     return Loaded(config, {key: value.origin for key, value in written.items()})
 
 
-def _shown(written: Mapping[str, Written], key: str) -> str:
+def _shown(written: Mapping[str, SourcedValue], key: str) -> str:
     return str(SETTINGS[key].form.plain(written[key].value))
 
 
-def _surroundings(environ: Mapping[str, str], service_account_namespace: Path | None) -> Reading:
+def _surroundings(environ: Mapping[str, str], service_account_namespace: Path | None) -> SourceValues:
     """The namespace that a pod finds itself in. What it says is not the user's doing, so it is weaker than any source."""
-    reading = Reading()
+    reading = SourceValues()
     namespace = SETTINGS["operator.namespace"]
     if text := environ.get("POD_NAMESPACE", "").strip():
         reading.take(namespace, text, "POD_NAMESPACE")
@@ -154,9 +154,9 @@ def _text_of(file: Path) -> str:
         return ""  # not in a pod
 
 
-def _read_file(file: Path) -> Reading:
+def _read_file(file: Path) -> SourceValues:
     name = "standard input" if str(file) == "-" else str(file)
-    reading = Reading()
+    reading = SourceValues()
     try:
         if str(file) == "-":
             data = sys.stdin.buffer.read(_MOST_BYTES + 1)
@@ -177,13 +177,13 @@ def _read_file(file: Path) -> Reading:
     return read_yaml(text, name)
 
 
-def _read_flags(flags: Sequence[Flag]) -> Reading:
-    reading = Reading()
+def _read_flags(flags: Sequence[Flag]) -> SourceValues:
+    reading = SourceValues()
     for flag in flags:
         if setting := SETTINGS.get(flag.key):
             reading.take(setting, flag.text, flag.option)
         else:
             reading.refuse(
-                flag.option, as_word(flag.key), f"unknown key (value {shown(flag.text)}); {likely_meant(flag.key)}"
+                flag.option, as_word(flag.key), f"unknown key (value {quoted(flag.text)}); {likely_meant(flag.key)}"
             )
     return reading

@@ -1,4 +1,4 @@
-"""Where machines come from: what can be set about each provider."""
+"""Settings of the providers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, field
 
-from plimsoll.config.section import NamespaceName, NonEmpty, ObjectName, Section, about, span
+from plimsoll.config.section import NamespaceName, NonEmpty, ObjectName, Section, describe, span
 
 QuantityText: TypeAlias = Annotated[
     str,
@@ -21,7 +21,7 @@ QuantityText: TypeAlias = Annotated[
 
 
 class KwokOffering(Section, frozen=True):
-    """A size of node that KWOK pretends to sell."""
+    """A simulated node size."""
 
     id: NonEmpty
     cpu: QuantityText
@@ -32,19 +32,15 @@ class KwokOffering(Section, frozen=True):
 
 
 class Kwok(Section, frozen=True):
-    """The provider `kwok`: nodes that KWOK keeps alive, for development clusters, demonstrations and tests."""
+    """The provider `kwok`: nodes simulated by KWOK, for development clusters, demos and tests."""
 
-    create_delay: Annotated[timedelta, span("How long a node takes to appear once it is asked for.", at_least="0s")] = (
-        timedelta(seconds=30)
-    )
-    delete_delay: Annotated[timedelta, span("How long a node takes to go once it is deleted.", at_least="0s")] = (
-        timedelta(seconds=10)
-    )
+    create_delay: Annotated[timedelta, span("Simulated time to create a node.", at_least="0s")] = timedelta(seconds=30)
+    delete_delay: Annotated[timedelta, span("Simulated time to delete a node.", at_least="0s")] = timedelta(seconds=10)
     offerings: Annotated[
         tuple[KwokOffering, ...],
-        about(
-            "What can be had: a list of sections, each with `id`, `cpu`, `memory`, and as you like `pods` (110), `price` an hour "
-            "(0) and `labels` of its nodes."
+        describe(
+            "Offerings: a list of sections with `id`, `cpu`, `memory`, and optionally `pods` (110), `price` per hour (0) and `labels` "
+            "of the nodes."
         ),
     ] = (
         KwokOffering("small", cpu="2", memory="8Gi", price=0.05),
@@ -58,36 +54,35 @@ class Vpsie(Section, frozen=True):
 
     secret_name: Annotated[
         ObjectName,
-        about(
+        describe(
             "The Secret with `clientId` and `clientSecret`, or with `token`; its `url` says where the API is, unless that is "
             "`https://api.vpsie.com/v2`. Read again when it changes."
         ),
     ] = "vpsie-secret"  # noqa: S105 - a name
     order: Annotated[
         Literal["servers", "cluster-nodes"],
-        about(
-            "What a machine is. `servers`: virtual machines, which join the cluster by their own means. `cluster-nodes`: worker "
+        describe(
+            "What to order. `servers`: virtual machines, which join the cluster by their own means. `cluster-nodes`: worker "
             "nodes of VPSie's managed Kubernetes, whose cluster a NodeGroup's `resourceIdentifier` names."
         ),
     ] = "servers"
-    secret_namespace: Annotated[NamespaceName, about("The namespace of that Secret.")] = "kube-system"  # noqa: S105
+    secret_namespace: Annotated[NamespaceName, describe("The namespace of that Secret.")] = "kube-system"  # noqa: S105
 
 
 class Providers(Section, frozen=True):
-    """Where the machines of node groups come from. A NodeGroup names its provider."""
+    """Providers of the machines of node groups. A NodeGroup names its provider."""
 
     enabled: Annotated[
         tuple[NonEmpty, ...],
-        about(
-            "Which providers node groups may name. Only these are made, and only these have rights: `vpsie` to its Secret, `kwok` to "
-            "make and remove nodes."
+        describe(
+            "Providers that node groups may name. Only these are started, and only these get permissions: `vpsie` to read its Secret, "
+            "`kwok` to create and delete nodes."
         ),
     ] = ("vpsie",)
     settings: Annotated[
         tuple[NonEmpty, ...],
-        about(
-            "Settings of providers that were installed beside ours, each as `provider.key=value`; what keys there are, their "
-            "documentation says."
+        describe(
+            "Settings of third-party providers, each as `provider.key=value`; see the provider's documentation for its keys."
         ),
     ] = ()
     kwok: Kwok = Kwok()

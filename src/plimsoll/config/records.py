@@ -13,9 +13,9 @@ import msgspec
 import yaml
 from msgspec import NODEFAULT
 
-from plimsoll.config.forms import Form, Text, as_word, form_of, nearest, shown
+from plimsoll.config.forms import Form, Text, as_word, form_of, nearest, quoted
 from plimsoll.config.section import Section
-from plimsoll.config.yaml_nodes import described, is_null, scalar
+from plimsoll.config.yaml_nodes import describe_node, is_null, scalar
 
 _WORD = Text()
 
@@ -52,12 +52,12 @@ class Records:
         try:
             node = yaml.compose(text or "[]", Loader=yaml.SafeLoader)
         except (yaml.YAMLError, RecursionError):
-            raise ValueError(f"{shown(text)} is not YAML; {self.expected} is expected") from None
+            raise ValueError(f"{quoted(text)} is not YAML; {self.expected} is expected") from None
         return self.of_node(node)
 
     def of_node(self, node: yaml.Node) -> tuple[Any, ...]:
         if not isinstance(node, yaml.SequenceNode):
-            raise RecordsError([(node, f"{described(node)} where {self.expected} is expected")])
+            raise RecordsError([(node, f"{describe_node(node)} where {self.expected} is expected")])
         refusals: list[tuple[yaml.Node, str]] = []
         items: list[Section] = []
         names: dict[Any, int] = {}
@@ -69,7 +69,7 @@ class Records:
                 continue
             name = getattr(item, self._fields[0].name)
             if name in names:
-                refusals.append((item_node, f"{shown(str(name))} is in the list twice"))
+                refusals.append((item_node, f"{quoted(str(name))} is in the list twice"))
             names[name] = len(items)
             items.append(item)
         if refusals:
@@ -91,12 +91,12 @@ class Records:
 
     def _item(self, node: yaml.Node) -> Section:
         if not isinstance(node, yaml.MappingNode):
-            raise RecordsError([(node, f"{described(node)} where {self._keys} is expected")])
+            raise RecordsError([(node, f"{describe_node(node)} where {self._keys} is expected")])
         refusals: list[tuple[yaml.Node, str]] = []
         values: dict[str, Any] = {}
         by_name = {field.encode_name: field for field in self._fields}
         for key_node, value_node in node.value:
-            word = key_node.value if isinstance(key_node, yaml.ScalarNode) else described(key_node)
+            word = key_node.value if isinstance(key_node, yaml.ScalarNode) else describe_node(key_node)
             field = by_name.get(word)
             if field is None:
                 guess = nearest(str(word), by_name)
@@ -145,7 +145,7 @@ def _value(node: yaml.Node, field: msgspec.structs.FieldInfo) -> Any:
 def _words(node: yaml.Node, name: str) -> dict[str, str]:
     """Labels: texts by texts."""
     if not isinstance(node, yaml.MappingNode):
-        raise RecordsError([(node, f"{name}: {described(node)} where texts under keys are expected")])
+        raise RecordsError([(node, f"{name}: {describe_node(node)} where texts under keys are expected")])
     refusals: list[tuple[yaml.Node, str]] = []
     words: dict[str, str] = {}
     for key_node, value_node in node.value:

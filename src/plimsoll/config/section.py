@@ -28,7 +28,7 @@ class Section(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """A group of keys. Its docstring introduces it in the generated reference."""
 
 
-def about(text: str) -> Meta:
+def describe(text: str) -> Meta:
     return Meta(description=text)
 
 

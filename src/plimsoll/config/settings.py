@@ -36,19 +36,19 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Group:
+class SettingGroup:
     """A section of the file: what it holds, keys and further sections, under the names that the file uses."""
 
     key: str  # empty for the whole file
     attributes: tuple[str, ...]
     type: type[Section]
-    members: Mapping[str, Setting | Group]
+    members: Mapping[str, Setting | SettingGroup]
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[SettingGroup]:
         """This section, then those inside it, in the order of the file."""
         yield self
         for member in self.members.values():
-            if isinstance(member, Group):
+            if isinstance(member, SettingGroup):
                 yield from member.groups()
 
     def settings(self) -> Iterator[Setting]:
@@ -68,8 +68,8 @@ class Group:
         )
 
 
-def _group(key: str, attributes: tuple[str, ...], kind: type[Section]) -> Group:
-    members: dict[str, Setting | Group] = {}
+def _group(key: str, attributes: tuple[str, ...], kind: type[Section]) -> SettingGroup:
+    members: dict[str, Setting | SettingGroup] = {}
     for info in msgspec.structs.fields(kind):
         path = f"{key}.{info.encode_name}" if key else info.encode_name
         inner = (*attributes, info.name)
@@ -79,7 +79,7 @@ def _group(key: str, attributes: tuple[str, ...], kind: type[Section]) -> Group:
             record = section_in(info.type)
             form = Records(record) if record else form_of(info.type)
             members[info.encode_name] = Setting(path, inner, info.default, form, description_of(info.type))
-    return Group(key, attributes, kind, members)
+    return SettingGroup(key, attributes, kind, members)
 
 
 TREE = _group("", (), Config)
@@ -91,7 +91,7 @@ def build_config(values: Mapping[str, Any]) -> Config:
     return cast("Config", TREE.build(values))
 
 
-def likely_meant(key: str, siblings: Group | None = None) -> str:
+def likely_meant(key: str, siblings: SettingGroup | None = None) -> str:
     """A hint for someone who wrote a key that there is not."""
     parent, _, name = key.rpartition(".")
     if siblings is not None and (guess := nearest(name, siblings.members)):

@@ -10,7 +10,7 @@ from plimsoll.config.settings import Setting
 
 
 @dataclass(frozen=True)
-class Problem:
+class ConfigProblem:
     """One thing that is wrong, for the person who wrote it."""
 
     origin: str  # plimsoll.yaml:4:3, PLIMSOLL_WEB_PORT, --controllers
@@ -24,13 +24,13 @@ class Problem:
 class ConfigurationError(Exception):
     """The configuration cannot be used. Carries every reason, not only the first."""
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
+    def __init__(self, problems: Sequence[ConfigProblem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in problems))
 
 
 @dataclass(frozen=True)
-class Written:
+class SourcedValue:
     """A value, and where it was written."""
 
     value: Any
@@ -38,17 +38,17 @@ class Written:
 
 
 @dataclass
-class Reading:
+class SourceValues:
     """What was found in a source, key by key."""
 
-    values: dict[str, Written] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    values: dict[str, SourcedValue] = field(default_factory=dict)
+    problems: list[ConfigProblem] = field(default_factory=list)
 
     def take(self, setting: Setting, text: str, origin: str) -> None:
         try:
-            self.values[setting.key] = Written(setting.form.read(text), origin)
+            self.values[setting.key] = SourcedValue(setting.form.read(text), origin)
         except ValueError as error:
             self.refuse(origin, setting.key, str(error))
 
     def refuse(self, origin: str, key: str, message: str) -> None:
-        self.problems.append(Problem(origin, key, message))
+        self.problems.append(ConfigProblem(origin, key, message))

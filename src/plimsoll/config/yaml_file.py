@@ -6,14 +6,14 @@ import yaml
 
 from plimsoll.config.forms import ListOf, as_word
 from plimsoll.config.records import Records, RecordsError
-from plimsoll.config.settings import TREE, Group, Setting, likely_meant
-from plimsoll.config.sources import Reading, Written
-from plimsoll.config.yaml_nodes import described, found, is_null, scalar
+from plimsoll.config.settings import TREE, Setting, SettingGroup, likely_meant
+from plimsoll.config.sources import SourcedValue, SourceValues
+from plimsoll.config.yaml_nodes import describe_node, found, is_null, scalar
 
 
-def read_yaml(text: str, name: str) -> Reading:
+def read_yaml(text: str, name: str) -> SourceValues:
     """What the text of a file says. `name` is how messages call the file."""
-    reading = Reading()
+    reading = SourceValues()
     try:
         documents = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
     except yaml.MarkedYAMLError as error:
@@ -38,21 +38,21 @@ def _at(name: str, mark: yaml.Mark | None) -> str:
 class _File:
     """Walks nodes and sections side by side. It goes only as deep as the sections do, so an alias to itself ends, too."""
 
-    def __init__(self, name: str, reading: Reading) -> None:
+    def __init__(self, name: str, reading: SourceValues) -> None:
         self._name = name
         self._reading = reading
 
-    def section(self, node: yaml.Node, group: Group) -> None:
+    def section(self, node: yaml.Node, group: SettingGroup) -> None:
         if is_null(node):  # a section whose every line is commented out
             return
         if not isinstance(node, yaml.MappingNode):
             members = ", ".join(group.members)
-            self._refuse(node, group.key, f"{described(node)} where a section with keys is expected ({members})")
+            self._refuse(node, group.key, f"{describe_node(node)} where a section with keys is expected ({members})")
             return
         seen: dict[str, yaml.Node] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                self._refuse(key_node, group.key, f"{described(key_node)} where a key is expected")
+                self._refuse(key_node, group.key, f"{describe_node(key_node)} where a key is expected")
                 continue
             name = key_node.value
             key = f"{group.key}.{as_word(name)}" if group.key else as_word(name)
@@ -64,7 +64,7 @@ class _File:
             match group.members.get(name):
                 case None:
                     self._refuse(key_node, key, f"unknown key (value {found(value_node)}); {likely_meant(key, group)}")
-                case Group() as inner:
+                case SettingGroup() as inner:
                     self.section(value_node, inner)
                 case setting:
                     self._setting(value_node, setting)
@@ -89,13 +89,13 @@ class _File:
             self._refuse(node, setting.key, str(error))
         else:
             if value is not None:
-                self._reading.values[setting.key] = Written(value, self._where(node))
+                self._reading.values[setting.key] = SourcedValue(value, self._where(node))
 
     def _list(self, node: yaml.Node, setting: Setting, form: ListOf) -> tuple[object, ...] | None:
         """The list, or None if items were refused, each at its own line."""
         if not isinstance(node, yaml.SequenceNode):
             hint = f"; write [{node.value}]" if isinstance(node, yaml.ScalarNode) else ""
-            raise ValueError(f"{described(node)} where a list is expected{hint}")  # noqa: TRY004  (a person's slip)
+            raise ValueError(f"{describe_node(node)} where a list is expected{hint}")  # noqa: TRY004  (a person's slip)
         items: list[object] = []
         for item in node.value:
             try:

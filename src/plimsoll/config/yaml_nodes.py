@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import yaml
 
-from plimsoll.config.forms import Decimal, Form, Number, Span, Switch, Text, shown
+from plimsoll.config.forms import Decimal, Form, Number, Span, Switch, Text, quoted
 
 _TAG = "tag:yaml.org,2002:"
 _NAMES = {"null": "nothing", "bool": "a boolean", "int": "a number", "float": "a number", "timestamp": "a date"}
@@ -12,13 +12,13 @@ _NAMES = {"null": "nothing", "bool": "a boolean", "int": "a number", "float": "a
 
 def scalar(node: yaml.Node, form: Form) -> object:
     if not isinstance(node, yaml.ScalarNode):
-        raise ValueError(f"{described(node)} where {form.expected} is expected")  # noqa: TRY004
+        raise ValueError(f"{describe_node(node)} where {form.expected} is expected")  # noqa: TRY004
     tag = node.tag.removeprefix(_TAG)
     if tag not in (*_NAMES, "str"):
-        raise ValueError(f"{shown(node.value)} is tagged {node.tag}; plain values alone are read")
+        raise ValueError(f"{quoted(node.value)} is tagged {node.tag}; plain values alone are read")
     if isinstance(form, Switch | Number | Decimal):
         if tag == "str" and node.style is not None:
-            raise ValueError(f"{shown(node.value)} is in quotes, which makes it a text; {form.expected} is expected")
+            raise ValueError(f"{quoted(node.value)} is in quotes, which makes it a text; {form.expected} is expected")
     elif tag != "str" and not isinstance(form, Span) and not (isinstance(form, Text) and form.numbers):
         raise ValueError(f"{node.value} is {_NAMES[tag]} to YAML; {form.expected} is expected: put it in quotes")
     return form.read(node.value)
@@ -28,10 +28,10 @@ def is_null(node: yaml.Node) -> bool:
     return isinstance(node, yaml.ScalarNode) and node.tag == f"{_TAG}null"
 
 
-def described(node: yaml.Node) -> str:
+def describe_node(node: yaml.Node) -> str:
     match node:
         case yaml.ScalarNode():
-            return shown(node.value)
+            return quoted(node.value)
         case yaml.SequenceNode():
             return "a list"
         case _:
@@ -39,4 +39,4 @@ def described(node: yaml.Node) -> str:
 
 
 def found(node: yaml.Node) -> str:
-    return "none" if is_null(node) else described(node)
+    return "none" if is_null(node) else describe_node(node)

@@ -1,4 +1,1 @@
-"""Kubernetes as this project sees it: typed partial objects, a client, live views, leases, events.
-
-It decides nothing.
-"""
+"""Kubernetes access: typed partial objects, a client, cached views, leader election, events, a work queue. It decides nothing."""

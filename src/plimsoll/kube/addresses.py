@@ -1,4 +1,4 @@
-"""Whether an address is one that only this machine reaches."""
+"""Loopback addresses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long to wait before trying again: longer each time, and never in step with others."""
+"""Exponential back-off with jitter."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import random
 class Backoff:
     """Delays that double from `base_seconds` to `cap_seconds`, each shortened at random by up to a half.
 
-    The half that stays keeps a failing server from being asked at once; the half that varies keeps many clients that
-    lost the same server from coming back together.
+    The fixed half protects a failing server from immediate retries. The random half keeps many clients that lost the same
+    server from returning together.
     """
 
     def __init__(self, base_seconds: float, cap_seconds: float, rng: random.Random) -> None:

@@ -1,7 +1,7 @@
-"""Events for people, recorded in the background: a reconcile never waits for one, and repeats become a series.
+"""Records Kubernetes events in the background: a reconcile never waits for one, and repeats become a series.
 
-An event that says the same of the same object again within six minutes raises a count on the first one. Each object has a
-budget of its own, so that one noisy workload neither floods the API server nor silences the others.
+An event that repeats within six minutes for the same object raises the count of the first one. Each object has its own budget,
+so that one noisy workload neither floods the API server nor silences the others. The actuator calls `EventRecorder.record`.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import KubeError, NotFound
 from plimsoll.kube.codec import micro_time
 from plimsoll.kube.types.resources import EVENTS
-from plimsoll.runtime.clock import Clock
+from plimsoll.runtime.clock import Clock, wait_on_clock
 
 log = structlog.get_logger()
 
-SERIES_SECONDS = 360.0  # the API's own convention for when a series is over
-SERIES_UPDATE_SECONDS = 10.0  # a count that rises quickly is written at this pace
+SERIES_SECONDS = 360.0  # the API convention for when a series ends
+SERIES_UPDATE_SECONDS = 10.0  # minimum interval between two updates of a count
 BURST_PER_OBJECT = 25  # kube-controller-manager's figures: 25 at once, then one every five minutes
 REFILL_SECONDS = 300.0
-NOTE_BYTES = 1024  # the API server refuses a longer note
+NOTE_BYTES = 1024  # the API server refuses longer notes
 WAITING_LIMIT = 1000
 REMEMBERED_LIMIT = 4096
-FLUSH_SECONDS = 2.0  # for what is left when the process stops
+FLUSH_SECONDS = 2.0  # for the events that are left when the process stops
 
 
 class NewEvent(Struct, frozen=True):
-    """One event to record, with the object it is about spelled out."""
+    """An event to record, with a full reference to its object."""
 
     api_version: str
     kind: str
@@ -48,13 +48,13 @@ class NewEvent(Struct, frozen=True):
 
 
 class _Series(Struct):
-    """What was recorded of one happening, and what is still to be told."""
+    """A recorded event and its repeats."""
 
     event_name: str
     count: int
-    untold: bool
+    unwritten: bool  # repeats were counted that the API server does not know
     last_at: float
-    told_at: float
+    written_at: float
 
 
 class _Allowance(Struct):
@@ -63,7 +63,7 @@ class _Allowance(Struct):
 
 
 class EventRecorder:
-    """Takes happenings at any rate, writes events at a bounded one."""
+    """Accepts events at any rate and writes them at a bounded one."""
 
     def __init__(
         self,
@@ -83,33 +83,33 @@ class EventRecorder:
         self._series: OrderedDict[NewEvent, _Series] = OrderedDict()
         self._allowances: OrderedDict[str, _Allowance] = OrderedDict()
         self._serial = 0
-        self._counts_told_at = clock.monotonic()
+        self._counts_written_at = clock.monotonic()
 
-    def record(self, happening: NewEvent) -> None:
-        """Never blocks and never raises: an event is worth less than the work it tells of."""
-        if not self._allowed(happening):
+    def record(self, event: NewEvent) -> None:
+        """Queue an event. It never blocks or raises: an event matters less than the reconcile that emits it."""
+        if not self._allowed(event):
             self._on_result("dropped")
             return
         try:
-            self._waiting.put_nowait(happening)
+            self._waiting.put_nowait(event)
         except asyncio.QueueFull:
             self._on_result("dropped")
 
     async def run(self) -> None:
-        """Write what was recorded until cancelled; then write what is left, for a moment."""
+        """Write queued events until cancelled; then flush for up to `FLUSH_SECONDS`."""
         try:
             while True:
                 try:
-                    # Counts are told at this pace, and ends of series noticed. Without a series there is neither.
-                    async with asyncio.timeout(SERIES_UPDATE_SECONDS if self._series else None):
-                        happening = await self._waiting.get()
+                    # The time-out writes counts and ends series; without a series neither is needed.
+                    seconds = SERIES_UPDATE_SECONDS if self._series else None
+                    event = await wait_on_clock(self._clock, self._waiting.get(), seconds)
                 except TimeoutError:
-                    await self._tell_counts(every=False)
+                    await self._write_counts(every=False)
                     continue
-                await self._tell(happening)
-                # Where something always happens, the counts of what no longer does must not wait for a pause.
-                if self._clock.monotonic() - self._counts_told_at >= SERIES_UPDATE_SECONDS:
-                    await self._tell_counts(every=False)
+                await self._write(event)
+                # Under a constant stream of events the time-out never fires, so write due counts here, too.
+                if self._clock.monotonic() - self._counts_written_at >= SERIES_UPDATE_SECONDS:
+                    await self._write_counts(every=False)
         finally:
             try:
                 async with asyncio.timeout(FLUSH_SECONDS):
@@ -119,97 +119,97 @@ class EventRecorder:
 
     async def _flush(self) -> None:
         while not self._waiting.empty():
-            await self._tell(self._waiting.get_nowait())
-        await self._tell_counts(every=True)
+            await self._write(self._waiting.get_nowait())
+        await self._write_counts(every=True)
 
-    async def _tell(self, happening: NewEvent) -> None:
+    async def _write(self, event: NewEvent) -> None:
         now = self._clock.monotonic()
-        series = self._series.get(happening)
+        series = self._series.get(event)
         if series is not None and now - series.last_at < SERIES_SECONDS:
-            series.count, series.untold, series.last_at = series.count + 1, True, now
-            # The first repeat is told at once, so that a person who looks sees that it goes on.
-            if series.count == 2 or now - series.told_at >= SERIES_UPDATE_SECONDS:
-                await self._tell_count(happening, series)
+            series.count, series.unwritten, series.last_at = series.count + 1, True, now
+            # Write the first repeat at once, so that a person sees that it continues.
+            if series.count == 2 or now - series.written_at >= SERIES_UPDATE_SECONDS:
+                await self._write_count(event, series)
             return
-        name = self._name(happening)
+        name = self._name(event)
         try:
-            await self._client.create(EVENTS, happening.namespace or "default", self._body(happening, name))
+            await self._client.create(EVENTS, event.namespace or "default", self._body(event, name))
         except KubeError as error:
-            log.warning("event not recorded", reason=happening.reason, about=happening.name, error=str(error))
+            log.warning("cannot record event", reason=event.reason, object=event.name, error=str(error))
             self._on_result("failed")
             return
-        self._series[happening] = _Series(name, 1, untold=False, last_at=now, told_at=now)
-        self._series.move_to_end(happening)
+        self._series[event] = _Series(name, 1, unwritten=False, last_at=now, written_at=now)
+        self._series.move_to_end(event)
         while len(self._series) > REMEMBERED_LIMIT:
             self._series.popitem(last=False)
         self._on_result("created")
 
-    async def _tell_counts(self, *, every: bool) -> None:
-        self._counts_told_at = now = self._clock.monotonic()
-        for happening, series in list(self._series.items()):
-            if series.untold and (every or now - series.told_at >= SERIES_UPDATE_SECONDS):
-                await self._tell_count(happening, series)
+    async def _write_counts(self, *, every: bool) -> None:
+        self._counts_written_at = now = self._clock.monotonic()
+        for event, series in list(self._series.items()):
+            if series.unwritten and (every or now - series.written_at >= SERIES_UPDATE_SECONDS):
+                await self._write_count(event, series)
             elif now - series.last_at >= SERIES_SECONDS:
-                del self._series[happening]
+                del self._series[event]
 
-    async def _tell_count(self, happening: NewEvent, series: _Series) -> None:
+    async def _write_count(self, event: NewEvent, series: _Series) -> None:
         body = {"series": {"count": series.count, "lastObservedTime": micro_time(self._clock.now())}}
-        series.told_at = self._clock.monotonic()
+        series.written_at = self._clock.monotonic()
         try:
-            await self._client.patch(EVENTS, happening.namespace or "default", series.event_name, body)
+            await self._client.patch(EVENTS, event.namespace or "default", series.event_name, body)
         except NotFound:
-            self._series.pop(happening, None)  # the event has expired; the next repeat starts anew
+            self._series.pop(event, None)  # the event has expired; the next repeat starts a new series
         except KubeError as error:
-            log.warning("event count not recorded", reason=happening.reason, about=happening.name, error=str(error))
+            log.warning("cannot update event count", reason=event.reason, object=event.name, error=str(error))
             self._on_result("failed")
         else:
-            series.untold = False
+            series.unwritten = False
             self._on_result("repeated")
 
-    def _allowed(self, happening: NewEvent) -> bool:
+    def _allowed(self, event: NewEvent) -> bool:
         now = self._clock.monotonic()
-        allowance = self._allowances.get(happening.uid)
+        allowance = self._allowances.get(event.uid)
         if allowance is None:
-            allowance = self._allowances[happening.uid] = _Allowance(float(BURST_PER_OBJECT), now)
+            allowance = self._allowances[event.uid] = _Allowance(float(BURST_PER_OBJECT), now)
             while len(self._allowances) > REMEMBERED_LIMIT:
                 self._allowances.popitem(last=False)
         allowance.tokens = min(float(BURST_PER_OBJECT), allowance.tokens + (now - allowance.filled_at) / REFILL_SECONDS)
         allowance.filled_at = now
-        if happening in self._series:
-            return True  # a repeat costs at most one write in ten seconds whatever its rate
+        if event in self._series:
+            return True  # a repeat costs at most one write per ten seconds, whatever its rate
         if allowance.tokens < 1:
             return False
         allowance.tokens -= 1
         return True
 
-    def _name(self, happening: NewEvent) -> str:
-        # Unique to this process and happening, so that a create whose reply was lost can be repeated without a twin.
+    def _name(self, event: NewEvent) -> str:
+        # Unique to this process and event, so that a create whose reply was lost can be retried without a duplicate.
         self._serial += 1
-        digest = hashlib.sha256(f"{self._instance}/{self._serial}/{happening.uid}".encode()).hexdigest()[:16]
-        return f"{happening.name[:200].rstrip('.-')}.{digest}"
+        digest = hashlib.sha256(f"{self._instance}/{self._serial}/{event.uid}".encode()).hexdigest()[:16]
+        return f"{event.name[:200].rstrip('.-')}.{digest}"
 
-    def _body(self, happening: NewEvent, name: str) -> dict[str, Any]:
+    def _body(self, event: NewEvent, name: str) -> dict[str, Any]:
         return {
-            "metadata": {"name": name, "namespace": happening.namespace or "default"},
+            "metadata": {"name": name, "namespace": event.namespace or "default"},
             "eventTime": micro_time(self._clock.now()),
             "reportingController": self._controller,
             "reportingInstance": self._instance[:128],
-            "action": happening.action[:128],
-            "reason": happening.reason[:128],
-            "type": happening.type,
-            "note": shortened(happening.note, NOTE_BYTES),
+            "action": event.action[:128],
+            "reason": event.reason[:128],
+            "type": event.type,
+            "note": shortened(event.note, NOTE_BYTES),
             "regarding": {
-                "apiVersion": happening.api_version,
-                "kind": happening.kind,
-                "namespace": happening.namespace,
-                "name": happening.name,
-                "uid": happening.uid,
+                "apiVersion": event.api_version,
+                "kind": event.kind,
+                "namespace": event.namespace,
+                "name": event.name,
+                "uid": event.uid,
             },
         }
 
 
 def shortened(text: str, limit_bytes: int) -> str:
-    """`text` within a limit of UTF-8 bytes, with a sign that something is missing."""
+    """Truncate `text` to a limit of UTF-8 bytes, marking the cut with an ellipsis."""
     data = text.encode()
     if len(data) <= limit_bytes:
         return text

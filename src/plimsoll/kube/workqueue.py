@@ -1,39 +1,48 @@
-"""Keys that wait to be reconciled.
+"""The work queue of keys to reconcile; each `Reconciler` has one.
 
-Three promises: a key waits at most once, however often it is added; a key is never handled twice at the same time (an
-add during its handling is kept and follows when it is done); a key that fails waits longer each time, and others do not.
+It guarantees that a key is queued at most once, however often it is added; that a key is never processed twice at the same
+time (an add during processing takes effect when the key is done); and that a failing key waits longer each time without
+delaying others.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
+import itertools
 import math
 from collections import deque
 from collections.abc import Callable
 from random import Random
 from typing import Generic, TypeVar
 
+from plimsoll.runtime.clock import Clock
+
 K = TypeVar("K")
 
-# After so many urgent keys in a row, one that is not urgent gets its turn: urgent means sooner, not instead.
+# After this many urgent keys in a row, one ordinary key is taken, so that urgent keys cannot starve the others.
 URGENT_IN_A_ROW = 8
+# Outdated timers stay in the heap until it holds this many more entries than there are delayed keys.
+_MOST_OUTDATED_TIMERS = 1000
 
 
 class ShutDown(Exception):
-    """The queue gives out no more keys."""
+    """The queue was shut down and returns no more keys."""
 
 
 class Queue(Generic[K]):
-    """One consumer group's keys, on the running event loop."""
+    """The keys of one controller. Delays run on the injected clock, so that scaled and virtual time behave like real time."""
 
     def __init__(
         self,
+        clock: Clock,
         *,
         retry_base_seconds: float = 0.2,
         retry_cap_seconds: float = 120.0,
         rng: Random | None = None,
         on_depth: Callable[[int], None] = lambda _: None,
     ) -> None:
+        self._clock = clock
         self._retry_base_seconds = retry_base_seconds
         self._retry_cap_seconds = retry_cap_seconds
         self._rng = rng or Random()  # noqa: S311 - jitter, not a secret
@@ -41,8 +50,12 @@ class Queue(Generic[K]):
         self._urgent: deque[K] = deque()
         self._ordinary: deque[K] = deque()
         self._waiting: set[K] = set()  # in one of the two lanes
-        self._handling: dict[K, bool | None] = {}  # in a worker's hands; added again meanwhile: whether urgently
-        self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._handling: dict[K, bool | None] = {}  # being processed; value: whether it was added again, urgently or not
+        self._due: dict[K, tuple[float, int]] = {}  # delayed keys: when each one is due, and the number of its timer
+        self._timers: list[tuple[float, int, K]] = []  # heap; timers that `_due` does not name are outdated
+        self._timer_numbers = itertools.count()
+        self._sleeper: asyncio.Task[None] | None = None
+        self._sleeps_until = math.inf
         self._failures: dict[K, int] = {}
         self._takers: deque[asyncio.Future[None]] = deque()
         self._urgent_run = 0
@@ -53,16 +66,16 @@ class Queue(Generic[K]):
 
     @property
     def handling(self) -> int:
-        """How many keys are in workers' hands now."""
+        """How many keys are being processed."""
         return len(self._handling)
 
     @property
     def idle(self) -> bool:
-        """Nothing waits and nothing is being handled; delayed keys may still come."""
+        """Whether no key is queued or being processed. Delayed keys may still exist."""
         return not self._waiting and not self._handling
 
     def add(self, key: K, *, urgent: bool = False) -> None:
-        """Handle `key` soon."""
+        """Queue `key`."""
         if self._closed:
             return
         if key in self._handling:
@@ -79,36 +92,40 @@ class Queue(Generic[K]):
         self._wake_one()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Handle `key` after a while, or earlier if someone asks for that; the earliest wish counts."""
+        """Queue `key` after `seconds`. Of several delays for one key the earliest counts."""
         if self._closed:
             return
         if seconds <= 0:
             self.add(key)
             return
-        loop = asyncio.get_running_loop()
-        due = loop.time() + seconds
-        timer = self._timers.get(key)
-        if timer is not None:
-            if timer.when() <= due:
-                return
-            timer.cancel()
-        self._timers[key] = loop.call_at(due, self._ring, key)
+        due = self._clock.monotonic() + seconds
+        if key in self._due and self._due[key][0] <= due:
+            return
+        number = next(self._timer_numbers)
+        self._due[key] = (due, number)
+        heapq.heappush(self._timers, (due, number, key))
+        self._drop_outdated_timers()
+        if due < self._sleeps_until:
+            if self._sleeper is not None:
+                self._sleeper.cancel()
+            self._sleeps_until = due
+            self._sleeper = asyncio.create_task(self._run_timers(), name="work queue timers")
 
     def retry(self, key: K, *, at_most_seconds: float = math.inf) -> float:
-        """Handle `key` again after its back-off; returns the delay in seconds."""
+        """Queue `key` again after its back-off; returns the delay in seconds."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         cap = min(self._retry_cap_seconds, at_most_seconds)
         delay = min(cap, self._retry_base_seconds * 2.0 ** min(failures - 1, 30))
-        delay *= self._rng.uniform(0.5, 1.0)  # so that what failed together does not come back together
+        delay *= self._rng.uniform(0.5, 1.0)  # keys that failed together must not return together
         self.add_after(key, delay)
         return delay
 
-    def forgive(self, key: K) -> None:
-        """The key went well: its next failure starts from the shortest delay."""
+    def forget(self, key: K) -> None:
+        """Reset the back-off of a key that succeeded."""
         self._failures.pop(key, None)
 
     async def take(self) -> K:
-        """The next key; it must be given back with `done`."""
+        """Wait for the next key. The caller must call `done` with it."""
         while not self._waiting:
             if self._closed:
                 raise ShutDown
@@ -117,7 +134,7 @@ class Queue(Generic[K]):
             try:
                 await taker
             except asyncio.CancelledError:
-                # A taker that was woken and cancelled at once passes the wake-up on, or a key would wait for nobody.
+                # A taker that was woken and cancelled at once passes the wake-up on, or a queued key would have no taker.
                 if taker.done() and not taker.cancelled():
                     self._wake_one()
                 elif taker in self._takers:
@@ -128,10 +145,8 @@ class Queue(Generic[K]):
         key = self._next()
         self._waiting.discard(key)
         self._handling[key] = None
-        # What was due later is being looked at now; the look decides anew when to look again.
-        timer = self._timers.pop(key, None)
-        if timer is not None:
-            timer.cancel()
+        # The key is processed now, so its delayed entry is obsolete; this reconcile sets the next one.
+        self._due.pop(key, None)
         self._on_depth(len(self._waiting))
         return key
 
@@ -141,20 +156,38 @@ class Queue(Generic[K]):
             self.add(key, urgent=again_urgently)
 
     def shut_down(self) -> None:
-        """Give out no more keys. Those in workers' hands are finished; those that wait are found anew after a restart."""
+        """Return no more keys. Keys being processed are finished; queued ones are found again after a restart."""
         self._closed = True
-        for timer in self._timers.values():
-            timer.cancel()
+        if self._sleeper is not None:
+            self._sleeper.cancel()
+            self._sleeper = None
         self._timers.clear()
+        self._due.clear()
         self._urgent.clear()
         self._ordinary.clear()
         self._waiting.clear()
         while self._takers:
             self._wake_one()
 
-    def _ring(self, key: K) -> None:
-        self._timers.pop(key, None)
-        self.add(key)
+    async def _run_timers(self) -> None:
+        """Queue delayed keys when they are due; ends when none is left."""
+        while self._timers:
+            due, number, key = self._timers[0]
+            if self._due.get(key) == (due, number) and (wait := due - self._clock.monotonic()) > 0:
+                self._sleeps_until = due
+                await self._clock.sleep(wait)
+                continue
+            heapq.heappop(self._timers)
+            if self._due.get(key) == (due, number):
+                del self._due[key]
+                self.add(key)
+        self._sleeps_until = math.inf
+        self._sleeper = None
+
+    def _drop_outdated_timers(self) -> None:
+        if len(self._timers) > len(self._due) + _MOST_OUTDATED_TIMERS:
+            self._timers = [timer for timer in self._timers if self._due.get(timer[2]) == timer[:2]]
+            heapq.heapify(self._timers)
 
     def _next(self) -> K:
         take_urgent = bool(self._urgent) and (self._urgent_run < URGENT_IN_A_ROW or not self._ordinary)

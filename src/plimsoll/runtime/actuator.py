@@ -1,8 +1,8 @@
-"""The one door: every write that a controller wants passes here, and nowhere else.
+"""The actuator: the only path by which a controller's decision reaches the API server or a provider.
 
-What holds for all of them is enforced once: read-only means read-only; only the current tenure writes; nothing is destroyed
-on a view that is not live; a pod leaves within every budget, named by UID, after it was read live once more; and whatever was
-done, refused or would have been done is told in an event, a metric and the audit trail.
+Reconcilers call `Actuator.act`. It enforces what holds for every write: in read-only mode it writes nothing; it writes only
+in the current leadership term; it destroys nothing while the view is not live; it reads a pod live and checks every budget
+before it evicts that pod by UID. It reports each action, done or not, in an event, a metric and the audit trail.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 
 import structlog
 
-from plimsoll.disruption.ledger import MEMORY_NOT_READ, Disruption, DisruptionLedger, never_ran
-from plimsoll.disruption.store import AnotherTenure, DisruptionMemory
+from plimsoll.disruption.ledger import HISTORY_NOT_READ, Disruption, DisruptionLedger
+from plimsoll.disruption.pdb import ignores_budgets
+from plimsoll.disruption.store import AnotherLeader, DisruptionStore
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import AlreadyExists, Ambiguous, Conflict, KubeError, NotFound, TooManyRequests
@@ -42,23 +43,23 @@ from plimsoll.runtime.decision import (
 from plimsoll.runtime.expectations import Expectations
 from plimsoll.runtime.machine_requests import ask_provider
 from plimsoll.runtime.metrics import Metrics
-from plimsoll.runtime.outcome import Outcome, Result, Status
-from plimsoll.runtime.transaction import Answer, Write, converse, new_token
+from plimsoll.runtime.outcome import ActionResult, Outcome, Status
+from plimsoll.runtime.transaction import Write, WriteResult, new_token, run_transaction
 
 log = structlog.get_logger()
 
-# How many of a decision's independent writes are under way together: few enough to leave the client's connections to others. More
-# than it takes to hide the latency, since what arrives together costs less: etcd writes it at once, and watchers look once
-# (1,000 pods: 32 together took all processes of a control plane 9 s of CPU, 128 together 7 s).
+# How many independent writes of a decision run concurrently: few enough to leave connections of the client to others, and more
+# than hiding the latency needs, because concurrent writes cost the server less: etcd commits them in one batch and watchers wake
+# once (1,000 pods: all processes of a control plane used 9 s of CPU with 32 at a time, 7 s with 128).
 CONCURRENT_WRITES = 128
 
-NOT_LEADING, VIEW_STALE, ANOTHER_TENURE = "NotLeading", "ViewStale", "AnotherTenure"
-# Refusals that are over within a second or two by themselves, and that no change of an object ends.
-PASSING = frozenset({NOT_LEADING, VIEW_STALE, ANOTHER_TENURE, MEMORY_NOT_READ})
+NOT_LEADING, VIEW_STALE, ANOTHER_LEADER = "NotLeading", "ViewStale", "AnotherLeader"
+# Blockers that pass by themselves within a second or two. No change of an object announces their end, so the key is retried soon.
+TRANSIENT_BLOCKERS = frozenset({NOT_LEADING, VIEW_STALE, ANOTHER_LEADER, HISTORY_NOT_READ})
 
 
 class _Stop(Exception):
-    """The action goes no further; not an error: the door did its work."""
+    """Ends an action early. This is a normal result, not an error."""
 
     def __init__(self, status: Status, detail: str, blocker: Blocker | None = None) -> None:
         super().__init__(detail)
@@ -71,7 +72,7 @@ def _refusal(code: str, message: str) -> _Stop:
 
 
 class Actuator:
-    """Carries out decisions. Built once, shared by all controllers."""
+    """Carries out decisions. The operator builds one, and all controllers share it."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class Actuator:
         identity: str,
         leadership: Leadership,
         ledger: DisruptionLedger,
-        memory: DisruptionMemory,
+        memory: DisruptionStore,
         expectations: Expectations,
         recorder: EventRecorder,
         metrics: Metrics,
@@ -98,14 +99,14 @@ class Actuator:
         self._leadership = leadership
         self._ledger = ledger
         self._memory = memory
-        self._own_writes = expectations
+        self._expectations = expectations
         self._recorder = recorder
         self._metrics = metrics
         self._audit = audit
         self._read_only = read_only
         self._providers = dict(providers or {})
-        self._token = token  # of each conversation
-        # Evictions are judged and sent one at a time: two judged together would each see the other's pod standing.
+        self._token = token  # returns a token that is unique to each transaction
+        # Evictions are checked and sent one at a time: two concurrent checks would each count the other's pod as running.
         self._evicting = asyncio.Lock()
         self._concurrency = asyncio.Semaphore(CONCURRENT_WRITES)
 
@@ -113,9 +114,9 @@ class Actuator:
     def read_only(self) -> bool:
         return self._read_only
 
-    def tell(self, event: Event) -> None:
-        """Record an event, unless this process only watches."""
-        if self._read_only or self._leadership.epoch() is None:
+    def record_event(self, event: Event) -> None:
+        """Record an event, unless the process is read-only or does not lead."""
+        if self._read_only or self._leadership.term() is None:
             return
         self._metrics.count(event.counts)
         about = event.regarding
@@ -133,47 +134,47 @@ class Actuator:
             )
         )
 
-    async def act(self, controller: str, key: Key, decision: Decision, epoch: str) -> Outcome:
-        """Carry out the actions of a decision that was made in the tenure `epoch`."""
+    async def act(self, controller: str, key: Key, decision: Decision, term: str) -> Outcome:
+        """Carry out the actions of a decision that was made in the leadership term `term`."""
         if decision.in_order:
             results = []
             for action in decision.actions:
-                results.append(await self._one(controller, key, action, epoch))
+                results.append(await self._one(controller, key, action, term))
                 if results[-1].status not in ("done", "would"):
-                    break  # what follows was decided on the assumption that this one succeeds
+                    break  # the actions that follow assume that this one succeeded
             return Outcome(tuple(results))
         return Outcome(
-            tuple(await asyncio.gather(*(self._limited(controller, key, a, epoch) for a in decision.actions)))
+            tuple(await asyncio.gather(*(self._limited(controller, key, a, term) for a in decision.actions)))
         )
 
-    async def _limited(self, controller: str, key: Key, action: Action, epoch: str) -> Result:
+    async def _limited(self, controller: str, key: Key, action: Action, term: str) -> ActionResult:
         if isinstance(
             action, Transaction
-        ):  # its writes are limited one by one; holding a place meanwhile could lock all
-            return await self._one(controller, key, action, epoch)
+        ):  # each of its writes takes a slot; holding one for the whole transaction could deadlock
+            return await self._one(controller, key, action, term)
         async with self._concurrency:
-            return await self._one(controller, key, action, epoch)
+            return await self._one(controller, key, action, term)
 
-    async def _one(self, controller: str, key: Key, action: Action, epoch: str) -> Result:
+    async def _one(self, controller: str, key: Key, action: Action, term: str) -> ActionResult:
         try:
-            result = await self._attempt(controller, key, action, epoch)
+            result = await self._attempt(controller, key, action, term)
         except asyncio.CancelledError:
-            self._tell(
-                controller, key, epoch, Result(action, "unknown", "the process stopped while this was under way")
+            self._report(
+                controller, key, term, ActionResult(action, "unknown", "the process stopped while this was under way")
             )
             raise
-        self._tell(controller, key, epoch, result)
+        self._report(controller, key, term, result)
         return result
 
-    def _tell(self, controller: str, key: Key, epoch: str, result: Result) -> None:
-        """In the metrics, the audit trail, the log and, where it was done, an event."""
+    def _report(self, controller: str, key: Key, term: str, result: ActionResult) -> None:
+        """Report a result to the metrics, the audit trail and the log; record the action's event if it was done."""
         action = result.action
         kind = type(action).__name__
         self._metrics.actions.labels(controller, kind, result.status).inc()
         target = _target(action)
         self._audit.write(
             AuditRecord(
-                time=self._clock.now(), operator=self._identity, epoch=epoch, controller=controller, key=str(key),
+                time=self._clock.now(), operator=self._identity, term=term, controller=controller, key=str(key),
                 action=kind, target=str(target.key), uid=target.uid, reason=action.why.code, why=action.why.message,
                 result=result.status, detail=result.detail, patch=_body(action),
             )
@@ -184,66 +185,66 @@ class Actuator:
             why=str(action.why), **({"detail": result.detail} if result.detail else {}),
         )  # fmt: skip
         if result.status == "done" and action.event is not None:
-            self.tell(action.event)
+            self.record_event(action.event)
 
-    async def _attempt(self, controller: str, key: Key, action: Action, epoch: str) -> Result:
+    async def _attempt(self, controller: str, key: Key, action: Action, term: str) -> ActionResult:
         if self._read_only:
-            return Result(action, "would", "read-only: nothing was written")
+            return ActionResult(action, "would", "read-only: nothing was written")
         try:
-            self._check(action, epoch)
+            self._check(action, term)
             match action:
                 case Patch():
                     return await self._patch(key, action)
                 case Create():
                     return await self._create(key, action)
                 case Delete():
-                    return await self._delete(key, action, epoch)
+                    return await self._delete(key, action, term)
                 case Evict():
-                    return await self._evict(key, action, epoch)
+                    return await self._evict(key, action, term)
                 case Transaction():
-                    return await self._converse(controller, key, action, epoch)
+                    return await self._converse(controller, key, action, term)
                 case CreateMachine() | DeleteMachine():
                     return await ask_provider(self._providers, action)
         except _Stop as stop:
-            return Result(action, stop.status, str(stop), stop.blocker)
+            return ActionResult(action, stop.status, str(stop), stop.blocker)
         except NotFound:
-            return Result(action, "gone", "the object is no longer there")
+            return ActionResult(action, "gone", "the object is no longer there")
         except Conflict as error:
-            return Result(action, "conflict", str(error))
+            return ActionResult(action, "conflict", str(error))
         except TooManyRequests as error:
             if error.disruption_budget:
-                return Result(action, "refused", str(error), Blocker("NotEnoughPdb", str(error)))
-            return Result(action, "failed", str(error))
+                return ActionResult(action, "refused", str(error), Blocker("NotEnoughPdb", str(error)))
+            return ActionResult(action, "failed", str(error))
         except Ambiguous as error:
             return await self._find_out(key, action, error)
         except KubeError as error:
-            return Result(action, "failed", str(error))
+            return ActionResult(action, "failed", str(error))
 
-    def _check(self, action: Action, epoch: str) -> None:
-        """What every write needs at the very moment it is sent."""
-        if self._leadership.epoch() != epoch:
-            raise _refusal(NOT_LEADING, "the tenure in which this was decided is over")
+    def _check(self, action: Action, term: str) -> None:
+        """Check what every write needs at the moment it is sent; raises `_Stop`."""
+        if self._leadership.term() != term:
+            raise _refusal(NOT_LEADING, "the leadership term in which this was decided has ended")
         if isinstance(action, Delete | Evict | DeleteMachine):
             if self._view.stale:
                 raise _refusal(VIEW_STALE, f"the view of {', '.join(self._view.stale)} is not live")
             if not _target(action).uid:
-                raise _refusal("NoUid", "a destructive act must name a UID")
+                raise _refusal("NoUid", "a destructive action must carry the UID of its target")
         if isinstance(action, DeleteMachine) and not action.machine_id:
-            raise _refusal("NoMachineId", "a machine is given back by the provider's own id")
+            raise _refusal("NoMachineId", "deleting a machine requires the provider's id of it")
         if isinstance(action, Delete) and action.target.resource.kind == "Pod":
-            raise _refusal("EvictInstead", "pods leave through the Eviction API, never by deletion")
+            raise _refusal("EvictInstead", "pods are evicted through the Eviction API, never deleted")
 
-    async def _patch(self, key: Key, action: Patch) -> Result:
+    async def _patch(self, key: Key, action: Patch) -> ActionResult:
         target = action.target
         resource = metadata_of(target.resource) if action.brief else target.resource
         changed = await self._client.patch(
             resource, target.namespace, target.name, action.body, form=action.form, uid=target.uid,
             resource_version=target.resource_version if action.if_unchanged else "", subresource=action.subresource,
         )  # fmt: skip
-        self._own_writes.wrote(key, target, changed.metadata.resource_version)
-        return Result(action, "done", written=None if action.brief else changed)
+        self._expectations.wrote(key, target, changed.metadata.resource_version)
+        return ActionResult(action, "done", written=None if action.brief else changed)
 
-    async def _create(self, key: Key, action: Create) -> Result:
+    async def _create(self, key: Key, action: Create) -> ActionResult:
         body = {
             "apiVersion": action.resource.api_version,
             "kind": action.resource.kind,
@@ -253,49 +254,48 @@ class Actuator:
         try:
             made = await self._client.create(action.resource, action.namespace, body)
         except AlreadyExists:
-            # Ours from a reply that was lost, or someone else's: the next decision sees it in the view and judges.
+            # Either our own create whose reply was lost, or another client's object: the next decision sees it in the view.
             there = await self._client.get(action.resource, action.namespace, action.name)
-            self._own_writes.wrote(key, Ref.to(action.resource, there), there.metadata.resource_version)
-            return Result(action, "conflict", "an object of this name is already there")
-        self._own_writes.wrote(key, Ref.to(action.resource, made), made.metadata.resource_version)
-        return Result(action, "done", written=made)
+            self._expectations.wrote(key, Ref.to(action.resource, there), there.metadata.resource_version)
+            return ActionResult(action, "conflict", "an object of this name is already there")
+        self._expectations.wrote(key, Ref.to(action.resource, made), made.metadata.resource_version)
+        return ActionResult(action, "done", written=made)
 
-    async def _delete(self, key: Key, action: Delete, epoch: str) -> Result:
+    async def _delete(self, key: Key, action: Delete, term: str) -> ActionResult:
         target = action.target
         live = await self._read_live(key, target)
-        self._check(action, epoch)
+        self._check(action, term)
         await self._client.delete(
             target.resource, target.namespace, target.name,
             uid=target.uid, resource_version=live.metadata.resource_version,
         )  # fmt: skip
-        self._own_writes.removed(key, target)
-        return Result(action, "done")
+        self._expectations.removed(key, target)
+        return ActionResult(action, "done")
 
-    async def _evict(self, key: Key, action: Evict, epoch: str) -> Result:
+    async def _evict(self, key: Key, action: Evict, term: str) -> ActionResult:
         async with self._evicting:
             pod = await self._read_live(key, action.pod)
             self._refuse(pod, action)
-            self._check(action, epoch)
+            self._check(action, term)
             disruption = Disruption(action.workload, f"{pod.namespace}/{pod.name}", pod.uid, self._clock.monotonic())
-            if not never_ran(pod):
+            if not ignores_budgets(pod):
                 await self._write_down(key, disruption)
-                # Writing it down took time, in which another pod may have gone, or the tenure have ended.
+                # Recording it took time, in which another pod may have gone or the leadership term may have ended.
                 self._refuse(pod, action)
                 self._ledger.enter(disruption)
-                self._check(action, epoch)
+                self._check(action, term)
             try:
                 await self._client.evict(pod.namespace, pod.name, uid=pod.uid)
             except Ambiguous:
                 self._ledger.happened(disruption, self._clock.monotonic())
-                raise  # it may have happened: it counts
+                raise  # the eviction may have happened, so it counts
             except KubeError:
-                self._ledger.withdraw(
-                    disruption
-                )  # it stays in memory: counted once too often is safe, once too few is not
+                # The stored record stays: counting one disruption too many is safe, one too few is not.
+                self._ledger.withdraw(disruption)
                 raise
             self._ledger.happened(disruption, self._clock.monotonic())
-            self._own_writes.removed(key, action.pod)
-            return Result(action, "done")
+            self._expectations.removed(key, action.pod)
+            return ActionResult(action, "done")
 
     def _refuse(self, pod: Pod, action: Evict) -> None:
         blocker = self._ledger.refusal(
@@ -308,65 +308,65 @@ class Actuator:
     async def _write_down(self, key: Key, disruption: Disruption) -> None:
         try:
             written = await self._memory.remember(disruption)
-        except AnotherTenure as error:
+        except AnotherLeader as error:
             self._ledger.learn(error.disruptions)
-            raise _refusal(ANOTHER_TENURE, str(error)) from error
+            raise _refusal(ANOTHER_LEADER, str(error)) from error
         except AlreadyExists as error:  # made by another process a moment ago
             raise _Stop("conflict", str(error)) from error
-        except NotFound as error:  # not the pod: the namespace that the memory is kept in
-            raise _Stop("failed", f"it cannot be written down: {error}") from error
-        # Decisions read it too, through the view: the next one waits until it is there.
-        self._own_writes.wrote(key, Ref.to(self._memory.resource, written), written.metadata.resource_version)
+        except NotFound as error:  # the operator's namespace does not exist
+            raise _Stop("failed", f"the disruption cannot be recorded: {error}") from error
+        # Decisions read the record through the view, so the next one waits until the view shows it.
+        self._expectations.wrote(key, Ref.to(self._memory.resource, written), written.metadata.resource_version)
 
-    async def _converse(self, controller: str, key: Key, action: Transaction, epoch: str) -> Result:
-        """Hold a conversation; each of its writes passes the checks of its own, at the moment at which it is sent."""
+    async def _converse(self, controller: str, key: Key, action: Transaction, term: str) -> ActionResult:
+        """Run a transaction. Each of its writes passes all checks at the moment it is sent."""
 
-        async def write(writes: tuple[Write, ...]) -> tuple[Answer, ...]:
-            results = await asyncio.gather(*(self._limited(controller, key, one, epoch) for one in writes))
+        async def write(writes: tuple[Write, ...]) -> tuple[WriteResult, ...]:
+            results = await asyncio.gather(*(self._limited(controller, key, one, term) for one in writes))
             return tuple(_answer(result) for result in results)
 
-        end = await converse(action, self._client, write, self._clock, self._token)
+        end = await run_transaction(action, self._client, write, self._clock, self._token)
         for event in end.events:
-            self.tell(event)
-        return Result(action, end.status, end.detail, end.blocker)
+            self.record_event(event)
+        return ActionResult(action, end.status, end.detail, end.blocker)
 
     async def _read_live(self, key: Key, target: Ref) -> Any:
-        """The object as it is now, if it still is as it was when it was decided about."""
+        """Read the target live; raises `_Stop` if it changed since the decision saw it."""
         try:
             live = await self._client.get(target.resource, target.namespace, target.name)
         except NotFound:
-            self._own_writes.removed(key, target)
+            self._expectations.removed(key, target)
             raise
         if live.metadata.uid != target.uid or live.terminating:
-            self._own_writes.removed(key, target)
-            raise _Stop("gone", "the object has left or is leaving")
+            self._expectations.removed(key, target)
+            raise _Stop("gone", "the object is gone or terminating")
         if target.resource_version and live.metadata.resource_version != target.resource_version:
-            self._own_writes.wrote(key, target, live.metadata.resource_version)
-            raise _Stop("conflict", "the object was changed since the view saw it")
+            self._expectations.wrote(key, target, live.metadata.resource_version)
+            raise _Stop("conflict", "the object changed after the view saw it")
         return live
 
-    async def _find_out(self, key: Key, action: Action, error: Ambiguous) -> Result:
-        """A reply was lost. Read what is there now, and let the view catch up with that before the key is decided again."""
+    async def _find_out(self, key: Key, action: Action, error: Ambiguous) -> ActionResult:
+        """Read the target after a lost reply, and expect the view to catch up with it before the key is decided again."""
         target = _target(action)
         try:
             live = await self._client.get(target.resource, target.namespace, target.name)
         except NotFound:
             if isinstance(action, Delete | Evict):
-                self._own_writes.removed(key, target)
-                return Result(action, "done", "the reply was lost; the object is gone")
-            return Result(action, "unknown", f"the reply was lost and there is no such object: {error}")
+                self._expectations.removed(key, target)
+                return ActionResult(action, "done", "the reply was lost; the object is gone")
+            return ActionResult(action, "unknown", f"the reply was lost and the object does not exist: {error}")
         except KubeError as second:
-            return Result(action, "unknown", f"the reply was lost and the object could not be read: {second}")
+            return ActionResult(action, "unknown", f"the reply was lost and the object could not be read: {second}")
         if isinstance(action, Delete | Evict) and (live.metadata.uid != target.uid or live.terminating):
-            self._own_writes.removed(key, target)
-            return Result(action, "done", "the reply was lost; the object is leaving")
-        self._own_writes.wrote(key, target, live.metadata.resource_version)
-        return Result(action, "unknown", f"the reply was lost: {error}")
+            self._expectations.removed(key, target)
+            return ActionResult(action, "done", "the reply was lost; the object is terminating")
+        self._expectations.wrote(key, target, live.metadata.resource_version)
+        return ActionResult(action, "unknown", f"the reply was lost: {error}")
 
 
-def _answer(result: Result) -> Answer:
+def _answer(result: ActionResult) -> WriteResult:
     code = result.blocker.code if result.blocker else ""
-    return Answer(result.status, result.written, result.detail, result.machine, code)
+    return WriteResult(result.status, result.written, result.detail, result.machine, code)
 
 
 def _target(action: Action) -> Ref:

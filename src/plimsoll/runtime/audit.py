@@ -1,4 +1,7 @@
-"""The audit trail: one JSON line for everything that was done, refused or would have been done, and why."""
+"""The audit trail: one JSON line per action that was done, refused or, in read-only mode, would have been done.
+
+The actuator writes it; the dashboard listens to it.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ from plimsoll.kube.codec import encode
 
 
 class AuditRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """Who did what to which object, why, in which tenure, and what came of it."""
+    """Who did what to which object, why, in which leadership term, and with which result."""
 
     time: datetime
     operator: str
-    epoch: str
+    term: str = msgspec.field(name="epoch")
     controller: str
     key: str
     action: str
@@ -32,10 +35,11 @@ class AuditRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AuditTrail:
-    """Lines to a file, to standard output, or nowhere; each is flushed before the next action starts."""
+    """Writes lines to a file, to standard output or nowhere, and flushes each before the next action starts."""
 
-    def __init__(self, destination: str = "") -> None:
-        self.on_record: Callable[[AuditRecord], None] = lambda _: None  # it must be quick and must not raise
+    def __init__(self, destination: str = "", on_record: Callable[[AuditRecord], None] = lambda _: None) -> None:
+        """on_record: called with every record; it must be quick and must not raise."""
+        self._on_record = on_record
         self._sink: BinaryIO | None = None
         self._owned = False
         if destination == "-":
@@ -47,7 +51,7 @@ class AuditTrail:
         if self._sink is not None:
             self._sink.write(encode(record) + b"\n")
             self._sink.flush()
-        self.on_record(record)
+        self._on_record(record)
 
     def close(self) -> None:
         if self._sink is not None and self._owned:

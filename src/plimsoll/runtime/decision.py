@@ -1,7 +1,7 @@
-"""What a controller says: what to do now, why, what stands in the way, and when to look again.
+"""Decisions: what a controller wants done now, why, which blockers stop it, and when to reconcile again.
 
-A `Decision` is data. The operator hands it to the door (`act.py`), `explain` prints it, `simulate` runs it, tests
-compare it: nothing is explained twice. A controller holds no client and awaits nothing.
+A `Decision` is data. The operator passes it to the actuator (`actuator.py`), `explain` prints it, `simulate` runs it and tests
+compare it, so all of them show the same thing. A controller holds no client and awaits nothing.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from msgspec import Struct, field
 
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import Key, Resource
 from plimsoll.providers.protocol import MachineRequest
 
 
 class Reason(Struct, frozen=True):
-    """Why, as a code that people can search for and as a sentence that they can read."""
+    """Why: a code to search for and a sentence to read."""
 
     code: str
     message: str
@@ -29,7 +29,7 @@ class Reason(Struct, frozen=True):
 
 
 class Blocker(Struct, frozen=True):
-    """What stands in the way, and until when if that is known."""
+    """Something that stops an action, and until when, if that is known."""
 
     code: str
     message: str
@@ -37,7 +37,7 @@ class Blocker(Struct, frozen=True):
 
 
 class Ref(Struct, frozen=True):
-    """Exactly one object, past or present: a name alone could be someone else's by now."""
+    """A reference to exactly one object. It carries the UID because a name may be reused."""
 
     resource: Resource[Any]
     namespace: str
@@ -59,14 +59,14 @@ class Ref(Struct, frozen=True):
 
 
 class Counter(Struct, frozen=True):
-    """Something that happened once, for a counter."""
+    """One increment of a Prometheus counter."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
 class Histogram(Struct, frozen=True):
-    """How long something took that is over now, for a histogram."""
+    """One observation of a Prometheus histogram."""
 
     name: str
     seconds: float
@@ -74,23 +74,23 @@ class Histogram(Struct, frozen=True):
 
 
 class Event(Struct, frozen=True):
-    """An event on an object, for people who read `kubectl describe`."""
+    """A Kubernetes event on an object, as `kubectl describe` shows it."""
 
     regarding: Ref
     reason: str
     message: str
     type: Literal["Normal", "Warning"] = "Normal"
     action: str = ""
-    counts: tuple[Counter | Histogram, ...] = ()  # counted whenever it is told
+    counts: tuple[Counter | Histogram, ...] = ()  # counted each time the event is recorded
 
 
 class Patch(Struct, frozen=True):
     """Change part of an object by a JSON merge patch (`body` a mapping) or a JSON patch (`body` a list of operations).
 
-    A merge patch without lists of a kind that is built in may be `strategic`, which costs the API server less.
-    The patch carries the target's UID, so that it never lands on a namesake. With `if_unchanged` it carries the
-    resourceVersion too and is refused if anyone has written since the view saw the object. `brief`: nobody looks at what
-    the object became, so that the API server need not send it.
+    A merge patch without lists may be `strategic` if the kind is built in, which costs the API server less. The patch carries the
+    target's UID, so it never changes another object of the same name. With `if_unchanged` it also carries the resourceVersion,
+    and the API server refuses it if the object changed after the view saw it. `brief`: nothing reads the changed object, so the
+    API server returns only its metadata.
     """
 
     target: Ref
@@ -104,7 +104,7 @@ class Patch(Struct, frozen=True):
 
 
 class Create(Struct, frozen=True):
-    """Make an object under a name that follows from the need: done twice, it is still one object."""
+    """Create an object. Its name follows from its purpose, so that creating it twice yields one object."""
 
     resource: Resource[Any]
     namespace: str
@@ -115,7 +115,7 @@ class Create(Struct, frozen=True):
 
 
 class Delete(Struct, frozen=True):
-    """Delete an object by UID. Pods are never deleted, they are evicted: the door refuses."""
+    """Delete an object by UID. The actuator refuses to delete pods: they are evicted."""
 
     target: Ref
     why: Reason
@@ -123,7 +123,7 @@ class Delete(Struct, frozen=True):
 
 
 class DisruptionLimits(Struct, frozen=True):
-    """How much may be disrupted within any stretch of `period`."""
+    """How many pods may be disrupted within any rolling `period`."""
 
     per_workload: int
     per_cluster: int
@@ -131,25 +131,25 @@ class DisruptionLimits(Struct, frozen=True):
 
 
 class Evict(Struct, frozen=True):
-    """Ask a pod to leave through the Eviction API, within every budget that covers it."""
+    """Evict a pod through the Eviction API, within every budget that covers it."""
 
     pod: Ref
-    workload: Key  # whose limit of disruptions this counts against: the topmost controller
+    workload: Key  # the topmost controller; its disruption limit counts this eviction
     why: Reason
-    may_be_last: bool = False  # the user allows that nobody is ready until the replacement is
-    within: DisruptionLimits | None = None  # limits for this kind of eviction, beside those for all
+    may_be_last: bool = False  # the user accepts that no replica is ready until the replacement is
+    within: DisruptionLimits | None = None  # limits for this kind of eviction, in addition to the general ones
     event: Event | None = None
 
 
 class Transaction(Struct, frozen=True):
-    """Several requests, each of which follows from the reply to the one before it.
+    """A sequence of requests in which each follows from the reply to the one before.
 
-    `step` is a pure function of the state and a reply (see `conversation.py`) that says what to ask next, or how it ended. The
-    door runs it and carries out its writes like all others. `ended` is given the last state, so that the controller can
-    remember what it learned.
+    `step` takes the state and a reply and returns the next state and request, or an `End` (see `transaction.py`); it is
+    deterministic and does no I/O. The actuator runs it and carries out its writes like all others. `ended` receives the last
+    state, so that the controller can keep what it learned.
     """
 
-    target: Ref  # what the conversation is about
+    target: Ref  # the object that the transaction is about
     start: Any
     step: Callable[[Any, Any], tuple[Any, Any]]
     why: Reason
@@ -158,9 +158,9 @@ class Transaction(Struct, frozen=True):
 
 
 class CreateMachine(Struct, frozen=True):
-    """Order a machine from a provider, under a key that was written down before: asked twice, it is still one machine."""
+    """Order a machine from a provider, under an idempotency key that was stored before: ordering twice yields one machine."""
 
-    target: Ref  # the object that stands for the machine
+    target: Ref  # the object that represents the machine
     provider: str
     request: MachineRequest
     why: Reason
@@ -168,7 +168,7 @@ class CreateMachine(Struct, frozen=True):
 
 
 class DeleteMachine(Struct, frozen=True):
-    """Give a machine back to its provider, for good, named by the provider's own id."""
+    """Delete a machine at its provider, by the provider's own id."""
 
     target: Ref
     provider: str
@@ -181,7 +181,7 @@ Action: TypeAlias = Patch | Create | Delete | Evict | Transaction | CreateMachin
 
 
 class Gauge(Struct, frozen=True):
-    """The value of a gauge as this decision saw it; gone when the next decision for the key no longer names it."""
+    """The value of a Prometheus gauge. The series is removed when the key's next decision no longer has it."""
 
     name: str
     value: float
@@ -189,7 +189,7 @@ class Gauge(Struct, frozen=True):
 
 
 class Problem(Struct, frozen=True):
-    """Something a person wrote that cannot be followed: reported once per change, not once per look at it."""
+    """Invalid input on an object. It is reported once per change, not once per reconcile."""
 
     regarding: Ref
     code: str  # also the reason of the Warning event
@@ -198,47 +198,49 @@ class Problem(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """The whole answer for one key. A controller adds fields in a subclass: what is shown is what was decided."""
+    """Everything that a controller decides for one key. A controller adds fields in a subclass, for `explain` to show."""
 
     reason: Reason
     actions: tuple[Action, ...] = ()
-    in_order: bool = True  # False: the actions are independent and may be under way together
+    in_order: bool = True  # False: the actions are independent and may run concurrently
     blockers: tuple[Blocker, ...] = ()
     requeue_after: timedelta | None = None
-    forget: bool = False  # the key's object is gone: nothing is remembered of it, and nobody looks again by himself
+    forget: bool = False  # the key's object is gone: drop what is kept about it, and do not requeue it
     events: tuple[Event, ...] = ()
     problems: tuple[Problem, ...] = ()
     gauges: tuple[Gauge, ...] = ()
-    counts: tuple[Counter, ...] = ()  # counted whenever it is decided so
+    counts: tuple[Counter, ...] = ()  # counted at each such decision
 
 
 class Permission(Struct, frozen=True):
-    """One thing a controller does to the API server; the chart's RBAC is generated from these."""
+    """One permission that a controller needs. The RBAC of the chart and the manifests is generated from these."""
 
     group: str
     resource: str  # with its subresource: "pods/eviction"
     verb: str
-    namespace: str = ""  # the only one in which it is needed; empty: wherever the operator watches
-    cluster_wide: bool = False  # a kind without namespaces that no view holds; of those that one holds it is known
+    namespace: str = ""  # the only namespace in which it is needed; empty: wherever the operator watches
+    cluster_wide: bool = (
+        False  # set for a cluster-scoped kind that is not watched; for watched kinds the scope is known
+    )
 
 
 class Controller(Protocol):
-    """What the operator runs. `keys` and `decide` are synchronous and pure."""
+    """What the operator runs. `keys` and `decide` are synchronous, deterministic and do no I/O."""
 
     name: ClassVar[str]
 
     @property
     def permissions(self) -> tuple[Permission, ...]:
-        """What it does beyond listing and watching what it looks at. Reading one object live is a right of its own."""
+        """What it does beyond listing and watching its kinds. Reading one object live (`get`) is a permission, too."""
         ...
 
     @property
     def watches(self) -> tuple[Resource[Any], ...]:
-        """The kinds that its decisions look at."""
+        """The kinds that its decisions read."""
         ...
 
     def keys(self, resource: Resource[Any], changed: KubeObject, view: View) -> Iterable[Key]:
-        """Which keys does this change concern? Asked with the old and the new state of an object."""
+        """The keys that a change concerns. It is called with the old and with the new state of an object."""
         ...
 
     def decide(self, key: Key, view: View, now: datetime) -> Decision: ...

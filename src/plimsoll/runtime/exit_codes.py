@@ -1,4 +1,4 @@
-"""How the process ends, for whoever restarts it."""
+"""Exit codes of `plimsoll run`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Self
 
 
 class ExitCode(IntEnum):
-    """The numbers are part of the interface: alerts and scripts compare them. Never give one a new meaning."""
+    """The numbers are part of the public interface: alerts and scripts compare them. Never change a number's meaning."""
 
     meaning: str
 
@@ -17,9 +17,9 @@ class ExitCode(IntEnum):
         code.meaning = meaning
         return code
 
-    STOPPED = 0, "stopped as asked"
-    UNEXPECTED_ERROR = 1, "an unexpected error; the log has it"
-    BAD_CONFIGURATION = 2, "the configuration or the arguments are wrong; nothing was started"
-    LEADERSHIP_LOST = 3, "leadership was lost while work was under way; restart"
-    CLUSTER_REFUSED = 4, "at the start no kubeconfig was usable, or the cluster could not be reached or refused us"
-    VIEW_TOO_OLD = 5, "nothing was heard from the cluster for longer than kubernetes.exitViewAge; restart"
+    STOPPED = 0, "stopped on request"
+    UNEXPECTED_ERROR = 1, "unexpected error; see the log"
+    BAD_CONFIGURATION = 2, "invalid configuration or arguments; nothing was started"
+    LEADERSHIP_LOST = 3, "leadership was lost during a reconcile; restart"
+    CLUSTER_REFUSED = 4, "no usable kubeconfig, or the cluster was unreachable or refused access at startup"
+    VIEW_TOO_OLD = 5, "no data from the cluster for longer than kubernetes.exitViewAge; restart"

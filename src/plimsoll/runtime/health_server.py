@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz` and `/metrics`, for the kubelet and for Prometheus."""
+"""Serves `/healthz`, `/readyz` and `/metrics`, for the kubelet and for Prometheus. Started by `plimsoll run`."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from plimsoll.runtime.listen import CannotListenError, listen, port_of, reason_o
 
 
 class HealthSource(Protocol):
-    """Who knows how the process is. Each answer is a reason for people, or None if all is well."""
+    """Reports the health of the process. Each method returns a reason to display, or None if all is well."""
 
     def not_alive(self) -> str | None:
-        """Why only a restart would help. That the event loop turns is shown by there being an answer at all."""
+        """Why only a restart would help. A stuck event loop shows by not answering at all."""
         ...
 
     def not_ready(self) -> str | None:
-        """Why nobody should rely on this process now. Not being the leader is no such reason."""
+        """Why clients should not rely on this process now. A standby that does not lead is ready."""
         ...
 
 
-class WebServer:
-    """Serves for as long as its `async with` block lasts."""
+class HealthServer:
+    """Use as `async with`: serves while the block runs."""
 
     def __init__(self, host: str, port: int, health: HealthSource, registry: CollectorRegistry) -> None:
         self._host = host
@@ -38,8 +38,8 @@ class WebServer:
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
-        # No access log: a probe every few seconds would be most of what is logged.
-        # A client that stays connected must not hold up the stop: there are ten seconds for everything.
+        # No access log: probes every few seconds would fill it.
+        # A client that stays connected must not delay the shutdown, which has ten seconds in total.
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
 
     @property
@@ -61,9 +61,9 @@ class WebServer:
     def _advice(self, error: OSError) -> str:
         where = f"[{self._host}]" if ":" in self._host else self._host
         if error.errno in (errno.EADDRINUSE, errno.EACCES):
-            advice = "choose another port with web.port (PLIMSOLL_WEB_PORT, --set web.port=…; 0 takes any that is free)"
+            advice = "choose another port with web.port (PLIMSOLL_WEB_PORT, --set web.port=…; 0 takes any free port)"
         else:
-            advice = "set web.host (PLIMSOLL_WEB_HOST) to an address of this machine, or to * for all of them"
+            advice = "set web.host (PLIMSOLL_WEB_HOST) to an address of this machine, or to * for all addresses"
         return f"cannot listen on {where}:{self._wanted_port}: {reason_of(error)}; {advice}"
 
     async def _healthz(self, _: web.Request) -> web.Response:
@@ -75,9 +75,9 @@ class WebServer:
     async def _metrics(self, request: web.Request) -> web.Response:
         try:
             encode, content_type = choose_encoder(request.headers.get("Accept", ""))
-        except (TypeError, ValueError):  # a version that is no version: the library compares it with numbers
+        except (TypeError, ValueError):  # the library fails on a malformed version in the Accept header
             encode, content_type = choose_encoder("")
-        # Tens of thousands of series take longer to write out than the loop may stand still; in a thread it turns on.
+        # Encoding tens of thousands of series would block the event loop for too long, so a thread does it.
         body = await asyncio.to_thread(encode, self._registry)
         response = web.Response(body=body, headers={"Content-Type": content_type})
         response.enable_compression()

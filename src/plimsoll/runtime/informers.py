@@ -1,4 +1,7 @@
-"""Every kind that is seen: a store of it, what keeps the store true, and how old the sight of it is."""
+"""Informers: one store per watched kind, the reflectors that keep the stores up to date, and their age.
+
+The operator builds one `Informers` for all controllers.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any
 import structlog
 
 from plimsoll.kube.cache.reflector import Reflector
-from plimsoll.kube.cache.store import GatheredStore, Store, View
+from plimsoll.kube.cache.store import MultiNamespaceStore, Store, View
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.types.resources import Resource
 from plimsoll.runtime.clock import Clock
@@ -18,13 +21,13 @@ from plimsoll.runtime.metrics import Metrics
 
 log = structlog.get_logger()
 
-# The view's age is looked at so often, or sixty times before it is too old, whichever is less.
+# The watchdog checks the age of the view this often, or sixty times within the limit, whichever is less frequent.
 WATCHDOG_SECONDS = 1.0
-WATCHDOGS_BEFORE_THE_END = 60
+WATCHDOG_CHECKS_PER_LIMIT = 60
 
 
 class Informers:
-    """A view over all kinds that are watched, and the reflectors behind it."""
+    """A view of all watched kinds, and the reflectors behind it."""
 
     def __init__(
         self,
@@ -37,7 +40,7 @@ class Informers:
         idle_timeout: timedelta,
         rng: Random,
     ) -> None:
-        """namespaces: the only ones that are looked at; none named: all."""
+        """namespaces: the only ones to watch; empty: all."""
         self._client = client
         self._clock = clock
         self._metrics = metrics
@@ -50,17 +53,17 @@ class Informers:
             self._show(plural, of_kind)
 
     def _follow(self, resource: Resource[Any]) -> Store[Any]:
-        """A store of one kind and the reflectors that feed it: one for all namespaces, or one for each that is watched."""
+        """Create the store of a kind and its reflectors: one for all namespaces, or one per watched namespace."""
         namespaces = self._namespaces if resource.namespaced and not resource.watched_in else ()
         parts: dict[str, Store[Any]] = {name: Store(resource) for name in namespaces or (resource.watched_in,)}
         for namespace, part in parts.items():
             self._reflectors[resource, namespace] = Reflector(
                 self._client, part, self._clock, namespace=namespace, idle_seconds=self._idle_seconds, rng=self._rng
             )
-        return GatheredStore(resource, parts) if namespaces else parts[resource.watched_in]
+        return MultiNamespaceStore(resource, parts) if namespaces else parts[resource.watched_in]
 
     def _show(self, plural: str, of_kind: Sequence[Reflector[Any]]) -> None:
-        """How old, how live and how large the view of a kind is, worked out when someone asks."""
+        """Publish age, liveness and size of a kind's view; computed at each scrape."""
         metrics = self._metrics
         metrics.view_age_seconds.labels(plural).set_function(lambda: max(one.age_seconds() for one in of_kind))
         metrics.view_synced.labels(plural).set_function(lambda: all(one.store.synced for one in of_kind))
@@ -72,23 +75,23 @@ class Informers:
             found.setdefault(resource.plural, []).append(reflector)
         return found
 
-    def work(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
-        """What has to run for the view to be true, with a name for each part."""
+    def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+        """The coroutines that keep the view up to date, each with a name."""
         for (resource, namespace), reflector in self._reflectors.items():
             yield f"watch {resource.plural} {namespace}", reflector.run()
 
     def not_live(self, oldest: timedelta) -> str | None:
-        """Why the view must not be relied on, or None."""
+        """Why the view must not be relied on, or None. oldest: the age from which a view counts as too old."""
         for (resource, _), reflector in self._reflectors.items():
             if not reflector.store.synced:
-                trouble = f": {reflector.trouble}" if reflector.trouble else ""
-                return f"the view of {resource.plural} is not live{trouble}"
+                problem = f": {reflector.problem}" if reflector.problem else ""
+                return f"the view of {resource.plural} is not live{problem}"
             if reflector.age_seconds() > oldest.total_seconds():
-                return f"nothing was heard of {resource.plural} for {reflector.age_seconds():.0f} s"
+                return f"no data about {resource.plural} from the API server for {reflector.age_seconds():.0f} s"
         return None
 
     async def until_too_old(self, limit: timedelta) -> None:
-        """Watch over the view; over when a kind was out of sight for longer than `limit`."""
+        """Check the age of the view, and return when the view of a kind has not been live for longer than `limit`."""
         limit_seconds = limit.total_seconds()
         live_at = dict.fromkeys(self._reflectors, self._clock.monotonic())
         while True:
@@ -98,11 +101,11 @@ class Informers:
             for followed, reflector in self._reflectors.items():
                 if reflector.store.synced:
                     live_at[followed] = now
-                # A server can be heard and still not be followed: one restored from a backup, or that refuses us.
+                # A server may answer and still not be usable: one restored from a backup, or one that denies access.
                 if (age := max(reflector.age_seconds(), now - live_at[followed])) > limit_seconds:
                     log.error(
-                        "the view is too old to go on", resource=followed[0].plural, age_seconds=round(age),
-                        trouble=reflector.trouble,
+                        "view too old; exiting", resource=followed[0].plural, age_seconds=round(age),
+                        problem=reflector.problem,
                     )  # fmt: skip
                     return
-            await self._clock.sleep(max(WATCHDOG_SECONDS, limit_seconds / WATCHDOGS_BEFORE_THE_END))
+            await self._clock.sleep(max(WATCHDOG_SECONDS, limit_seconds / WATCHDOG_CHECKS_PER_LIMIT))

@@ -1,4 +1,4 @@
-"""How each of our servers takes its address: one, or every one of this machine."""
+"""Listening sockets of the operator's servers: on one address, or on all addresses of the machine."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from collections.abc import Callable
 from aiohttp import web
 
 EVERY_ADDRESS = "*"
-_BACKLOG = 128  # what aiohttp takes where nobody says otherwise
+_BACKLOG = 128  # aiohttp's default
 
 
 class CannotListenError(Exception):
-    """The address is taken, or is none of this machine's; the message says what to change."""
+    """The address is in use or does not belong to this machine. The message says which setting to change."""
 
 
 async def listen(
     runner: web.BaseRunner, host: str, port: int, *, tls: ssl.SSLContext | None = None, backlog: int = _BACKLOG
 ) -> None:
-    """Set up a runner and let it listen; where it cannot, it is cleaned up again, and the OSError says why."""
+    """Set up a runner and start listening; on failure, clean the runner up and raise OSError."""
     await runner.setup()
     try:
         site: web.BaseSite
@@ -39,7 +39,7 @@ async def listen(
 async def serve(
     protocol: Callable[[], asyncio.Protocol], host: str, port: int, *, tls: ssl.SSLContext, backlog: int
 ) -> asyncio.Server:
-    """Listen with a protocol of our own; the OSError says why that cannot be."""
+    """Listen with an asyncio protocol; raises OSError."""
     loop = asyncio.get_running_loop()
     if host == EVERY_ADDRESS:
         return await loop.create_server(protocol, sock=_every_address(port), ssl=tls, backlog=backlog)
@@ -47,18 +47,18 @@ async def serve(
 
 
 def port_of(runner: web.BaseRunner) -> int:
-    """The port that is really listened on, also where 0 asked for any."""
+    """The actual port, also if the configuration says 0 (any free port)."""
     port: int = runner.addresses[0][1]
     return port
 
 
 def reason_of(error: OSError) -> str | None:
-    """The loop wraps the reason in a sentence of its own; a failed look-up of a name has only its text."""
+    """The operating system's message, without asyncio's own sentence around it. A failed DNS lookup has only its text."""
     return error.strerror if isinstance(error, socket.gaierror) or not error.errno else os.strerror(error.errno)
 
 
 def _every_address(port: int) -> socket.socket:
-    """One socket for IPv4 and IPv6, or for IPv4 alone where the machine has IPv6 switched off."""
+    """One socket for IPv4 and IPv6, or for IPv4 only if IPv6 is disabled."""
     if socket.has_dualstack_ipv6():
         try:
             return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)

@@ -1,7 +1,7 @@
-"""Log records: readable on a terminal, one JSON object a line for machines, on standard error, and without secrets.
+"""Logging: text for terminals or one JSON object per line, on standard error, without secrets.
 
-Everything passes here, also what libraries log through the standard library, so that a line looks the same wherever it
-comes from. What was done to the cluster is not logged but audited: see `audit.py`.
+Records of libraries that use the standard library's logging pass through here, too, so all lines have the same format. The
+complete record of writes is the audit trail (`audit.py`), not the log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SECRET_NAME = re.compile(
     r"(token|secret|passwo?rd|passphrase|authorization|credentials?|cookie|(private|client)[-_]?key)([-_]?data)?$",
     re.IGNORECASE,
 )
-# What a secret looks like in running text: a header, a JSON web token, a PEM block, a password inside a URL.
+# Patterns of secrets in text: a header, a JSON web token, a PEM block, a password in a URL.
 _SECRET_TEXT = re.compile(
     r"(?P<scheme>\b(?:Bearer|Basic)\s+)[\w.~+/=-]{8,}"
     r"|\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+"
@@ -33,7 +33,7 @@ _SECRET_TEXT = re.compile(
 
 
 def set_up_logging(level: str, form: Literal["console", "json"], stream: TextIO | None = None) -> None:
-    """Send every record of this process, ours and the libraries', to the stream (standard error) in the wanted form."""
+    """Send every record of this process, including those of libraries, to the stream (default: standard error)."""
     stream = stream or sys.stderr
     least = logging.getLevelNamesMapping()[level.upper()]
     gather: list[Processor] = [
@@ -47,7 +47,7 @@ def set_up_logging(level: str, form: Literal["console", "json"], stream: TextIO 
         processors=[*gather, *render],
         wrapper_class=structlog.make_filtering_bound_logger(least),
         logger_factory=structlog.WriteLoggerFactory(stream),
-        # Loggers are made when a module is imported, long before anyone knows the settings.
+        # Loggers are created when a module is imported, long before the settings are known.
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(stream)
@@ -64,7 +64,7 @@ def set_up_logging(level: str, form: Literal["console", "json"], stream: TextIO 
 
 
 def _for_people(stream: TextIO) -> list[Processor]:
-    # Not the pretty traceback: it shows local variables, and one of those may be a token.
+    # Not the rich traceback: it shows local variables, and one of those may be a token.
     console = structlog.dev.ConsoleRenderer(
         colors=stream.isatty() and not os.environ.get("NO_COLOR"),
         sort_keys=False,
@@ -81,13 +81,13 @@ def _for_machines() -> list[Processor]:
 
 def _plain_values(_: WrappedLogger, __: str, record: EventDict) -> EventDict:
     for name, value in record.items():
-        if name != "exc_info" and not name.startswith("_"):  # structlog's own, which later processors take out
+        if name != "exc_info" and not name.startswith("_"):  # structlog's own keys, which later processors remove
             record[name] = _plain(value, name)
     return record
 
 
 def _plain(value: Any, name: str = "") -> Any:
-    """A value as a line can hold it, a key or an error as its text, and nothing that is secret by name or by look."""
+    """A value as JSON can hold it, with secrets hidden by name or by pattern."""
     if _SECRET_NAME.search(name):
         return _HIDDEN
     if isinstance(value, str):
@@ -96,7 +96,7 @@ def _plain(value: Any, name: str = "") -> Any:
         return value
     if isinstance(value, Mapping):
         return {str(key): _plain(item, str(key)) for key, item in value.items()}
-    if type(value) in (list, tuple, set, frozenset):  # not their kin: a named tuple has a text of its own
+    if type(value) in (list, tuple, set, frozenset):  # not subclasses: a named tuple has its own text
         return [_plain(item) for item in value]
     return _hide(str(value))
 
@@ -106,7 +106,7 @@ def _hide(text: str) -> str:
 
 
 def _printable_values(_: WrappedLogger, __: str, record: EventDict) -> EventDict:
-    """No value may forge a line or move the cursor: what is in an annotation was written by anyone."""
+    """Escape control characters: an annotation's value is untrusted and must not forge a line or move the cursor."""
     for name, value in record.items():
         if isinstance(value, str) and not value.isprintable():
             record[name] = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in value)
@@ -114,7 +114,7 @@ def _printable_values(_: WrappedLogger, __: str, record: EventDict) -> EventDict
 
 
 def _hide_in_line(_: WrappedLogger, __: str, line: Any) -> str:
-    """The last look at the finished line, which by now holds the traceback."""
+    """Hide secrets in the finished line, which now contains the traceback."""
     return _hide(line)
 
 

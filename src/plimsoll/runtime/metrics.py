@@ -1,4 +1,4 @@
-"""What the runtime counts, under one prefix; and gauges that decisions bring along, under the names they ask for."""
+"""Prometheus metrics: those of the runtime, with the prefix `plimsoll_`, and those that decisions carry, by their own names."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 
 from plimsoll.kube.types.resources import Key
 from plimsoll.runtime.decision import Counter, Gauge, Histogram
-from plimsoll.runtime.metric_catalogue import text_of
+from plimsoll.runtime.metric_catalogue import help_text
 
-# A `_created` series beside every counter would double what a scrape carries and tells nothing that we need.
+# A `_created` series beside every counter would double the size of a scrape, and nothing uses it.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
-# Machines are made, and nodes emptied, in seconds to tens of minutes.
+# Creating a machine or draining a node takes from seconds to tens of minutes.
 _MACHINE_SECONDS = (1, 2.5, 5, 10, 20, 30, 60, 90, 120, 180, 300, 600, 900, 1800)
 _histogram = partial(prometheus.Histogram, buckets=_MACHINE_SECONDS)
 
@@ -26,35 +26,29 @@ T = TypeVar("T", prometheus.Counter, prometheus.Gauge, prometheus.Histogram)
 class Metrics:
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
-        self.decisions = self._counter("decisions", "Decisions made, by what they concluded", "controller", "reason")
-        self.actions = self._counter(
-            "actions", "Actions that passed the door or were refused", "controller", "action", "result"
-        )
-        self.problems = self._counter("problems", "Invalid input reported to its author", "controller", "code")
-        self.errors = self._counter(
-            "reconcile_errors", "Reconciles that failed and are tried again", "controller", "error"
-        )
-        self.events = self._counter("events", "Events, by what became of them", "result")
-        self.requests = self._counter("api_requests", "Calls to the API server", "verb", "resource", "code")
-        self.relists = self._counter("view_relists", "Times a kind was listed anew", "resource")
-        self.reconcile_seconds = self._seconds(
-            "reconcile_seconds", "Time from taking a key to giving it back", "controller"
-        )
-        self.decide_seconds = self._seconds("decide_seconds", "Time that the pure decision took", "controller")
+        self.decisions = self._counter("decisions", "Decisions, by reason", "controller", "reason")
+        self.actions = self._counter("actions", "Actions of decisions, by result", "controller", "action", "result")
+        self.problems = self._counter("problems", "Invalid input that was reported", "controller", "code")
+        self.errors = self._counter("reconcile_errors", "Reconciles that failed and are retried", "controller", "error")
+        self.events = self._counter("events", "Kubernetes events, by result", "result")
+        self.requests = self._counter("api_requests", "Requests to the API server", "verb", "resource", "code")
+        self.relists = self._counter("view_relists", "Times a kind was listed again", "resource")
+        self.reconcile_seconds = self._seconds("reconcile_seconds", "Duration of a reconcile", "controller")
+        self.decide_seconds = self._seconds("decide_seconds", "Duration of a decision, without I/O", "controller")
         self.request_seconds = self._seconds(
-            "api_request_seconds", "Time until the API server answered", "verb", "resource"
+            "api_request_seconds", "Latency of requests to the API server", "verb", "resource"
         )
-        self.queue_depth = self._gauge("queue_depth", "Keys that wait", "controller")
+        self.queue_depth = self._gauge("queue_depth", "Keys in the work queue", "controller")
         self.leading = self._gauge("leading", "1 while this process leads")
-        self.view_age_seconds = self._gauge("view_age_seconds", "Since the API server was last heard", "resource")
+        self.view_age_seconds = self._gauge(
+            "view_age_seconds", "Seconds since the API server last sent data about a kind", "resource"
+        )
         self.view_synced = self._gauge("view_synced", "1 while the view of a kind is live", "resource")
         self.view_objects = self._gauge("view_objects", "Objects of a kind in the view", "resource")
-        self.blocked = self._gauge(
-            "blocked", "Keys whose next step is blocked, by what blocks it", "controller", "code"
-        )
-        # Under the names that dashboards of Spotalis already ask for.
+        self.blocked = self._gauge("blocked", "Keys whose next action is blocked, by blocker", "controller", "code")
+        # Names that Spotalis dashboards query.
         self.last_seen = prometheus.Gauge(
-            "spotalis_controller_last_seen_timestamp", "When a controller last decided anything, in seconds since 1970",
+            "spotalis_controller_last_seen_timestamp", "When a controller last made a decision, in seconds since 1970",
             ("controller_name",), registry=self.registry,
         )  # fmt: skip
         self.leads = prometheus.Gauge(
@@ -74,14 +68,14 @@ class Metrics:
         self._blocking: dict[tuple[str, Key], tuple[str, ...]] = {}
 
     def publish(self, controller: str, key: Key, gauges: Iterable[Gauge]) -> None:
-        """Set the gauges of a decision, and drop those that the key's last decision had and this one has not."""
+        """Set the gauges of a decision, and remove those that the key's previous decision had and this one has not."""
         published: dict[tuple[str, tuple[str, ...]], prometheus.Gauge] = {}
         before = self._series.pop((controller, key), {})
-        for measure in gauges:
-            series = (measure.name, tuple(measure.labels.values()))
-            # Asking for a labelled series locks and compares every label: most decisions set what the last one has set.
-            gauge = before.get(series) or self._series_of(measure, self._measured, prometheus.Gauge)
-            gauge.set(measure.value)
+        for one in gauges:
+            series = (one.name, tuple(one.labels.values()))
+            # Looking up a labelled series locks and compares every label; most decisions set the same series as the last one.
+            gauge = before.get(series) or self._series_of(one, self._measured, prometheus.Gauge)
+            gauge.set(one.value)
             published[series] = gauge
         for name, values in before:
             if (name, values) not in published and values:
@@ -90,32 +84,32 @@ class Metrics:
             self._series[controller, key] = published
 
     def count(self, counts: Iterable[Counter | Histogram]) -> None:
-        """Raise the counters of a decision, of a problem in it or of a note, and enter the times that they tell."""
+        """Apply the counter increments and histogram observations of a decision, a problem or an event."""
         for one in counts:
             if isinstance(one, Histogram):
                 self._series_of(one, self._timed, _histogram).observe(one.seconds)
                 continue
             series = (one.name, frozenset(one.labels.items()))
-            # Asking for a labelled series locks and compares every label, hundreds of times a second in the webhook.
+            # Looking up a labelled series locks and compares every label; the webhook does it hundreds of times per second.
             counter = self._counters.get(series)
             if counter is None:
                 counter = self._counters[series] = self._series_of(one, self._counted, prometheus.Counter)
             counter.inc()
 
     def _series_of(self, one: Gauge | Counter | Histogram, known: dict[str, T], make: Callable[..., T]) -> T:
-        """Of the metric that it names, made when it is first named, the series with its labels."""
+        """The labelled series, creating the metric at its first use."""
         metric = known.get(one.name)
         if metric is None:
-            metric = known[one.name] = make(one.name, text_of(one.name), tuple(one.labels), registry=self.registry)
+            metric = known[one.name] = make(one.name, help_text(one.name), tuple(one.labels), registry=self.registry)
         return metric.labels(**one.labels) if one.labels else metric
 
-    def led_by_us(self, controllers: Iterable[str], *, leading: bool) -> None:
+    def set_leading(self, controllers: Iterable[str], *, leading: bool) -> None:
         self.leading.set(leading)
         for name in controllers:
             self.leads.labels(name).set(leading)
 
     def publish_relists(self, resource: str, total: int) -> None:
-        """Count up to what a reflector has counted itself."""
+        """Raise the counter to a reflector's own total."""
         counted = self._relisted.get(resource, 0)
         if total > counted:
             self.relists.labels(resource).inc(total - counted)

@@ -1,4 +1,7 @@
-"""The one place that builds everything, with explicit arguments, and sees it through from start to stop."""
+"""The operator: builds informers, election, actuator and reconcilers, and runs them until the process stops.
+
+`plimsoll run`, `simulate` and `dashboard` create one `Operator` each and call `run`.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ import structlog
 
 from plimsoll.config import Config
 from plimsoll.disruption.ledger import DisruptionLedger
-from plimsoll.disruption.node_loss import Losses
-from plimsoll.disruption.store import DisruptionMemory
+from plimsoll.disruption.node_loss import NodeLossRecorder
+from plimsoll.disruption.store import DisruptionStore
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.credentials import load_credentials
 from plimsoll.kube.client.errors import KubeError
 from plimsoll.kube.events import EventRecorder
-from plimsoll.kube.leader_election import LeaderElection, LeaseTimes, Unled
+from plimsoll.kube.leader_election import AlwaysLeading, LeaderElection, LeaseTimes
 from plimsoll.kube.types.resources import BUDGETS, DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS, Key, Resource
 from plimsoll.providers.protocol import Provider
 from plimsoll.runtime.actuator import Actuator
@@ -40,28 +43,28 @@ from plimsoll.runtime.transaction import new_token
 
 log = structlog.get_logger()
 
-# What the ledger of disruptions must see before any controller may evict.
+# Kinds that the disruption ledger must see before any controller may evict.
 SEEN_BEFORE_EVICTING: tuple[Resource[Any], ...] = (PODS, NODES, BUDGETS, DEPLOYMENTS, REPLICASETS, STATEFULSETS)
-# SIGTERM to exit in ten seconds, also if the server has fallen silent: five for the keys in hand, two to give the lease back, two for
-# the last events, and one for the rest.
+# From SIGTERM to exit takes at most ten seconds, even if the API server does not answer: five for reconciles in progress, two to
+# release the lease, two for the last events, and one for the rest.
 DRAIN_SECONDS = 5.0
 
 
 def identity() -> str:
-    """Unique to this process: a pod that restarts under its old name must not take its former lease for its own."""
+    """An identity that is unique to this process: a restarted pod must not mistake the lease of its former self for its own."""
     return f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}"
 
 
 class Observer(Protocol):
-    """Looks at something beside the cluster for one controller, for as long as the operator runs."""
+    """Polls a source outside the watched cluster (a provider, metrics.k8s.io) for one controller while the operator runs."""
 
     controller: str
 
     async def run(self, view: View, leading: Callable[[], bool], look_at: Callable[[Key], None]) -> None: ...
 
 
-class Spectator(Protocol):
-    """Is told what was decided and what came of it, by a call that must be quick and must not raise."""
+class DecisionListener(Protocol):
+    """Receives decisions with their outcomes, and audit records. Its methods must be quick and must not raise."""
 
     def acted(self, controller: str, key: Key, decision: Decision, outcome: Outcome) -> None: ...
 
@@ -69,7 +72,7 @@ class Spectator(Protocol):
 
 
 class Operator:
-    """Everything, wired. `run` returns the exit code; `not_alive` and `not_ready` say why, or None."""
+    """The wired operator. `run` returns the exit code; `not_alive` and `not_ready` return a reason, or None."""
 
     def __init__(
         self,
@@ -82,9 +85,13 @@ class Operator:
         name: str,
         providers: Mapping[str, Provider] | None = None,
         observers: Sequence[Observer] = (),
+        on_decision: Callable[[str, Key, Decision], None] = lambda *_: None,
         rng: Random | None = None,
     ) -> None:
-        """rng: spreads what must not happen at once; one that is seeded makes a simulation repeatable."""
+        """
+        on_decision: called with every decision before it is acted on.
+        rng: the source of jitter; a seeded one makes a simulation reproducible.
+        """
         self._rng = rng or Random()  # noqa: S311 - jitter, not a secret
         self._config = config
         self._client = client
@@ -93,45 +100,47 @@ class Operator:
         self._observers = observers
         self._ended: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
         self._beginning: asyncio.Task[None] | None = None
-        # Disruptions and losses count for who evicts; where nobody does, nothing needs to be written down.
+        # Disruptions and node losses limit evictions. If no controller evicts, they need not be recorded.
         self._remembers = not config.operator.read_only_mode and any(map(evicts, controllers))
 
-        self._following = Informers(
+        self._informers = Informers(
             watched_by(controllers), client, clock, metrics, namespaces=config.operator.watch_namespaces,
             idle_timeout=config.kubernetes.watch_idle_timeout, rng=self._rng,
         )  # fmt: skip
-        self.view = self._following.view
+        self.view = self._informers.view
 
         self._election = self._campaign(name)
-        leadership = self._election or Unled()
+        leadership = self._election or AlwaysLeading()
         self._leadership = leadership
-        self._own_writes = Expectations()
+        self._expectations = Expectations()
         limits = config.operator.disruption_limits
         timing, migrations = config.controllers.workload_timing, config.placement.migration_period
         longest = max(limits.period, migrations, timing.cooldown_period)
         self._ledger = DisruptionLedger(
             DisruptionLimits(limits.per_workload, limits.per_cluster, limits.period), longest_period=longest
         )
-        self._memory = DisruptionMemory(client, clock, namespace=config.operator.namespace, period=longest)
-        self._losses = Losses(
+        self._memory = DisruptionStore(client, clock, namespace=config.operator.namespace, period=longest)
+        self._losses = NodeLossRecorder(
             self._ledger, self._memory, self.view, clock, may_write=lambda: self._remembers and self.leading
         )
         self._recorder = EventRecorder(
             client, clock, controller="plimsoll.dev/operator", instance=name,
             on_result=lambda result: metrics.events.labels(result).inc(),
         )  # fmt: skip
-        self._audit = AuditTrail(config.operator.audit_log)
-        self._door = Actuator(
+        self._listeners: list[DecisionListener] = []
+        self._audit = AuditTrail(config.operator.audit_log, self._recorded)
+        self._actuator = Actuator(
             client, self.view, clock, identity=name, leadership=leadership, ledger=self._ledger, memory=self._memory,
-            expectations=self._own_writes, recorder=self._recorder, metrics=metrics, audit=self._audit,
+            expectations=self._expectations, recorder=self._recorder, metrics=metrics, audit=self._audit,
             read_only=config.operator.read_only_mode, providers=providers,
             token=new_token if rng is None else lambda: f"{self._rng.getrandbits(128):032x}",
         )  # fmt: skip
         self.reconcilers = [
             Reconciler(
-                controller, self.view, self._door, clock, leadership=leadership, expectations=self._own_writes,
+                controller, self.view, self._actuator, clock, leadership=leadership, expectations=self._expectations,
                 metrics=metrics, interval=config.controllers.reconcile_interval,
                 workers=config.controllers.max_concurrent_reconciles, rng=self._rng,
+                on_decision=on_decision, on_outcome=self._acted,
             )
             for controller in controllers
         ]  # fmt: skip
@@ -144,36 +153,42 @@ class Operator:
     def _campaign(self, name: str) -> LeaderElection | None:
         wanted = self._config.operator.leader_election
         if not wanted.enabled or self._config.operator.read_only_mode:
-            return None  # read-only takes no lease: it must be able to watch beside the one that acts
+            return None  # a read-only process takes no lease: it must be able to run beside the leader
         return LeaderElection(
             self._client, self._clock, namespace=self._config.operator.namespace, name=wanted.lease_name, identity=name,
             times=LeaseTimes(wanted.lease_duration, wanted.renew_deadline, wanted.retry_period),
             on_elected=lambda _: self._elected(), on_resumed=self._look_at_everything, on_lost=self._lost,
         )  # fmt: skip
 
-    # ── who leads ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── leadership ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def leading(self) -> bool:
-        return self._leadership.epoch() is not None
+        return self._leadership.term() is not None
 
     def advertise(self, annotations: Mapping[str, str | None]) -> None:
-        """Before `run`: what stands on the lease whenever this process takes it."""
+        """Set the annotations that this process puts on the lease when it takes it. Call it before `run`."""
         if self._election is not None:
             self._election.annotations = annotations
 
     @property
     def leader_annotations(self) -> Mapping[str, str]:
-        """What the process that leads says of itself on its lease."""
+        """The annotations that the current leader put on the lease."""
         return self._election.holder_annotations if self._election is not None else {}
 
-    # ── who looks on ─────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── listeners ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def show_to(self, spectator: Spectator) -> None:
-        """Let someone see the decisions that are acted on; what is seen of the cluster is `view`."""
-        for reconciler in self.reconcilers:
-            reconciler.on_outcome = spectator.acted
-        self._audit.on_record = spectator.recorded
+    def subscribe(self, listener: DecisionListener) -> None:
+        """Send decisions with their outcomes, and audit records, to a listener from now on."""
+        self._listeners.append(listener)
+
+    def _acted(self, controller: str, key: Key, decision: Decision, outcome: Outcome) -> None:
+        for listener in self._listeners:
+            listener.acted(controller, key, decision, outcome)
+
+    def _recorded(self, record: AuditRecord) -> None:
+        for listener in self._listeners:
+            listener.recorded(record)
 
     # ── health ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -181,14 +196,14 @@ class Operator:
         return f"ending: {self._ended.result().name}" if self._ended.done() else None
 
     def not_ready(self) -> str | None:
-        """Leadership is no condition: a synced standby is ready, or a rollout of the operator would wait for ever."""
-        return self._following.not_live(self._config.kubernetes.max_view_age)
+        """Leadership is no condition: a synced standby is ready, or a rollout of the operator would never finish."""
+        return self._informers.not_live(self._config.kubernetes.max_view_age)
 
-    # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── lifecycle ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self, stop: asyncio.Event) -> ExitCode:
-        """Work until told to stop, or until going on would not be safe."""
-        background = [self._spawn(work, name) for name, work in self._following.work()]
+        """Run until `stop` is set, or until continuing would not be safe."""
+        background = [self._spawn(work, name) for name, work in self._informers.tasks()]
         background.append(self._spawn(self._watch_over_views(), "watchdog"))
         queues = {reconciler.controller.name: reconciler.queue for reconciler in self.reconcilers}
         for observer in self._observers:
@@ -210,7 +225,7 @@ class Operator:
                 await self._drain(working)
             return code
         finally:
-            # Workers first: nothing may be written once the lease is given back.
+            # Workers first: nothing may be written once the lease is released.
             await _cancel(stopped, losses, *working, *([self._beginning] if self._beginning else []))
             if election is not None:
                 await _cancel(election)
@@ -223,7 +238,9 @@ class Operator:
         if working:
             _, unfinished = await asyncio.wait(working, timeout=DRAIN_SECONDS)
             if unfinished:
-                log.warning("not everything was finished", controllers=[task.get_name() for task in unfinished])
+                log.warning(
+                    "reconciles still running at shutdown", controllers=[task.get_name() for task in unfinished]
+                )
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.create_task(work, name=name)
@@ -235,7 +252,7 @@ class Operator:
             return
         error = task.exception()
         if error is not None:
-            log.error("a part of the operator failed", part=task.get_name(), exc_info=error)
+            log.error("operator task failed", task=task.get_name(), exc_info=error)
             self._end(ExitCode.UNEXPECTED_ERROR)
 
     def _end(self, code: ExitCode) -> None:
@@ -243,50 +260,50 @@ class Operator:
             self._ended.set_result(code)
 
     def _elected(self) -> None:
-        self.metrics.led_by_us([r.controller.name for r in self.reconcilers], leading=True)
-        self._own_writes.forget()
+        self.metrics.set_leading([r.controller.name for r in self.reconcilers], leading=True)
+        self._expectations.forget()
         self._spawn_beginning()
 
     def _spawn_beginning(self) -> None:
         if self._beginning is not None:
             self._beginning.cancel()
-        self._beginning = self._spawn(self._begin(), "beginning of a tenure")
+        self._beginning = self._spawn(self._begin(), "start of the leadership term")
 
     async def _begin(self) -> None:
-        """What was written down before counts from the first decision on; then every key is looked at."""
+        """Read the recorded disruptions, which count from the first decision on; then enqueue every key."""
         while self._remembers:
             try:
                 self._ledger.recall(await self._memory.recall())
                 break
             except KubeError as error:
-                log.warning("memory not readable yet", error=str(error))
+                log.warning("cannot read the recorded disruptions yet; no pod is evicted until then", error=str(error))
                 await self._clock.sleep(1)
-        self._losses.requeue_after()
+        self._losses.term_began()
         self._look_at_everything()
 
     def _look_at_everything(self) -> None:
-        # Also where a tenure was without a valid lease for a moment: the changes of that moment went by unheard.
+        # Also when a term was without a valid lease for a moment: changes during that moment enqueued no key.
         for reconciler in self.reconcilers:
-            reconciler.look_at_everything()
+            reconciler.enqueue_all()
 
     def _lost(self, why: str) -> None:
-        self.metrics.led_by_us([r.controller.name for r in self.reconcilers], leading=False)
+        self.metrics.set_leading([r.controller.name for r in self.reconcilers], leading=False)
         if self._beginning is not None:
-            self._beginning.cancel()  # what it would still read may be old by the time this process is elected again
+            self._beginning.cancel()  # what it reads may be outdated when this process is elected again
         self._ledger.close()
-        # Work under way was decided in a tenure that is over. Its writes are refused at the door, but what it has read and
-        # half done lives in this process: a new process starts from what is true.
+        # Reconciles in progress were decided in a term that has ended. The actuator refuses their writes, but this process still
+        # holds what they read and half did. A new process starts clean.
         if any(reconciler.queue.handling for reconciler in self.reconcilers):
-            log.error("leadership lost with work under way", why=why)
+            log.error("leadership lost during a reconcile; exiting", why=why)
             self._end(ExitCode.LEADERSHIP_LOST)
 
     async def _watch_over_views(self) -> None:
-        await self._following.until_too_old(self._config.kubernetes.exit_view_age)
+        await self._informers.until_too_old(self._config.kubernetes.exit_view_age)
         self._end(ExitCode.VIEW_TOO_OLD)
 
 
 def watched_by(controllers: Sequence[Controller]) -> tuple[Resource[Any], ...]:
-    """Every kind that must be seen, each once."""
+    """Every kind that the controllers need to watch."""
     wanted: dict[Resource[Any], None] = {}
     for controller in controllers:
         wanted |= dict.fromkeys(controller.watches)
@@ -306,9 +323,9 @@ async def _cancel(*tasks: asyncio.Task[Any]) -> None:
 
 
 def connect(config: Config, metrics: Metrics, *, kubeconfig: Path | None, context: str | None) -> Client:
-    """A client for the cluster that the flags and the environment point to."""
+    """Create a client for the cluster that the flags and the environment select."""
 
-    # Asking for a labelled series locks and compares every label; a thousand writes ask for the same two.
+    # Looking up a labelled series locks and compares every label; a thousand writes use the same two.
     count_of, seconds_of = cache(metrics.requests.labels), cache(metrics.request_seconds.labels)
 
     def observe(verb: str, resource: str, code: int, seconds: float) -> None:

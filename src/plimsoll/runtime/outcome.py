@@ -1,4 +1,4 @@
-"""What became of a decision, as the door tells it."""
+"""Outcomes: what the actuator reports back about a decision's actions."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ from typing import Literal
 
 from msgspec import Struct
 
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.providers.protocol import Machine
 from plimsoll.runtime.decision import Action, Blocker
 
-# would: read-only. refused: the door or a budget says no. gone, conflict: the world had moved on. unknown: the reply is lost.
+# would: read-only mode. refused: a check of the actuator or a budget said no. gone, conflict: the object changed meanwhile.
+# unknown: the reply was lost.
 Status = Literal["done", "would", "refused", "gone", "conflict", "failed", "unknown"]
 
 
-class Result(Struct, frozen=True):
-    """What became of one action."""
+class ActionResult(Struct, frozen=True):
+    """The result of one action."""
 
     action: Action
     status: Status
     detail: str = ""
     blocker: Blocker | None = None
     written: KubeObject | None = None  # the object as it is after the write, where that is known
-    machine: Machine | None = None  # that a provider has made
+    machine: Machine | None = None  # the machine that a provider created
 
 
 class Outcome(Struct, frozen=True):
-    """What became of a decision. Anything but done and would asks for another look."""
+    """The results of a decision's actions. Any status but `done` and `would` means that the key is reconciled again."""
 
-    results: tuple[Result, ...] = ()
+    results: tuple[ActionResult, ...] = ()
 
     @property
     def blockers(self) -> tuple[Blocker, ...]:
@@ -36,10 +37,10 @@ class Outcome(Struct, frozen=True):
 
     @property
     def failed(self) -> bool:
-        """Something went wrong that may go right when tried again, later each time."""
+        """Whether an action failed in a way that a retry with back-off may fix."""
         return any(result.status in ("failed", "unknown") for result in self.results)
 
     @property
     def overtaken(self) -> bool:
-        """The world had moved on: decide again as soon as the view has."""
+        """Whether an object changed meanwhile: decide again once the view shows it."""
         return any(result.status in ("gone", "conflict") for result in self.results)

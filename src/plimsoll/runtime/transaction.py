@@ -1,8 +1,8 @@
-"""Requests that follow from replies, as data, and the small driver that holds such a conversation.
+"""Transactions: requests that follow from replies, as data, and the driver that runs them for the actuator.
 
-A conversation is a pure function `(state, reply) → (state, request)`. It begins with `Opened` and is over when it
-answers with an `End`. The driver only carries: it decides nothing, and whoever checks a conversation (a test, a model
-checker) can put himself in its place. What time it is, and what is random, comes with the replies.
+A transaction is a function `(state, reply) → (state, request)`, deterministic and without I/O. It starts with
+`TransactionStarted` and ends when it returns an `End`. The driver decides nothing, so a test or a model checker can take its
+place. The time and anything random come with the replies.
 """
 
 from __future__ import annotations
@@ -10,19 +10,20 @@ from __future__ import annotations
 import uuid
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import KubeError, NotFound
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import Resource
 from plimsoll.providers.protocol import Machine
 from plimsoll.runtime.clock import Clock
 from plimsoll.runtime.decision import Blocker, Create, CreateMachine, Delete, DeleteMachine, Event, Patch, Transaction
+from plimsoll.runtime.outcome import Status
 
-# ── what a conversation asks ─────────────────────────────────────────────────────────────────────────────────────────
+# ── requests ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Get(Struct, frozen=True):
@@ -44,17 +45,14 @@ class ListAll(Struct, frozen=True):
 Write: TypeAlias = Patch | Create | Delete | CreateMachine | DeleteMachine
 
 
-class Together(Struct, frozen=True):
-    """Writes that do not depend on one another and are under way at the same time."""
+class ConcurrentWrites(Struct, frozen=True):
+    """Independent writes that run at the same time."""
 
     writes: tuple[Write, ...]
 
 
-Status: TypeAlias = Literal["done", "would", "refused", "gone", "conflict", "failed", "unknown"]
-
-
 class End(Struct, frozen=True):
-    """The conversation is over; the words are those of the door."""
+    """The end of the transaction, with the status that the actuator reports."""
 
     status: Status = "done"
     detail: str = ""
@@ -62,19 +60,21 @@ class End(Struct, frozen=True):
     events: tuple[Event, ...] = ()
 
 
-Request: TypeAlias = Get | ListAll | Together | End
+TransactionRequest: TypeAlias = Get | ListAll | ConcurrentWrites | End
 
-# ── what it is answered ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── replies ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Moment(Struct, frozen=True):
-    now: datetime  # for people to read; it may jump
-    at: float  # monotonic seconds, to measure with
+    """When a reply arrived."""
+
+    now: datetime  # wall clock, for display; it may jump
+    at: float  # monotonic seconds, for measuring
 
 
-class Opened(Struct, frozen=True):
+class TransactionStarted(Struct, frozen=True):
     moment: Moment
-    token: str  # that no other conversation has
+    token: str  # unique to this transaction
 
 
 class Found(Struct, frozen=True):
@@ -87,67 +87,67 @@ class Listed(Struct, frozen=True):
     items: tuple[KubeObject, ...]
 
 
-class Answer(Struct, frozen=True):
-    """What became of one write."""
+class WriteResult(Struct, frozen=True):
+    """The result of one write."""
 
     status: Status
     item: KubeObject | None = None  # as it is after the write, where that is known
     detail: str = ""
-    machine: Machine | None = None  # that a provider has made
-    code: str = ""  # of what stood in the way
+    machine: Machine | None = None  # the machine that a provider created
+    code: str = ""  # of the blocker, if one stopped the write
 
 
-class Answered(Struct, frozen=True):
+class WritesDone(Struct, frozen=True):
     moment: Moment
-    answers: tuple[Answer, ...]  # in the order of the writes
+    answers: tuple[WriteResult, ...]  # in the order of the writes
 
 
-class Unread(Struct, frozen=True):
-    """A read that failed: nothing is known."""
+class ReadFailed(Struct, frozen=True):
+    """A read failed, so nothing is known about what it asked for."""
 
     moment: Moment
     detail: str
 
 
-Reply: TypeAlias = Opened | Found | Listed | Answered | Unread
+TransactionReply: TypeAlias = TransactionStarted | Found | Listed | WritesDone | ReadFailed
 
 # ── the driver ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Writes(Protocol):
-    """The door: carries out writes as it carries out all others, and says what became of each."""
+class WriteFunction(Protocol):
+    """Carries out writes and returns their results; the actuator provides it."""
 
-    def __call__(self, writes: tuple[Write, ...], /) -> Awaitable[tuple[Answer, ...]]: ...
+    def __call__(self, writes: tuple[Write, ...], /) -> Awaitable[tuple[WriteResult, ...]]: ...
 
 
 def new_token() -> str:
     return uuid.uuid4().hex
 
 
-async def converse(
-    conversation: Transaction, client: Client, write: Writes, clock: Clock, token: Callable[[], str] = new_token
+async def run_transaction(
+    transaction: Transaction, client: Client, write: WriteFunction, clock: Clock, token: Callable[[], str] = new_token
 ) -> End:
-    """Hold a conversation to its end."""
+    """Run a transaction to its end."""
 
     def moment() -> Moment:
         return Moment(clock.now(), clock.monotonic())
 
-    state, request = conversation.step(conversation.start, Opened(moment(), token()))
+    state, request = transaction.step(transaction.start, TransactionStarted(moment(), token()))
     try:
         while not isinstance(request, End):
-            reply: Reply
-            if isinstance(request, Together):
+            reply: TransactionReply
+            if isinstance(request, ConcurrentWrites):
                 answers = await write(request.writes)
-                reply = Answered(moment(), answers)
+                reply = WritesDone(moment(), answers)
             else:
                 reply = await _read(request, client, moment)
-            state, request = conversation.step(state, reply)
+            state, request = transaction.step(state, reply)
         return request
     finally:
-        conversation.ended(state)
+        transaction.ended(state)
 
 
-async def _read(request: Get | ListAll, client: Client, moment: Callable[[], Moment]) -> Reply:
+async def _read(request: Get | ListAll, client: Client, moment: Callable[[], Moment]) -> TransactionReply:
     try:
         if isinstance(request, ListAll):
             listing = await client.list(request.resource, request.namespace, field_selector=request.field_selector)
@@ -158,4 +158,4 @@ async def _read(request: Get | ListAll, client: Client, moment: Callable[[], Mom
             item = None
         return Found(moment(), item)
     except KubeError as error:
-        return Unread(moment(), str(error))
+        return ReadFailed(moment(), str(error))

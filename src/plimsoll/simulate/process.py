@@ -1,4 +1,4 @@
-"""One process of the operator in a simulated cluster: its way to the API server, its controllers, its webhook."""
+"""One operator process in a simulated cluster: transport, client, controllers and webhook. `World` starts and stops it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 
 from plimsoll.config import Config
 from plimsoll.controllers.build import controllers, observers, placement_settings
-from plimsoll.controllers.placement.admission.classify import Admission
+from plimsoll.controllers.placement.admission.classify import PodClassifier
 from plimsoll.embedded_cluster.api.json_documents import Json
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.credentials import Credentials
@@ -23,28 +23,28 @@ from plimsoll.runtime.decision import Counter, Decision
 from plimsoll.runtime.exit_codes import ExitCode
 from plimsoll.runtime.metrics import Metrics
 from plimsoll.runtime.operator import Operator
-from plimsoll.simulate.fault_transport import Line
-from plimsoll.simulate.skewed_clock import LocalClock
-from plimsoll.webhook.admission_handler import LOOKING_SHARE, Admissions
-from plimsoll.webhook.live_reads import LiveLooks
+from plimsoll.simulate.fault_transport import FaultTransport
+from plimsoll.simulate.skewed_clock import SkewedClock
+from plimsoll.webhook.admission_handler import LOOKING_SHARE, AdmissionHandler
+from plimsoll.webhook.live_reads import LiveReads
 
-_MANY = 1_000_000  # calls a second: virtual time must not be spent waiting for a rate limit that protects a real server
+_MANY = 1_000_000  # requests per second: no rate limit, since there is no real server to protect
 
 
 def client_over(serve: Serve, clock: Clock, rng: Random) -> Client:
-    """A client whose calls are answered in this process."""
+    """A client whose requests an in-process handler answers."""
     transport = InProcessTransport(serve, clock)
     return Client(
         Credentials("https://embedded.invalid"), clock=clock, qps=_MANY, burst=_MANY, rng=rng, transport=transport
     )
 
 
-class Process:
+class OperatorProcess:
     def __init__(
         self,
         config: Config,
-        clock: LocalClock,
-        line: Line,
+        clock: SkewedClock,
+        transport: FaultTransport,
         rng: Random,
         *,
         providers: Mapping[str, Provider],
@@ -52,17 +52,15 @@ class Process:
     ) -> None:
         self.config = config
         self.clock = clock
-        self.line = line
+        self.transport = transport
         self._rng = rng
-        self.client = client_over(line.serve, clock, rng)
+        self.client = client_over(transport.serve, clock, rng)
         self.metrics = Metrics()
         made = controllers(config, clock=clock, token=self._token)
         self.operator = Operator(
-            config, self.client, made, clock=clock, metrics=self.metrics, name=line.who, rng=rng, providers=providers,
-            observers=observers(config, made, self.client, providers, clock),
+            config, self.client, made, clock=clock, metrics=self.metrics, name=transport.who, rng=rng, providers=providers,
+            observers=observers(config, made, self.client, providers, clock), on_decision=decided,
         )  # fmt: skip
-        for reconciler in self.operator.reconcilers:
-            reconciler.on_decision = decided
         self._admissions = self._webhook() if any(one.name == "placement" for one in made) else None
         self._stop = asyncio.Event()
         self._running: asyncio.Task[ExitCode] | None = None
@@ -76,16 +74,16 @@ class Process:
         return self._running is not None and not self._running.done()
 
     def start(self) -> None:
-        self._running = asyncio.create_task(self.operator.run(self._stop), name=f"operator {self.line.who}")
+        self._running = asyncio.create_task(self.operator.run(self._stop), name=f"operator {self.transport.who}")
 
     async def stop(self) -> ExitCode:
-        """As on SIGTERM: what is in hand is finished, and the lease given back."""
+        """Stop as on SIGTERM: finish running work and release the lease."""
         self._stop.set()
         return await self._ended()
 
     async def crash(self) -> None:
-        """As on SIGKILL: from now on nothing that it does reaches the server."""
-        self.line.cut()
+        """Crash as on SIGKILL: no further request reaches the server."""
+        self.transport.disconnect()
         if self._running is not None:
             self._running.cancel()
         await self._ended()
@@ -103,7 +101,7 @@ class Process:
             return None
         return self._running.result()
 
-    # ── its webhook ──────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── webhook ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def review(self, review: Json) -> Json:
         if self._admissions is None:
@@ -111,18 +109,18 @@ class Process:
         answer: dict[str, Any] = msgspec.json.decode(await self._admissions.review(msgspec.json.encode(review)))
         return answer
 
-    def _webhook(self) -> Admissions:
+    def _webhook(self) -> AdmissionHandler:
         config = self.config
-        admission = Admission(
+        admission = PodClassifier(
             self.operator.view, placement_settings(config), watch_namespaces=config.operator.watch_namespaces
         )
         seconds = config.webhook.timeout.total_seconds() * LOOKING_SHARE
-        looks = LiveLooks(self.client, admission, self.clock, seconds=seconds, counted=lambda *_: None)
+        looks = LiveReads(self.client, admission, self.clock, seconds=seconds, counted=lambda *_: None)
 
         def count(one: Counter) -> None:
             self.metrics.count((one,))
 
-        return Admissions(
+        return AdmissionHandler(
             admission, looks, self.clock, look_seconds=seconds, leading=lambda: self.operator.leading, forwarding=None,
             count=count, nonce=self._token()[:8],
         )  # fmt: skip

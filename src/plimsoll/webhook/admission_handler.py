@@ -1,4 +1,7 @@
-"""From the bytes of an AdmissionReview to the bytes of its answer: decided here, or by the leader."""
+"""Handles AdmissionReviews: decodes a review, decides it here or forwards it to the leader, and encodes the response.
+
+`WebhookServer` calls `AdmissionHandler.begin`.
+"""
 
 from __future__ import annotations
 
@@ -13,46 +16,46 @@ import msgspec
 from msgspec import Struct
 
 from plimsoll.controllers.placement.admission.classify import (
-    Admission,
-    Answer,
-    Assigned,
-    LeftAlone,
-    Look,
-    Request,
-    What,
+    AdmissionRequest,
+    AdmissionResult,
+    ClassAssigned,
+    LiveReadKind,
+    LiveReadNeeded,
+    NotAssigned,
+    PodClassifier,
 )
-from plimsoll.controllers.placement.annotations import Why
+from plimsoll.controllers.placement.annotations import PlacementReason
 from plimsoll.kube.codec import decoder
-from plimsoll.kube.types.core import Part
+from plimsoll.kube.types.meta import Part
 from plimsoll.runtime.clock import Clock
 from plimsoll.runtime.decision import Counter
-from plimsoll.webhook.live_reads import LiveLooks, Result
+from plimsoll.webhook.live_reads import LiveReads, ReadResult
 
-# Of the time that the API server waits: the leader may look for so long, a follower waits a little longer for the leader's
-# answer, and then there is still time for one of its own.
+# Shares of the API server's time-out: the leader may read live for the first; a follower waits for the leader's response for the
+# second, which leaves it time for a decision of its own.
 LOOKING_SHARE = 0.4
 FORWARDING_SHARE = 0.6
 
 
 class NotLeadingError(Exception):
-    """A request that was forwarded to us is not ours to decide."""
+    """A follower forwarded a review to this process, which does not lead."""
 
 
-class AskerLeftError(Exception):
-    """Whoever asked waits no longer, so that no answer would reach it."""
+class ClientGoneError(Exception):
+    """The client closed the connection, so no response can reach it."""
 
 
-Later: TypeAlias = Callable[[], Awaitable[bytes]]  # to be called, and waited for
+Deferred: TypeAlias = Callable[[], Awaitable[bytes]]  # a response that needs I/O first
 
 
-class Forwarding(Protocol):
+class Forwarder(Protocol):
     async def ask(self, body: bytes) -> bytes | None:
-        """The leader's answer; None if it cannot be had in time."""
+        """The leader's response; None if there is none in time."""
         ...
 
 
 class _Review(Part, frozen=True, gc=False):
-    request: Request
+    request: AdmissionRequest
 
 
 class _Response(Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -69,20 +72,20 @@ class _Answered(Struct, frozen=True, rename="camel"):
     kind: str = "AdmissionReview"
 
 
-class Admissions:
+class AdmissionHandler:
     def __init__(
         self,
-        admission: Admission,
-        looks: LiveLooks,
+        admission: PodClassifier,
+        looks: LiveReads,
         clock: Clock,
         *,
         look_seconds: float,
         leading: Callable[[], bool],
-        forwarding: Forwarding | None,
+        forwarding: Forwarder | None,
         count: Callable[[Counter], None],
         nonce: str = "",
     ) -> None:
-        """nonce: of this life of this process; made up where none is given."""
+        """nonce: unique to this process; random by default."""
         self._admission = admission
         self._looks = looks
         self._clock = clock
@@ -92,23 +95,23 @@ class Admissions:
         self._count = count
         self._decode = decoder(_Review).decode
         self._encode = msgspec.json.Encoder().encode
-        self._nonce = nonce or uuid.uuid4().hex[:8]  # tokens of two processes, or of two lives of one, must differ
+        self._nonce = nonce or uuid.uuid4().hex[:8]  # tokens must differ between processes and between restarts
         self._serial = itertools.count(1)
 
     async def review(self, body: bytes) -> bytes:
-        """`begin`, and wait where that is needed."""
+        """The response to a review; `begin`, awaited if necessary."""
         answer = self.begin(body)
         return answer if isinstance(answer, bytes) else await answer()
 
     def begin(
-        self, body: bytes, *, forwarded: bool = False, asker_left: Callable[[], bool] = lambda: False
-    ) -> bytes | Later:
-        """Always an answer that admits the pod; NotLeadingError only to a replica of ours that asked in vain.
+        self, body: bytes, *, forwarded: bool = False, client_gone: Callable[[], bool] = lambda: False
+    ) -> bytes | Deferred:
+        """The response to a review, which always admits the pod, or a `Deferred` if it needs a live read or the leader.
 
-        At once, unless somebody else must be asked first: a task and a turn of the event loop for each question would cost as
-        much as half of the decision. ValueError where the body is no AdmissionReview of a pod. `asker_left` is asked right
-        before the answer is made, and AskerLeftError raised: a pod that starts without us must not be counted as one that we
-        admitted.
+        Most responses are immediate: a task per review would cost half as much as the decision. Raises ValueError if the body is
+        not an AdmissionReview of a pod, NotLeadingError if a follower forwarded the review to a process that does not lead, and
+        ClientGoneError if `client_gone` returns True right before the decision: a pod that starts without our response must not
+        be counted as one that was classified.
         """
         try:
             request = self._decode(body).request
@@ -118,74 +121,82 @@ class Admissions:
         leading = self._leading()
         if forwarded and not leading:
             raise NotLeadingError
-        if leading or self._admission.decided_alone(request):
-            return self._decide(request, asker_left, approximate=False)
+        if leading or self._admission.any_replica_can_answer(request):
+            return self._decide(request, client_gone, approximate=False)
         if self._forwarding is None:
-            return self._decide(request, asker_left, approximate=True)
-        return partial(self._forward, body, self._forwarding, request, asker_left)
+            return self._decide(request, client_gone, approximate=True)
+        return partial(self._forward, body, self._forwarding, request, client_gone)
 
     async def _forward(
-        self, body: bytes, forwarding: Forwarding, request: Request, asker_left: Callable[[], bool]
+        self, body: bytes, forwarding: Forwarder, request: AdmissionRequest, client_gone: Callable[[], bool]
     ) -> bytes:
         answer = await forwarding.ask(body)
         if answer is not None:
             self._counted(request.operation, "forwarded")
             return answer
-        own = self._decide(request, asker_left, approximate=True)
+        own = self._decide(request, client_gone, approximate=True)
         return own if isinstance(own, bytes) else await own()
 
-    def _decide(self, request: Request, asker_left: Callable[[], bool], *, approximate: bool) -> bytes | Later:
+    def _decide(
+        self, request: AdmissionRequest, client_gone: Callable[[], bool], *, approximate: bool
+    ) -> bytes | Deferred:
         token = f"{self._nonce}-{next(self._serial):x}"
-        answer = self._answer(request, asker_left, token, approximate=approximate)
-        if isinstance(answer, Look):
-            return partial(self._look, answer, request, asker_left, token, approximate=approximate)
+        answer = self._answer(request, client_gone, token, approximate=approximate)
+        if isinstance(answer, LiveReadNeeded):
+            return partial(self._look, answer, request, client_gone, token, approximate=approximate)
         return self._reply(request, answer)
 
     async def _look(
-        self, answer: Look, request: Request, asker_left: Callable[[], bool], token: str, *, approximate: bool
+        self,
+        answer: LiveReadNeeded,
+        request: AdmissionRequest,
+        client_gone: Callable[[], bool],
+        token: str,
+        *,
+        approximate: bool,
     ) -> bytes:
-        """Read live, as often as an answer wants something else read."""
+        """Read live until the decision needs no further read."""
         since = self._clock.monotonic()
         deadline = since + self._look_seconds
-        looked: set[What] = set()
+        looked: set[LiveReadKind] = set()
         while True:
             result = await self._looks.look(answer, since=since, deadline=deadline)
-            if result is not Result.EARLIER:
+            if result is not ReadResult.EARLIER:
                 looked.add(answer.what)
-            if result is Result.FAILED:
-                looked.update(What)  # no second wait: the API server's patience is short
+            if result is ReadResult.FAILED:
+                looked.update(LiveReadKind)  # no second wait: the API server's patience is short
                 approximate = True
-            next_answer = self._answer(request, asker_left, token, looked, approximate=approximate)
-            if not isinstance(next_answer, Look):
+            next_answer = self._answer(request, client_gone, token, looked, approximate=approximate)
+            if not isinstance(next_answer, LiveReadNeeded):
                 return self._reply(request, next_answer)
             answer = next_answer
 
     def _answer(
         self,
-        request: Request,
-        asker_left: Callable[[], bool],
+        request: AdmissionRequest,
+        client_gone: Callable[[], bool],
         token: str,
-        looked: Collection[What] = (),
+        looked: Collection[LiveReadKind] = (),
         *,
         approximate: bool,
-    ) -> Answer:
-        if asker_left():
+    ) -> AdmissionResult:
+        if client_gone():
             self._counted(request.operation, "too-late")
-            raise AskerLeftError
+            raise ClientGoneError
         return self._admission.answer(
             request, self._clock.now(), self._clock.monotonic(), token=token, looked=looked, approximate=approximate
         )
 
-    def _reply(self, request: Request, answer: Assigned | LeftAlone) -> bytes:
-        if isinstance(answer, LeftAlone):
+    def _reply(self, request: AdmissionRequest, answer: ClassAssigned | NotAssigned) -> bytes:
+        if isinstance(answer, NotAssigned):
             self._counted(request.operation, "left-alone")
             return self._encode(_Answered(_Response(request.uid, True, audit_annotations={"left-alone": answer.code})))
-        marks = answer.marks
-        self._counted(request.operation, "approximate" if marks.why is Why.APPROXIMATE else "assigned")
+        assignment = answer.assignment
+        self._counted(request.operation, "approximate" if assignment.why is PlacementReason.APPROXIMATE else "assigned")
         if not request.dry_run:
-            labels = {"resource_kind": "Pod", "mutation_type": marks.capacity_class.value}
+            labels = {"resource_kind": "Pod", "mutation_type": assignment.capacity_class.value}
             self._count(Counter("spotalis_webhook_mutations_total", labels))
-        told = {"class": marks.capacity_class.value, "reason": marks.why.value}
+        told = {"class": assignment.capacity_class.value, "reason": assignment.why.value}
         if not answer.patch:
             return self._encode(_Answered(_Response(request.uid, True, audit_annotations=told)))
         patch = base64.b64encode(self._encode(answer.patch)).decode()

@@ -1,4 +1,4 @@
-"""Where the serving certificate comes from: a Secret that the replicas share, or files that someone else keeps up to date."""
+"""Sources of the serving certificate: a Secret that the replicas share, or files that another tool keeps up to date."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import structlog
 from plimsoll.controllers.placement.webhook_configuration import SECRET
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import AlreadyExists, Conflict, NotFound
+from plimsoll.kube.types.core import Secret
 from plimsoll.kube.types.resources import SECRETS
-from plimsoll.kube.types.stored import Secret
 from plimsoll.runtime.clock import Clock
 from plimsoll.webhook.certificates import Material, Step, load_certificate, next_step, serving_context, take_step
 
@@ -23,16 +23,16 @@ log = structlog.get_logger()
 class CertificateSource(Protocol):
     @property
     def authorities(self) -> bytes:
-        """PEM of who signed it, old and new; empty where the API server is told by someone else."""
+        """PEM of the old and new authorities; empty if another tool maintains the CA bundle."""
         ...
 
     @property
     def tls(self) -> ssl.SSLContext:
-        """For the server; the same object for ever, with the certificate that is to be served now."""
+        """The server's context: always the same object, with the current certificate."""
         ...
 
     async def refresh(self, *, leading: bool, trusted: bool) -> None:
-        """Look again; the leader also renews. `trusted`: the API server has been told of all `authorities`."""
+        """Read the certificate again; the leader also renews it. `trusted`: all `authorities` are in the CA bundle."""
         ...
 
 
@@ -52,14 +52,14 @@ class CertificateInSecret:
     @property
     def tls(self) -> ssl.SSLContext:
         if self._tls is None:
-            raise RuntimeError("the certificate was never read: `refresh` comes first")
+            raise RuntimeError("the certificate was never read; call `refresh` first")
         return self._tls
 
     async def refresh(self, *, leading: bool, trusted: bool) -> None:
         while True:
             secret, material = await self._read()
             step = next_step(material, self._hosts, self._clock.now(), trusted=trusted)
-            # Whoever comes first makes the first one; a replica that does not lead serves what is there otherwise.
+            # Any replica may create the first certificate; after that, only the leader renews it.
             if step is Step.KEEP or (material is not None and not leading):
                 break
             made = take_step(step, material, self._hosts, self._clock.now())
@@ -86,7 +86,7 @@ class CertificateInSecret:
         return secret, Material.of_secret(dict(secret.data))
 
     async def _write(self, secret: Secret | None, material: Material) -> bool:
-        """False where another was faster."""
+        """Store the material; False if another replica was faster."""
         data = material.as_secret()
         if secret is None:
             present = {name: value for name, value in data.items() if value is not None}
@@ -111,7 +111,7 @@ class UnusableFilesError(Exception):
 
 
 class CertificateInFiles:
-    """Files that cert-manager, or whoever mounts them, replaces in time."""
+    """Reads files that cert-manager or another tool replaces in time."""
 
     def __init__(self, certificate: Path, key: Path, authority: Path | None) -> None:
         self._paths = (certificate, key, authority)
@@ -125,16 +125,18 @@ class CertificateInFiles:
         try:
             found = certificate.read_bytes(), key.read_bytes()
             if found != self._served:
-                serving_context(*found)  # a pair that does not belong together would spoil the context in use
+                serving_context(*found)  # check the pair first: a mismatch would break the context in use
                 load_certificate(self.tls, *found)
             self.authorities = authority.read_bytes() if authority is not None else b""
         except (OSError, ssl.SSLError) as error:
             if self._served is None:
                 raise UnusableFilesError(
                     f"webhook.certificateFile {certificate} and webhook.keyFile {key} cannot be used: {error}; expected a "
-                    "certificate and its key, as PEM, and where webhook.caFile is set, who signed it"
+                    "certificate and its key as PEM, and the signing CA if webhook.caFile is set"
                 ) from error
-            # While files are replaced, a certificate and its key may for a moment not belong together.
-            log.warning("webhook certificate not read again", certificate=str(certificate), error=str(error))
+            # During a replacement the certificate and the key may not match for a moment.
+            log.warning(
+                "cannot reload webhook certificate; keeping the old one", certificate=str(certificate), error=str(error)
+            )
             return
         self._served = found

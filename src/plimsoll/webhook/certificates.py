@@ -1,9 +1,9 @@
-"""The certificate that the webhook serves with: made by the operator itself, and replaced long before it ends.
+"""The webhook's serving certificate: created by the operator and renewed long before it expires.
 
-Each serving certificate has an authority of its own, whose key is thrown away once it has signed. A rotation takes two steps,
-so that the API server never meets a certificate that it does not trust yet: first the new authority is added to what is
-trusted, and only when that has had time to spread is the new certificate served. The old authority stays trusted until the
-next rotation: replicas change over one by one.
+Each serving certificate has its own authority, whose key is discarded after signing. A rotation takes two steps, so that the API
+server never sees a certificate that it does not trust yet: first the new authority is added to the CA bundle, and only after
+that has propagated the new certificate is served. The old authority stays trusted until the next rotation, because replicas
+switch one by one.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from msgspec import Struct
 
 VALID_FOR = timedelta(days=90)
 RENEWED_BEFORE = timedelta(days=30)
-# For every API server to hear of the changed configuration, and for replicas that were away to read the Secret.
+# Time for every API server to see the changed configuration, and for all replicas to read the Secret.
 SETTLES_IN = timedelta(minutes=10)
-# When so little is left, a certificate that is perhaps not trusted everywhere is better than one that is surely refused.
+# With so little time left, a certificate that may not be trusted everywhere is better than an expired one.
 LAST_MOMENT = timedelta(days=1)
 _CLOCK_SKEW = timedelta(minutes=5)
 
 
 class Material(Struct, frozen=True):
-    """What the replicas share. `next_…` is there while a rotation is under way."""
+    """The certificates and keys that the replicas share. `next_…` is set during a rotation."""
 
     authorities: bytes  # PEM, the newest first
     certificate: bytes
@@ -48,7 +48,7 @@ class Material(Struct, frozen=True):
         return f"Material(certificate until {_read(self.certificate).not_valid_after_utc:%Y-%m-%d %H:%M})"
 
     def as_secret(self) -> dict[str, Any]:
-        """The data of a Secret; None takes a field away."""
+        """The data of the Secret; None removes a field."""
         fields = {
             "ca.crt": self.authorities,
             "tls.crt": self.certificate,
@@ -60,7 +60,7 @@ class Material(Struct, frozen=True):
 
     @classmethod
     def of_secret(cls, data: dict[str, str]) -> Material | None:
-        """None where the Secret holds nothing that could be served."""
+        """Read the Secret's data; None if it has no usable certificate."""
         try:
             found = {name: base64.b64decode(text, validate=True) for name, text in data.items()}
             material = cls(
@@ -78,13 +78,13 @@ class Material(Struct, frozen=True):
 
 class Step(Enum):
     KEEP = "keep"
-    MAKE = "make"  # nothing usable is there: serve a new one at once
-    STAGE = "stage"  # let a new authority be trusted
-    PROMOTE = "promote"  # serve what it signed
+    MAKE = "make"  # there is no usable certificate: create and serve one at once
+    STAGE = "stage"  # add a new authority to the CA bundle
+    PROMOTE = "promote"  # serve the certificate that the new authority signed
 
 
 def next_step(material: Material | None, hosts: Sequence[str], now: datetime, *, trusted: bool) -> Step:
-    """What the leader does about the certificate. `trusted`: the API server has been told of all authorities."""
+    """The leader's next step for the certificate. `trusted`: all authorities are in the CA bundle."""
     if material is None:
         return Step.MAKE
     current = _read(material.certificate)
@@ -114,7 +114,7 @@ def take_step(step: Step, material: Material | None, hosts: Sequence[str], now: 
 
 
 def make_certificate(hosts: Sequence[str], now: datetime) -> tuple[bytes, bytes, bytes]:
-    """An authority and a certificate for these names and addresses with its key, as PEM."""
+    """Create an authority, a certificate for these names and addresses, and its key; all as PEM."""
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     authority_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"plimsoll webhook {now:%Y-%m-%d %H:%M:%S}")])
     own_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "plimsoll webhook")])
@@ -159,21 +159,21 @@ def make_certificate(hosts: Sequence[str], now: datetime) -> tuple[bytes, bytes,
 def serving_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.num_tickets = 0  # an API server never resumes a session: each ticket would be made and sent for nothing
+    context.num_tickets = 0  # an API server never resumes a session, so tickets would be wasted work
     load_certificate(context, certificate, key)
     return context
 
 
 def load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Serve every connection from now on with this certificate."""
+    """Use this certificate for all new connections."""
     with _as_file(certificate.rstrip() + b"\n" + key) as path:
         context.load_cert_chain(path)
 
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """OpenSSL takes certificates from files only. This one is in memory where the system can: the key reaches no disk, and
-    the file system may be read-only."""
+    """A file with this content, because OpenSSL loads certificates only from files. It is in memory where the system supports it:
+    the key never reaches a disk, and the file system may be read-only."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("plimsoll-webhook")
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
@@ -189,7 +189,7 @@ def _as_file(content: bytes) -> Iterator[str]:
 
 
 def _newest(material: Material | None) -> bytes:
-    """The authority that signed what is served now, or the one that was last trusted."""
+    """The newest authority in the bundle."""
     if material is None:
         return b""
     end = b"-----END CERTIFICATE-----\n"

@@ -1,4 +1,4 @@
-"""A follower asks the leader, whose address stands on the leader's Lease."""
+"""Forwards admission reviews from a follower to the leader, whose address is an annotation of the Lease."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ log = structlog.get_logger()
 ADDRESS = "plimsoll.dev/webhook-address"  # the Lease's annotation: host:port of the leader's own server
 
 
-class ForwardingToLeader:
-    """Use as `async with`. Nothing is tried twice: a follower's own answer comes sooner."""
+class LeaderForwarder:
+    """Use as `async with`. It does not retry: the follower's own decision is faster."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class ForwardingToLeader:
     ) -> None:
         self._leader_address = leader_address
         self._authorities = authorities
-        self._server_name = server_name  # in the certificate: the address is a pod's, which no certificate names
+        self._server_name = server_name  # in the certificate, which does not name the pod's address
         self._identity = identity
         self._timeout = aiohttp.ClientTimeout(total=seconds)
         self._counted = counted
@@ -66,7 +66,7 @@ class ForwardingToLeader:
         except (TimeoutError, aiohttp.ClientError, ssl.SSLError, OSError) as error:
             why = str(error) or type(error).__name__
         self._counted("failed")
-        log.warning("the leader could not be asked about a pod", address=address, why=why)
+        log.warning("cannot forward an admission review to the leader", address=address, why=why)
         return None
 
     def _tls(self) -> ssl.SSLContext:

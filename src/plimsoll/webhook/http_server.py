@@ -1,7 +1,7 @@
-"""HTTP/1.1 for one thing: a body comes in, an answer goes out, hundreds of times a second over connections that are kept.
+"""A minimal HTTP/1.1 server for short requests and responses, hundreds per second over kept-alive connections.
 
-A general server makes a request, a response, streams, headers and timers for each; here that would cost three times what the
-decision does, and whatever a question costs is what the others wait for after a moment in which the machine did not run us.
+A general server creates request, response, stream, header and timer objects for each request. That would cost three times as
+much as the decision, and after a pause of the machine every queued request waits for the cost of those before it.
 """
 
 from __future__ import annotations
@@ -26,44 +26,44 @@ log = structlog.get_logger()
 _LARGEST_HEAD = 64 * 1024
 _IDLE_SECONDS = 300.0  # an API server keeps up to 25 connections for the next burst
 _SWEEP_SECONDS = 30.0
-_FINISH_SECONDS = 1.0  # of the ten that the whole process has for its end
+_FINISH_SECONDS = 1.0  # of the ten seconds that the whole process has for its shutdown
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class Question(Struct, frozen=True):
+class HttpRequest(Struct, frozen=True):
     method: str
     path: str
-    headers: dict[bytes, bytes]  # names in lower case; of several alike the last
+    headers: dict[bytes, bytes]  # names in lower case; the last of several with the same name
     body: bytes
     transport: asyncio.Transport
 
 
-class Answer(Struct, frozen=True):
+class HttpResponse(Struct, frozen=True):
     status: int
     body: bytes
     content_type: str = "application/json"
 
 
-def said(status: int, text: str) -> Answer:
-    return Answer(status, f"{text}\n".encode(), "text/plain; charset=utf-8")
+def text_response(status: int, text: str) -> HttpResponse:
+    return HttpResponse(status, f"{text}\n".encode(), "text/plain; charset=utf-8")
 
 
-_UNANSWERED = "a question could not be answered"
-_FAILED = said(HTTPStatus.INTERNAL_SERVER_ERROR, "it could not be answered; the log tells why")
-Later = Callable[[], Awaitable[Answer]]  # to be called, and waited for
-Handle = Callable[[Question], Answer | Later]  # at once where it can be: waiting costs a task
+_REQUEST_FAILED = "request failed"
+_FAILED = text_response(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; see the log of the operator")
+Deferred = Callable[[], Awaitable[HttpResponse]]  # a response that needs I/O first
+Handler = Callable[[HttpRequest], HttpResponse | Deferred]  # immediate if possible: a deferred response costs a task
 
 
 @asynccontextmanager
-async def answering(
-    handle: Handle, host: str, port: int, *, tls: ssl.SSLContext, backlog: int, largest_body: int
+async def serve_http(
+    handle: Handler, host: str, port: int, *, tls: ssl.SSLContext, backlog: int, largest_body: int
 ) -> AsyncIterator[int]:
-    """Listen and answer while the block lasts; yields the port. What is under way at its end has a second."""
+    """Serve while the block runs; yields the port. Requests in progress at its end have one second."""
     connections: set[_Connection] = set()
     server = await serve(
         lambda: _Connection(handle, connections, largest_body=largest_body), host, port, tls=tls, backlog=backlog
     )
-    sweeping = asyncio.create_task(_close_the_idle(connections), name="idle connections")
+    sweeping = asyncio.create_task(_close_idle(connections), name="idle connections")
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
@@ -73,11 +73,11 @@ async def answering(
         if under_way:
             await asyncio.wait(under_way, timeout=_FINISH_SECONDS)
         for one in tuple(connections):
-            one.abort()  # who does not take leave must not hold up the end
+            one.abort()  # a client that keeps its connection open must not delay the shutdown
         await server.wait_closed()
 
 
-async def _close_the_idle(connections: set[_Connection]) -> None:
+async def _close_idle(connections: set[_Connection]) -> None:
     while True:
         await asyncio.sleep(_SWEEP_SECONDS)
         longest = time.monotonic() - _IDLE_SECONDS
@@ -87,23 +87,23 @@ async def _close_the_idle(connections: set[_Connection]) -> None:
 
 
 class _Connection(asyncio.Protocol):
-    """One at a time: who sends the next question before it has the answer is read on when it has. A lost connection cancels."""
+    """One connection. It handles one request at a time, and a lost connection cancels the request in progress."""
 
-    def __init__(self, handle: Handle, connections: set[_Connection], *, largest_body: int) -> None:
+    def __init__(self, handle: Handler, connections: set[_Connection], *, largest_body: int) -> None:
         self._handle = handle
         self._connections = connections
         self._largest_body = largest_body
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
-        self._waiting: deque[tuple[Question, bool]] = deque()
+        self._queued: deque[tuple[HttpRequest, bool]] = deque()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
-        self._refusal: Answer | None = None
+        self._refusal: HttpResponse | None = None
         self.last_heard = time.monotonic()
         self.on_message_begin()
 
     def finish(self) -> asyncio.Task[None] | None:
-        """Answer what was asked already, and nothing after that; what is under way, if anything is."""
+        """Finish the request in progress and close; returns its task, if there is one."""
         self._closing = True
         if self._task is None and self._transport is not None:
             self._transport.close()
@@ -134,7 +134,7 @@ class _Connection(asyncio.Protocol):
         except httptools.HttpParserUpgrade:
             pass  # refused when its headers were complete
         except httptools.HttpParserError as error:
-            self._refusal = said(HTTPStatus.BAD_REQUEST, f"not HTTP/1.1: {error}")
+            self._refusal = text_response(HTTPStatus.BAD_REQUEST, f"not HTTP/1.1: {error}")
         if self._refusal is not None:
             self._refuse(self._refusal)
 
@@ -158,20 +158,22 @@ class _Connection(asyncio.Protocol):
     def _count_head(self, size: int) -> None:
         self._head_size += size
         if self._head_size > _LARGEST_HEAD:
-            self._refusal = said(
+            self._refusal = text_response(
                 HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"headers of more than {_LARGEST_HEAD} bytes"
             )
 
     def on_headers_complete(self) -> None:
         if self._parser.should_upgrade():
-            self._refusal = said(HTTPStatus.BAD_REQUEST, "no other protocol is spoken here")
+            self._refusal = text_response(HTTPStatus.BAD_REQUEST, "protocol upgrades are not supported")
         if self._headers.get(b"expect", b"").lower() == b"100-continue" and self._transport is not None:
             self._transport.write(_CONTINUE)
 
     def on_body(self, body: bytes) -> None:
         self._body_size += len(body)
         if self._body_size > self._largest_body:
-            self._refusal = said(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of more than {self._largest_body} bytes")
+            self._refusal = text_response(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of more than {self._largest_body} bytes"
+            )
         else:
             self._body.append(body)
 
@@ -181,53 +183,53 @@ class _Connection(asyncio.Protocol):
         path = self._url.partition(b"?")[0].decode("ascii", "replace")
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         method = self._parser.get_method().decode("ascii")
-        question = Question(method, path, self._headers, body, self._transport)
-        self._waiting.append((question, self._parser.should_keep_alive()))
+        request = HttpRequest(method, path, self._headers, body, self._transport)
+        self._queued.append((request, self._parser.should_keep_alive()))
         if self._task is None:
-            self._answer_waiting()
+            self._handle_queued()
         else:
             self._transport.pause_reading()
 
     # --- answering
 
-    def _answer_waiting(self) -> None:
-        """One after the other, until one has to be waited for."""
-        while self._waiting and self._transport is not None:
-            question, keep = self._waiting.popleft()
+    def _handle_queued(self) -> None:
+        """Handle queued requests in order, until one has to be awaited."""
+        while self._queued and self._transport is not None:
+            request, keep = self._queued.popleft()
             try:
-                answer = self._handle(question)
+                answer = self._handle(request)
             except Exception:
-                log.exception(_UNANSWERED, path=question.path)
+                log.exception(_REQUEST_FAILED, path=request.path)
                 answer = _FAILED
-            if not isinstance(answer, Answer):
-                self._task = asyncio.get_running_loop().create_task(self._answer_later(question, answer, keep=keep))
+            if not isinstance(answer, HttpResponse):
+                self._task = asyncio.get_running_loop().create_task(self._await_deferred(request, answer, keep=keep))
                 return
             self._write(answer, close=self._closing or not keep)
             if self._closing:
                 self._transport.close()
 
-    async def _answer_later(self, question: Question, answer: Later, *, keep: bool) -> None:
+    async def _await_deferred(self, request: HttpRequest, answer: Deferred, *, keep: bool) -> None:
         try:
             try:
-                answered = await answer()
+                response = await answer()
             except Exception:
-                log.exception(_UNANSWERED, path=question.path)
-                answered = _FAILED
-            self._write(answered, close=self._closing or not keep)
+                log.exception(_REQUEST_FAILED, path=request.path)
+                response = _FAILED
+            self._write(response, close=self._closing or not keep)
         finally:
             self._task = None
         if self._closing and self._transport is not None:
             self._transport.close()
             return
-        self._answer_waiting()
+        self._handle_queued()
         if self._task is None and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
-    def _write(self, answer: Answer, *, close: bool) -> None:
+    def _write(self, answer: HttpResponse, *, close: bool) -> None:
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        # In one piece: each write is a record of its own, and a call into the kernel.
+        # One write: each write is a TLS record and a system call.
         transport.write(
             b"HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nDate: %s\r\n%s\r\n%s"
             % (
@@ -237,12 +239,12 @@ class _Connection(asyncio.Protocol):
         )  # fmt: skip
         if close:
             self._closing = True
-            self._waiting.clear()
+            self._queued.clear()
 
-    def _refuse(self, answer: Answer) -> None:
-        """Where the next request begins is not known any more."""
+    def _refuse(self, answer: HttpResponse) -> None:
+        """Answer with an error and close: the start of the next request is unknown."""
         if self._task is not None:
-            self.abort()  # an answer to the one before must not be followed by this one out of turn
+            self.abort()  # this response must not overtake the one in progress
             return
         self._write(answer, close=True)
         if self._transport is not None:
@@ -256,12 +258,12 @@ def _phrase(status: int) -> bytes:
         return b"-"
 
 
-_told: tuple[int, bytes] = (0, b"")
+_cached_date: tuple[int, bytes] = (0, b"")
 
 
 def _date() -> bytes:
-    global _told  # noqa: PLW0603 - one sentence a second, for everyone
+    global _cached_date  # noqa: PLW0603 - formatted once per second for all responses
     now = int(time.time())
-    if _told[0] != now:
-        _told = now, formatdate(now, usegmt=True).encode()
-    return _told[1]
+    if _cached_date[0] != now:
+        _cached_date = now, formatdate(now, usegmt=True).encode()
+    return _cached_date[1]

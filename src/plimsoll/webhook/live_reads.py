@@ -1,4 +1,4 @@
-"""Live reads for admissions that the view cannot answer: bounded in time, and one for all who wait for the same."""
+"""Live reads for admission reviews that the view cannot answer, bounded in time and shared between reviews of one owner."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import TypeVar
 
 import structlog
 
-from plimsoll.controllers.placement.admission.classify import Admission, Look, What
+from plimsoll.controllers.placement.admission.classify import LiveReadKind, LiveReadNeeded, PodClassifier
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import KubeError, NotFound
-from plimsoll.kube.types.core import Deployment, LabelSelector, ReplicaSet, StatefulSet
+from plimsoll.kube.types.apps import Deployment, ReplicaSet, StatefulSet
+from plimsoll.kube.types.meta import LabelSelector
 from plimsoll.kube.types.resources import DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Resource
 from plimsoll.runtime.clock import Clock
 
@@ -21,9 +22,9 @@ W = TypeVar("W", Deployment, StatefulSet)
 log = structlog.get_logger()
 
 
-class Result(Enum):
+class ReadResult(Enum):
     FRESH = "fresh"
-    EARLIER = "earlier"  # what was read may be older than the question
+    EARLIER = "earlier"  # the read started before the review arrived
     FAILED = "failed"
 
 
@@ -33,11 +34,11 @@ class _Flight:
         self.started = started
 
 
-class LiveLooks:
+class LiveReads:
     def __init__(
         self,
         client: Client,
-        admission: Admission,
+        admission: PodClassifier,
         clock: Clock,
         *,
         seconds: float,
@@ -46,15 +47,15 @@ class LiveLooks:
         self._client = client
         self._admission = admission
         self._clock = clock
-        self._seconds = seconds  # that one read may take
+        self._seconds = seconds  # time limit of one read
         self._counted = counted
-        self._flights: dict[tuple[What, str], _Flight] = {}
+        self._flights: dict[tuple[LiveReadKind, str], _Flight] = {}
 
-    async def look(self, look: Look, *, since: float, deadline: float) -> Result:
-        """Read what is asked for, or wait for a read of the same that is under way.
+    async def look(self, look: LiveReadNeeded, *, since: float, deadline: float) -> ReadResult:
+        """Read the requested objects, or wait for a running read of the same objects.
 
-        A read that began before the question came (`since`) may have missed what caused it: the caller then decides anew, and
-        comes again if that is not enough.
+        A read that started before the review arrived (`since`) may have missed its cause: the caller then decides again, and
+        asks for another read if that is not enough.
         """
         key = (look.what, look.owner.uid)
         flight = self._flights.get(key)
@@ -64,23 +65,26 @@ class LiveLooks:
             task.add_done_callback(lambda _: self._flights.pop(key, None))
         done, _ = await asyncio.wait({flight.task}, timeout=max(0.0, deadline - self._clock.monotonic()))
         if not done or flight.task.cancelled() or not flight.task.result():
-            return Result.FAILED
-        return Result.FRESH if flight.started >= since else Result.EARLIER
+            return ReadResult.FAILED
+        return ReadResult.FRESH if flight.started >= since else ReadResult.EARLIER
 
-    async def _read(self, look: Look) -> bool:
+    async def _read(self, look: LiveReadNeeded) -> bool:
         try:
             async with asyncio.timeout(self._seconds):
-                await (self._read_owners(look) if look.what is What.OWNERS else self._read_pods(look))
+                await (self._read_owners(look) if look.what is LiveReadKind.OWNERS else self._read_pods(look))
         except (KubeError, TimeoutError) as error:
             log.warning(
-                "live read for an admission failed", what=look.what.value, owner=look.owner.name, error=str(error)
+                "live read for an admission review failed",
+                what=look.what.value,
+                owner=look.owner.name,
+                error=str(error),
             )
             self._counted(look.what.value, "failed")
             return False
         self._counted(look.what.value, "read")
         return True
 
-    async def _read_owners(self, look: Look) -> None:
+    async def _read_owners(self, look: LiveReadNeeded) -> None:
         if look.owner.kind == "StatefulSet":
             await self._read_workload(STATEFULSETS, look.namespace, look.owner.name)
             return
@@ -91,14 +95,14 @@ class LiveLooks:
             return
         await asyncio.gather(self._read_replica_set(look), self._read_deployment_of(look.known, look.namespace))
 
-    async def _read_replica_set(self, look: Look) -> ReplicaSet | None:
+    async def _read_replica_set(self, look: LiveReadNeeded) -> ReplicaSet | None:
         try:
             found = await self._client.get(REPLICASETS, look.namespace, look.owner.name, urgent=True)
         except NotFound:
             return None
         if found.uid != look.owner.uid:
             return None
-        self._admission.saw_owner(found, self._clock.monotonic())
+        self._admission.record_owner(found, self._clock.monotonic())
         return found
 
     async def _read_deployment_of(self, replica_set: ReplicaSet, namespace: str) -> None:
@@ -111,18 +115,18 @@ class LiveLooks:
             found = await self._client.get(kind, namespace, name, urgent=True)
         except NotFound:
             return
-        self._admission.saw_owner(found, self._clock.monotonic())
+        self._admission.record_owner(found, self._clock.monotonic())
 
-    async def _read_pods(self, look: Look) -> None:
+    async def _read_pods(self, look: LiveReadNeeded) -> None:
         if look.known is None:
             return
         selector = as_text(look.known.spec.selector)
         listing = await self._client.list(PODS, look.namespace, label_selector=selector)
-        self._admission.saw_pods(look.owner.uid, listing.items, listing.resource_version, self._clock.monotonic())
+        self._admission.record_pods(look.owner.uid, listing.items, listing.resource_version, self._clock.monotonic())
 
 
 def as_text(selector: LabelSelector | None) -> str:
-    """A selector as the API server takes it in a query."""
+    """A selector in the syntax of the API server's query parameters."""
     if selector is None:
         return ""
     words = {"In": "in", "NotIn": "notin"}

@@ -1,8 +1,8 @@
-"""Whether the API server asks us, and whom it trusts when it does: kept right by the leader, for as long as it runs.
+"""Registers the webhook with the API server; the leader keeps the registration and its CA bundle up to date.
 
-Inside a cluster whoever installs the operator also makes the MutatingWebhookConfiguration, and the operator only keeps the CA
-bundle in it up to date. Outside, the operator makes a configuration of its own that points to its address, and takes it away
-again when it ends; one that a crash left behind is replaced, or taken away, by the next leader.
+Inside a cluster, the installation creates the MutatingWebhookConfiguration and the operator only updates its CA bundle. Outside,
+the operator creates a configuration that points to its own address and deletes it when it stops. The next leader replaces or
+deletes one that a crash left behind.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from plimsoll.controllers.placement.webhook_configuration import WEBHOOK, servic
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound
 from plimsoll.kube.client.lost_replies import merge_holds
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import Resource
 from plimsoll.runtime.clock import Clock
 from plimsoll.webhook.certificate_sources import CertificateSource
 
 log = structlog.get_logger()
 
-REGISTERED_BY = "plimsoll.dev/registered-by"  # the process; a configuration without it is nobody's to take away
+REGISTERED_BY = "plimsoll.dev/registered-by"  # the identity of the process; a configuration without it is never deleted
 PERIOD_SECONDS = 10.0
 _RETRY_SECONDS = 2.0
-_GLANCE_SECONDS = 0.2  # at whether we lead: costs no request
-_LEAVING_SECONDS = 2.0  # of the ten that a stop may take
+_LEADERSHIP_POLL_SECONDS = 0.2  # costs no request
+_WITHDRAW_SECONDS = 2.0  # of the ten seconds that a shutdown may take
 
 
 class WebhookConfiguration(KubeObject, frozen=True, gc=False):
@@ -45,16 +45,16 @@ WEBHOOK_CONFIGURATIONS = Resource(
 
 class Registration(Protocol):
     async def keep(self, authorities: bytes) -> bool:
-        """Let the API server ask us and trust these authorities; whether it is so now."""
+        """Ensure that the API server calls us and trusts these authorities; returns whether it does now."""
         ...
 
     async def withdraw(self) -> None:
-        """The process ends."""
+        """Called when the process stops."""
         ...
 
 
 class ServiceRegistration:
-    """Keeps the CA bundle of a configuration that is there already."""
+    """Updates the CA bundle of an existing configuration."""
 
     def __init__(self, client: Client, *, namespace: str) -> None:
         self._client = client
@@ -72,14 +72,14 @@ class ServiceRegistration:
         except NotFound:
             if not self._missing:
                 log.warning(
-                    "no webhook configuration: new pods are not placed",
-                    expected=f"MutatingWebhookConfiguration {self._name}, as `plimsoll manifests` prints it",
+                    "webhook configuration not found; new pods get no class",
+                    expected=f"MutatingWebhookConfiguration {self._name}, as printed by `plimsoll manifests`",
                 )
             self._missing = True
             return False
         self._missing = False
         if not authorities:
-            return True  # someone else, such as cert-manager's injector, keeps the bundle
+            return True  # another tool, such as cert-manager's injector, maintains the bundle
         bundle = base64.b64encode(authorities).decode()
         changes = [
             {"op": "add", "path": f"/webhooks/{position}/clientConfig/caBundle", "value": bundle}
@@ -91,15 +91,15 @@ class ServiceRegistration:
                 WEBHOOK_CONFIGURATIONS, "", self._name, changes,
                 form="json", uid=found.uid, resource_version=found.metadata.resource_version,
             )  # fmt: skip
-            log.info("CA bundle of the webhook configuration renewed", configuration=self._name)
+            log.info("webhook CA bundle updated", configuration=self._name)
         return True
 
     async def withdraw(self) -> None:
-        """The configuration stays: other replicas serve it, and without any the API server goes on alone."""
+        """The configuration stays: other replicas serve it, and with `failurePolicy: Ignore` no replica is needed."""
 
 
 class UrlRegistration:
-    """Makes a configuration that points to this process."""
+    """Creates a configuration that points to this process."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class UrlRegistration:
                 WEBHOOK_CONFIGURATIONS, "", self._name, wanted,
                 uid=found.uid, resource_version=found.metadata.resource_version,
             )  # fmt: skip
-            log.info("webhook registered anew", configuration=self._name, url=self._url)
+            log.info("webhook registration updated", configuration=self._name, url=self._url)
         return True
 
     async def withdraw(self) -> None:
@@ -145,14 +145,14 @@ class UrlRegistration:
 
 
 class NoRegistration:
-    """`webhook.mode: off`. What an earlier run left behind is taken away."""
+    """For `webhook.mode: off`. It deletes the registration that an earlier run left behind."""
 
     def __init__(self, client: Client, *, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
         self._cleaned = False
 
-    async def keep(self, authorities: bytes) -> bool:  # noqa: ARG002 - nobody is to trust anything
+    async def keep(self, authorities: bytes) -> bool:  # noqa: ARG002 - nothing is registered
         if not self._cleaned:
             await remove_url_configuration(self._client, self._namespace, only_of=None)
             self._cleaned = True
@@ -163,8 +163,8 @@ class NoRegistration:
 
 
 async def remove_url_configuration(client: Client, namespace: str, *, only_of: str | None) -> None:
-    """Take away this installation's configuration that points to a process: that one's, or (None) whoever's, because only the
-    leader may have one. The resourceVersion keeps us from taking away what another leader has made its own in the meantime."""
+    """Delete this installation's configuration that points to a process: that of `only_of`, or any (None), because only the
+    leader may have one. The resourceVersion protects a configuration that another leader has taken over meanwhile."""
     name = url_configuration(namespace)
     try:
         found = await client.get(WEBHOOK_CONFIGURATIONS, "", name)
@@ -184,7 +184,7 @@ async def remove_url_configuration(client: Client, namespace: str, *, only_of: s
 
 
 class Registrar:
-    """Looks every few seconds whether certificate and registration are right."""
+    """Checks certificate and registration every few seconds."""
 
     def __init__(
         self,
@@ -200,21 +200,21 @@ class Registrar:
         self._certificate = certificate
         self._leading = leading
         self._ready = ready
-        self._trusted = b""  # what the API server was last told
+        self._trusted = b""  # the authorities that were last registered
 
     async def run(self) -> None:
         acted, due = False, self._clock.monotonic()
         while True:
-            # At once when it falls to us: until then, pods start without a class.
+            # Register at once after an election: until then, pods start without a class.
             acting = self._leading() and self._ready()
             if acting != acted or self._clock.monotonic() >= due:
                 acted, due = acting, self._clock.monotonic() + PERIOD_SECONDS
                 try:
                     await self.once()
                 except (KubeError, TimeoutError) as error:
-                    log.warning("webhook registration or certificate not looked after", error=str(error))
+                    log.warning("cannot update webhook registration or certificate; retrying", error=str(error))
                     due = self._clock.monotonic() + _RETRY_SECONDS
-            await self._clock.sleep(_GLANCE_SECONDS)
+            await self._clock.sleep(_LEADERSHIP_POLL_SECONDS)
 
     async def once(self) -> None:
         leading = self._leading()
@@ -230,11 +230,11 @@ class Registrar:
         try:
             return await self._registration.keep(authorities)
         except (AlreadyExists, Conflict):
-            return False  # another was faster; the next round sees what it did
+            return False  # another process was faster; check again in the next round
 
     async def withdraw(self) -> None:
         try:
-            async with asyncio.timeout(_LEAVING_SECONDS):
+            async with asyncio.timeout(_WITHDRAW_SECONDS):
                 await self._registration.withdraw()
         except (KubeError, TimeoutError) as error:
-            log.warning("webhook registration not removed; the next leader does that", error=str(error))
+            log.warning("webhook registration not removed; the next leader removes it", error=str(error))

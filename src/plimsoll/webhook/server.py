@@ -1,4 +1,4 @@
-"""The HTTPS server that the API server asks about new pods."""
+"""The HTTPS server that receives AdmissionReviews of new pods from the API server."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from typing import Self
 
 from plimsoll.controllers.placement.webhook_configuration import PATH
 from plimsoll.runtime.listen import CannotListenError, reason_of
-from plimsoll.webhook.admission_handler import Admissions, AskerLeftError, NotLeadingError
-from plimsoll.webhook.http_server import Answer, Later, Question, answering, said
+from plimsoll.webhook.admission_handler import AdmissionHandler, ClientGoneError, NotLeadingError
+from plimsoll.webhook.http_server import Deferred, HttpRequest, HttpResponse, serve_http, text_response
 
-FORWARDED = "Plimsoll-Forwarded"  # set by a replica that asks the leader: the answer must be the leader's own
+FORWARDED = "Plimsoll-Forwarded"  # set by a follower that forwards a review: only the leader may answer it
 _FORWARDED = FORWARDED.lower().encode()
-_CLOSED_BY_THE_OTHER = getattr(select, "POLLRDHUP", select.POLLHUP)  # only Linux tells before what came earlier is read
-# The API server opens a connection for each question of a burst beyond its 25 idle ones, and a ReplicaSet makes up to 500 pods
-# at once. What does not fit into the queue is tried again by the kernel after a second, which is half of the API server's
-# patience. No more than that: all that waits is accepted in one go, and who is connected already waits meanwhile.
+_CLOSED_BY_PEER = getattr(select, "POLLRDHUP", select.POLLHUP)  # only Linux reports it before earlier data is read
+# The API server opens a connection for each review of a burst beyond its 25 idle ones, and a ReplicaSet creates up to 500 pods at
+# once. The kernel retries a connection that does not fit into the queue after a second, which is half of the API server's
+# time-out. The queue is not longer because all of it is accepted at once while established connections wait.
 _BACKLOG = 512
-_LARGEST_REVIEW = 8 * 1024 * 1024  # etcd refuses objects above 1.5 MB; a review holds one, and some more
+MAX_REVIEW_BYTES = 8 * 1024 * 1024  # etcd refuses objects above 1.5 MB; a review holds one, and some more
 
 
 def _hung_up(transport: asyncio.Transport) -> bool:
-    """Whether the other end has closed the connection, as the API server does when its patience ends.
+    """Whether the peer has closed the connection, as the API server does after its time-out.
 
-    The kernel is asked: under load the news waits in a queue behind the very questions that nobody waits for any more.
+    It asks the kernel: under load, asyncio reports the end of a connection only after the requests queued before it.
     """
     if transport.is_closing():
         return True
     news = select.poll()
-    news.register(transport.get_extra_info("socket").fileno(), _CLOSED_BY_THE_OTHER)
+    news.register(transport.get_extra_info("socket").fileno(), _CLOSED_BY_PEER)
     return bool(news.poll(0))
 
 
 class WebhookServer:
-    """Serves for as long as its `async with` block lasts. `tls` may be given another certificate meanwhile."""
+    """Use as `async with`: serves while the block runs. The certificate in `tls` may be replaced meanwhile."""
 
-    def __init__(self, host: str, port: int, tls: ssl.SSLContext, admissions: Admissions) -> None:
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext, admissions: AdmissionHandler) -> None:
         self._host = host
         self._wanted_port = port
         self._tls = tls
@@ -52,15 +52,15 @@ class WebhookServer:
     async def __aenter__(self) -> Self:
         try:
             self.port = await self._stack.enter_async_context(
-                answering(
-                    self._answer, self._host, self._wanted_port,
-                    tls=self._tls, backlog=_BACKLOG, largest_body=_LARGEST_REVIEW,
+                serve_http(
+                    self._handle, self._host, self._wanted_port,
+                    tls=self._tls, backlog=_BACKLOG, largest_body=MAX_REVIEW_BYTES,
                 )
             )  # fmt: skip
         except OSError as error:
             raise CannotListenError(
                 f"cannot listen on {self._host}:{self._wanted_port}: {reason_of(error)}; choose another address with webhook.host and "
-                "webhook.port (0 takes any port that is free)"
+                "webhook.port (0 takes any free port)"
             ) from error
         return self
 
@@ -69,35 +69,35 @@ class WebhookServer:
     ) -> None:
         await self._stack.aclose()
 
-    def _answer(self, question: Question) -> Answer | Later:
-        if question.path != PATH or question.method != "POST":
-            return said(404, f"expected POST {PATH}")
+    def _handle(self, request: HttpRequest) -> HttpResponse | Deferred:
+        if request.path != PATH or request.method != "POST":
+            return text_response(404, f"expected POST {PATH}")
         try:
             answer = self._admissions.begin(
-                question.body,
-                forwarded=_FORWARDED in question.headers,
-                asker_left=lambda: _hung_up(question.transport),
+                request.body,
+                forwarded=_FORWARDED in request.headers,
+                client_gone=lambda: _hung_up(request.transport),
             )
         except _REFUSALS as error:
             return _refusal(error)
-        return Answer(200, answer) if isinstance(answer, bytes) else partial(_wait, answer)
+        return HttpResponse(200, answer) if isinstance(answer, bytes) else partial(_wait, answer)
 
 
-_REFUSALS = (AskerLeftError, NotLeadingError, ValueError)
+_REFUSALS = (ClientGoneError, NotLeadingError, ValueError)
 
 
-async def _wait(answer: Callable[[], Awaitable[bytes]]) -> Answer:
+async def _wait(answer: Callable[[], Awaitable[bytes]]) -> HttpResponse:
     try:
-        return Answer(200, await answer())
+        return HttpResponse(200, await answer())
     except _REFUSALS as error:
         return _refusal(error)
 
 
-def _refusal(error: Exception) -> Answer:
+def _refusal(error: Exception) -> HttpResponse:
     match error:
-        case AskerLeftError():
-            return said(499, "too late")
+        case ClientGoneError():
+            return text_response(499, "too late")
         case NotLeadingError():
-            return said(503, "not the leader")
+            return text_response(503, "not the leader")
         case _:
-            return said(400, str(error))
+            return text_response(400, str(error))

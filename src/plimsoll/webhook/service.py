@@ -1,4 +1,4 @@
-"""Everything that belongs to the admission webhook, wired: in place while its block lasts, and gone with it."""
+"""Builds the admission webhook: certificate, server, forwarding, registration. `plimsoll run` enters `placement_webhook`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 import structlog
 
 from plimsoll.config import Config
-from plimsoll.config.sources import ConfigurationError, Problem
+from plimsoll.config.sources import ConfigProblem, ConfigurationError
 from plimsoll.controllers.build import placement_settings
-from plimsoll.controllers.placement.admission.classify import Admission
+from plimsoll.controllers.placement.admission.classify import PodClassifier
 from plimsoll.controllers.placement.controller import PlacementController
 from plimsoll.controllers.placement.webhook_configuration import PATH, SECRET, namespace_labels, service_names, webhooks
 from plimsoll.kube.addresses import is_loopback
@@ -26,10 +26,10 @@ from plimsoll.runtime.clock import Clock
 from plimsoll.runtime.decision import Controller, Counter
 from plimsoll.runtime.listen import EVERY_ADDRESS
 from plimsoll.runtime.operator import Operator
-from plimsoll.webhook.admission_handler import FORWARDING_SHARE, LOOKING_SHARE, Admissions
+from plimsoll.webhook.admission_handler import FORWARDING_SHARE, LOOKING_SHARE, AdmissionHandler
 from plimsoll.webhook.certificate_sources import CertificateInFiles, CertificateInSecret, CertificateSource
-from plimsoll.webhook.forwarding import ADDRESS, ForwardingToLeader
-from plimsoll.webhook.live_reads import LiveLooks
+from plimsoll.webhook.forwarding import ADDRESS, LeaderForwarder
+from plimsoll.webhook.live_reads import LiveReads
 from plimsoll.webhook.registration import NoRegistration, Registrar, Registration, ServiceRegistration, UrlRegistration
 from plimsoll.webhook.server import WebhookServer
 
@@ -48,7 +48,7 @@ async def placement_webhook(
     clock: Clock,
     identity: str,
 ) -> AsyncIterator[WebhookServer | None]:
-    """Serve and register as the configuration says. In read-only mode nothing is served, and nothing written."""
+    """Serve and register the webhook while the block runs, as configured. In read-only mode it does neither."""
     placing = any(controller.name == PlacementController.name for controller in controllers)
     if config.operator.read_only_mode or not placing:
         operator.advertise({ADDRESS: None})
@@ -68,7 +68,7 @@ async def placement_webhook(
             server = await stack.enter_async_context(
                 WebhookServer(config.webhook.host, config.webhook.port, certificate.tls, admissions)
             )
-            log.info("serving admissions", host=config.webhook.host, port=server.port, mode=config.webhook.mode)
+            log.info("serving admission webhook", host=config.webhook.host, port=server.port, mode=config.webhook.mode)
             operator.advertise({ADDRESS: own_address(config, server.port)})
             registration = _registration(config, client, server.port, identity)
         registrar = Registrar(
@@ -94,19 +94,19 @@ async def _admissions(
     clock: Clock,
     identity: str,
     stack: AsyncExitStack,
-) -> Admissions:
+) -> AdmissionHandler:
     def count(name: str, **labels: str) -> None:
         operator.metrics.count((Counter(name, labels),))
 
     look_seconds = config.webhook.timeout.total_seconds() * LOOKING_SHARE
-    admission = Admission(
+    admission = PodClassifier(
         operator.view, placement_settings(config), watch_namespaces=config.operator.watch_namespaces
     )  # fmt: skip
-    looks = LiveLooks(
+    looks = LiveReads(
         client, admission, clock, seconds=look_seconds,
         counted=lambda what, result: count("plimsoll_admission_live_reads_total", what=what, result=result),
     )  # fmt: skip
-    forwarding = ForwardingToLeader(
+    forwarding = LeaderForwarder(
         lambda: operator.leader_annotations.get(ADDRESS, ""),
         authorities=lambda: certificate.authorities,
         server_name=service_names(config.operator.namespace)[0],
@@ -115,7 +115,7 @@ async def _admissions(
         counted=lambda result: count("plimsoll_admission_forwards_total", result=result),
     )
     await stack.enter_async_context(forwarding)
-    return Admissions(
+    return AdmissionHandler(
         admission, looks, clock, look_seconds=look_seconds,
         leading=lambda: operator.leading, forwarding=forwarding, count=lambda one: operator.metrics.count((one,)),
     )  # fmt: skip
@@ -124,7 +124,7 @@ async def _admissions(
 def certificate_for(config: Config, client: Client, clock: Clock) -> CertificateSource:
     section = config.webhook
     if section.timeout > LONGEST_TIMEOUT:
-        raise _misconfigured("webhook.timeout", "is more than the 30s that the API server allows")
+        raise _misconfigured("webhook.timeout", "exceeds the API server's maximum of 30s")
     if bool(section.certificate_file) != bool(section.key_file):
         missing, there = ("keyFile", "certificateFile") if section.certificate_file else ("certificateFile", "keyFile")
         raise _misconfigured(f"webhook.{missing}", f"is not set, but webhook.{there} is; set both, or neither")
@@ -140,10 +140,10 @@ def certificate_for(config: Config, client: Client, clock: Clock) -> Certificate
 async def _first_certificate(certificate: CertificateSource, namespace: str) -> None:
     try:
         await certificate.refresh(leading=False, trusted=False)
-    except NotFound as error:  # the one thing that a new Secret cannot do without
+    except NotFound as error:  # a new Secret needs its namespace
         raise _misconfigured(
-            "operator.namespace", f'"{namespace}" does not exist in the cluster, and the webhook keeps its certificate there (Secret '
-            f"{SECRET}): kubectl create namespace {namespace}, or set one that exists"
+            "operator.namespace", f'"{namespace}" does not exist, and the webhook stores its certificate there (Secret '
+            f"{SECRET}); run kubectl create namespace {namespace}, or set one that exists"
         ) from error  # fmt: skip
 
 
@@ -168,7 +168,7 @@ def _registration(config: Config, client: Client, port: int, identity: str) -> R
 
 
 def url_for(config: Config, api_server: str, port: int) -> str:
-    """The address at which the API server reaches us."""
+    """The URL at which the API server reaches the webhook."""
     if config.webhook.url:
         parts = urlsplit(config.webhook.url)
         if parts.scheme != "https" or not parts.hostname or parts.path.rstrip("/"):
@@ -180,14 +180,14 @@ def url_for(config: Config, api_server: str, port: int) -> str:
     host = urlsplit(api_server).hostname or ""
     if not is_loopback(host):
         raise _misconfigured(
-            "webhook.url", f"is not set, and the API server ({host}) is not on this machine: set the https address at which it "
-            "reaches us, or webhook.mode: off"
+            "webhook.url", f"is not set, and the API server ({host}) is not on this machine; set the https address at which the API "
+            "server reaches the operator, or webhook.mode: off"
         )  # fmt: skip
     return f"https://127.0.0.1:{port}{PATH}"
 
 
 def own_address(config: Config, port: int) -> str:
-    """Where the other replicas reach this one."""
+    """The address at which other replicas reach this one."""
     host = config.webhook.host
     if host == EVERY_ADDRESS:
         host = os.environ.get("POD_IP") or "127.0.0.1"
@@ -195,9 +195,9 @@ def own_address(config: Config, port: int) -> str:
 
 
 def _misconfigured(key: str, message: str) -> ConfigurationError:
-    return ConfigurationError([Problem("", key, message)])
+    return ConfigurationError([ConfigProblem("", key, message)])
 
 
 def _tell_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("webhook registration failed: it is looked after no more", exc_info=error)
+        log.error("webhook registration task failed; the registration is no longer updated", exc_info=error)

@@ -17,9 +17,9 @@ import msgspec
 from plimsoll.kube.cache.store import Name
 from plimsoll.kube.cache.watch import decode_object, too_deep
 from plimsoll.kube.client.envelopes import ListMetadata
-from plimsoll.kube.client.errors import Garbled, KubeError, Unreachable, excerpt
+from plimsoll.kube.client.errors import KubeError, MalformedResponse, Unreachable, excerpt
 from plimsoll.kube.codec import decode, decoder
-from plimsoll.kube.types.core import KubeObject, Part
+from plimsoll.kube.types.meta import KubeObject, Part
 from plimsoll.kube.types.resources import Resource
 
 T = TypeVar("T", bound=KubeObject)
@@ -44,7 +44,7 @@ class StaleList(KubeError):
     """The server answered with a list older than what it has already shown us."""
 
 
-class CutList(Unreachable):
+class TruncatedList(Unreachable):
     """A list began to arrive and did not come to its end."""
 
 
@@ -133,5 +133,5 @@ class ListReader(Generic[T]):
             for item in decode(body, _RawPage).items:
                 decode_object(item, self._resource)
 
-    def _garbled(self, body: bytes, error: Exception) -> Garbled:
-        return Garbled(f"{self._resource.plural}: not a whole list: {error}: {excerpt(body)}")
+    def _garbled(self, body: bytes, error: Exception) -> MalformedResponse:
+        return MalformedResponse(f"{self._resource.plural}: not a whole list: {error}: {excerpt(body)}")

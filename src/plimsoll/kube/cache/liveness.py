@@ -1,8 +1,8 @@
-"""Whether a store is live now, not once: the rule behind `Store.synced`.
+"""The rule behind `Store.synced`: whether a store is live now. Reflectors call it.
 
-It is true once a list is complete. It is false while a list is read again, at once when the server refuses us or a watch falls
-silent, and when a watch that broke is not open again within the grace: a brief reconnect does not show. After such a
-break it is true again when the new watch has delivered what was missed, that is, when it pauses or sends a bookmark.
+A store is live once a list is complete. It is not live while a list is read again, as soon as the server denies access or a
+watch falls silent, and when a broken watch is not open again within the grace period (a brief reconnect does not show). After
+such a break it is live again when the new watch has delivered what was missed: when it pauses or sends a bookmark.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Any
 from plimsoll.kube.cache.store import Store
 from plimsoll.runtime.clock import Clock
 
-# Missed events come in one go when a watch opens again; such a pause in the stream means that there are no more.
+# A reopened watch delivers missed events in one burst; a pause this long means that it has delivered all of them.
 _CAUGHT_UP_SECONDS = 0.5
 
 
 class Liveness:
-    """Sets `store.synced`, and knows the age of the view. A reflector tells it what happens."""
+    """Sets `store.synced` and measures the age of the view."""
 
     def __init__(self, store: Store[Any], clock: Clock, grace_seconds: float) -> None:
-        self.trouble = ""  # why the view is not live, or may soon not be; empty when all is well
+        self.problem = ""  # why the view is not live, or may soon not be; empty if there is no problem
         self._store = store
         self._clock = clock
         self._grace_seconds = grace_seconds
@@ -30,18 +30,18 @@ class Liveness:
         self._timer: asyncio.Task[None] | None = None  # makes the store synced, or not synced, when its time comes
 
     def hear(self) -> None:
-        """The server sent something."""
+        """Note that the server sent data."""
         self._heard = self._clock.monotonic()
 
     def age_seconds(self) -> float:
         return self._clock.monotonic() - self._heard
 
     def gain(self) -> None:
-        """The store is known to lack nothing."""
+        """Mark the store as live: it lacks nothing."""
         if not self._store.synced:
             self._set_timer(None)
             self._store.synced = True
-            self.trouble = ""
+            self.problem = ""
 
     def lose(self) -> None:
         self._set_timer(None)
@@ -52,12 +52,12 @@ class Liveness:
         self.hear()
         if self._store.synced:
             self._set_timer(None)
-            self.trouble = ""
+            self.problem = ""
         elif complete:
             self._set_timer(self._gain_once_quiet())
 
     def start_grace(self) -> None:
-        """The watch has ended, or has yet to begin. Attempts that fail do not start the time anew."""
+        """Start the grace period: the watch ended, or has not started yet. Failed attempts do not restart it."""
         self._set_timer(self._lose_after_grace() if self._store.synced else None)
 
     async def _gain_once_quiet(self) -> None:

@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.core import Deployment, Labels, Pod, StatefulSet
+from plimsoll.kube.types.apps import Deployment, StatefulSet
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.meta import Labels
 from plimsoll.kube.types.policy import PodDisruptionBudget
 from plimsoll.kube.types.resources import (
     BUDGETS,
-    BY_LABEL_ASKED_FOR,
+    BY_SELECTOR_LABEL,
     BY_TEMPLATE_LABEL,
     DEPLOYMENTS,
     STATEFULSETS,
-    label_asked_for,
+    selector_label,
     label_in,
 )
 from plimsoll.kube.types.selectors import selects
@@ -27,17 +29,14 @@ def budgets_of(pod: Pod, view: View) -> list[PodDisruptionBudget]:
     keys = [label_in(namespace), *(label_in(namespace, key, value) for key, value in labels.items())]
     budgets = view[BUDGETS]
     return [
-        budget
-        for key in keys
-        for budget in budgets.by(BY_LABEL_ASKED_FOR, key)
-        if selects(budget.spec.selector, labels)
+        budget for key in keys for budget in budgets.by(BY_SELECTOR_LABEL, key) if selects(budget.spec.selector, labels)
     ]
 
 
 def workloads_under(budget: PodDisruptionBudget, view: View) -> Iterator[Deployment | StatefulSet]:
     """Those whose new pods the budget would cover."""
     selector = budget.spec.selector
-    for key in label_asked_for(budget):
+    for key in selector_label(budget):
         yield from (one for one in view[DEPLOYMENTS].by(BY_TEMPLATE_LABEL, key) if selects(selector, _labels(one)))
         yield from (one for one in view[STATEFULSETS].by(BY_TEMPLATE_LABEL, key) if selects(selector, _labels(one)))
 

@@ -1,13 +1,12 @@
-"""List, then watch: keeps a store equal to the API server, and says when it is not.
+"""Reflectors: list, then watch, to keep a store equal to the API server. `Informers` runs one per kind (and namespace).
 
-A list is read as of one moment, its resourceVersion; the watch goes on from exactly there. When the server no longer has
-the history to go on from (410), the list is read again and compared with what the store holds, so that listeners hear
-of every object that changed or went in between.
+A list has a resourceVersion, and the watch continues from exactly there. If the server no longer has that history (410), the
+reflector lists again and compares the list with the store, so that listeners see every object that changed or went meanwhile.
 
 Three rules hold whatever the server does:
 
 - The view never goes backwards: a state, an event or a list older than what the store has reached is not applied.
-- Part of a list removes nothing: what a list does not name is gone only once the list has come to its end.
+- A partial list removes nothing: an object that a list does not name is removed only when the list is complete.
 - `store.synced` means live now, by the rule in `liveness.py`.
 """
 
@@ -23,8 +22,8 @@ from typing import Generic, Protocol, TypeVar
 import structlog
 
 from plimsoll.kube.backoff import Backoff
-from plimsoll.kube.cache.interning import share_with_relatives
-from plimsoll.kube.cache.list_reader import CutList, ListReader, Relist, StaleList
+from plimsoll.kube.cache.interning import intern_parts
+from plimsoll.kube.cache.list_reader import ListReader, Relist, StaleList, TruncatedList
 from plimsoll.kube.cache.liveness import Liveness
 from plimsoll.kube.cache.store import Store, is_older
 from plimsoll.kube.cache.watch import DELETED, Bookmark, Event, EventDecoder, Lines, Undecodable
@@ -32,40 +31,40 @@ from plimsoll.kube.client.envelopes import ListMetadata
 from plimsoll.kube.client.errors import (
     ApiError,
     Forbidden,
-    Garbled,
     Gone,
     KubeError,
+    MalformedResponse,
     NotFound,
     ServerError,
     Unauthorized,
     Unreachable,
 )
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.runtime.clock import Clock
 
 log = structlog.get_logger()
 
 T = TypeVar("T", bound=KubeObject)
 
-# The server ends a watch after so long; spread, so that the watches of many kinds and clients do not come back together.
+# The server ends a watch after a random time in this range, so that the watches of many kinds and clients do not return together.
 _WATCH_SECONDS = (300, 600)
 _BACKOFF_SECONDS = (1.0, 30.0)
-# A watch that lasted this long was no refusal in disguise: the next failure starts with a short delay again.
+# A watch that lasted this long was healthy: the next failure starts with a short delay again.
 _HEALTHY_SECONDS = 10.0
-# What only a person can mend (RBAC, a CRD that is not installed, an object beyond our types) is not asked for often.
+# The retry delay for problems that only a person can fix, such as missing RBAC or a CRD that is not installed.
 _REFUSED_SECONDS = 30.0
-# How long events are applied before other tasks get their turn; several reflectors may take theirs one after another.
+# How long a reflector applies events before it yields to other tasks; several reflectors may run one after another.
 _TURN_SECONDS = 0.005
-# The server gives up a request after 60 s unless told otherwise, so nothing more comes then.
+# The server aborts a request after 60 s by default, so no more data arrives after that.
 _LIST_IDLE_SECONDS = 60.0
-# A list that did not come to its end this often in a row is asked for in another way: a whole one in pages, for which the
-# server's time limit counts one by one, and pages, whose tokens expire, as a whole.
+# After this many incomplete lists in a row the reflector switches between a single request and pages: the server's time limit
+# applies to each page alone, while the continue tokens of pages expire.
 _BROKEN_LISTS = 2
 _PAGE_SIZE = 500
 
 
 class Source(Protocol):
-    """What a reflector needs of a client."""
+    """The part of the client that a reflector uses."""
 
     def stream(
         self, path: str, params: Mapping[str, str], *, idle_seconds: float
@@ -77,7 +76,7 @@ class Source(Protocol):
 
 
 class Reflector(Generic[T]):
-    """Keeps one store equal to the server's objects of one kind, in one namespace or in all."""
+    """Keeps a store equal to the server's objects of one kind, in one namespace or in all."""
 
     def __init__(
         self,
@@ -92,15 +91,15 @@ class Reflector(Generic[T]):
         grace_seconds: float = 10.0,
         rng: random.Random | None = None,
     ) -> None:
-        """Nothing is asked of the server before `run`.
+        """It sends no request before `run`.
 
-        page_size: so many objects a request; None reads lists whole, as they come (docs/decisions/002 says why).
-        streaming: read lists as the first events of a watch, where the server can.
-        idle_seconds: a watch without a byte for so long is dead; the server sends a bookmark about every minute.
-        grace_seconds: how long a broken watch may take to open again before the view counts as not live.
+        page_size: objects per request; None reads lists in a single request (docs/decisions/002 says why).
+        streaming: read lists as the first events of a watch, if the server supports it.
+        idle_seconds: a watch without data for this long is dead; the server sends a bookmark about every minute.
+        grace_seconds: how long a broken watch may take to reopen before the view counts as not live.
         """
         self.store = store
-        # Lists begun, by cause: start, gone, expired, stale, silent, broken off, undecodable, retry.
+        # Lists started, by cause: start, gone, expired, stale, silent, broken off, retry.
         self.relists: Counter[str] = Counter()
         self.events = 0  # received since the start, bookmarks too
         self._client = client
@@ -113,24 +112,24 @@ class Reflector(Generic[T]):
         self._rng = rng or random.Random()  # noqa: S311 (spreads load, hides nothing)
         self._backoff = Backoff(*_BACKOFF_SECONDS, self._rng)
         self._decoder = EventDecoder(store.resource)
-        self._complete = False  # the store holds a whole list, and every event since
+        self._complete = False  # the store holds a complete list and every event since
         self._cause = "start"  # of the next list
-        self._broken_lists = 0  # in a row, begun and not come to their end
-        self._newest_list = ""  # the resourceVersion of the newest list that was begun
-        self._broken_off_at = ""  # how far the last watch had come that the server broke off with an error
+        self._broken_lists = 0  # incomplete lists in a row
+        self._newest_list = ""  # the resourceVersion of the newest list that was started
+        self._broken_off_at = ""  # the resourceVersion at which the server last ended a watch with an error
         self._turn_ends = 0.0
 
     def age_seconds(self) -> float:
-        """How long ago the server was last heard: a piece of a list, an event or a bookmark."""
+        """Seconds since the server last sent data: part of a list, an event or a bookmark."""
         return self._liveness.age_seconds()
 
     @property
-    def trouble(self) -> str:
-        """Why the view is not live, or may soon not be; empty when all is well."""
-        return self._liveness.trouble
+    def problem(self) -> str:
+        """Why the view is not live, or may soon not be; empty if there is no problem."""
+        return self._liveness.problem
 
     async def run(self) -> None:
-        """Follow the server until cancelled."""
+        """List and watch until cancelled."""
         try:
             while True:
                 try:
@@ -141,7 +140,7 @@ class Reflector(Generic[T]):
             self._liveness.lose()
 
     async def _follow(self) -> None:
-        """One list, if one is due, and one watch, until the server ends it as agreed."""
+        """Read one list, if one is due, and one watch until the server ends it normally."""
         if not self._complete:
             self.relists[self._cause] += 1
             self._cause = "retry"
@@ -149,7 +148,7 @@ class Reflector(Generic[T]):
                 try:
                     await self._watch(Relist(self.store.names()))
                 except ApiError as error:
-                    # How a server says that it has no streaming lists: 422 where the feature is off, others 400 or 403.
+                    # A server without streaming lists answers 422 if the feature is off, others 400 or 403.
                     if self._complete or error.status not in (400, 403, 422):
                         raise
                     self._streaming = False
@@ -163,8 +162,8 @@ class Reflector(Generic[T]):
     async def _list(self, relist: Relist) -> None:
         """Read a list into the store.
 
-        It is asked for without a resourceVersion, so it comes from a quorum. Pages after the first show the same moment,
-        because their continue token says so.
+        The request has no resourceVersion, so the server reads from a quorum. Later pages have the resourceVersion of the first,
+        because the continue token carries it.
         """
         in_pages = (self._page_size is not None) != bool(self._broken_lists // _BROKEN_LISTS % 2)
         params = {"limit": str(self._page_size or _PAGE_SIZE)} if in_pages else {}
@@ -174,9 +173,9 @@ class Reflector(Generic[T]):
         self._liveness.start_grace()
 
     async def _read(self, params: Mapping[str, str], relist: Relist) -> str:
-        """Take in one reply of a list, as it comes; the token of the next page, or nothing."""
+        """Apply one reply of a list while it arrives; returns the continue token of the next page, or an empty string."""
         reader = ListReader(self.store.resource)
-        early: list[T] = []  # what came before we knew of when it tells
+        early: list[T] = []  # objects that arrived before the list's resourceVersion
         async with self._client.stream(self._path, params, idle_seconds=_LIST_IDLE_SECONDS) as chunks:
             try:
                 async for chunk in chunks:
@@ -190,7 +189,7 @@ class Reflector(Generic[T]):
                         if self._clock.monotonic() >= self._turn_ends:
                             await self._give_way()
             except Unreachable as error:
-                raise CutList(str(error)) from error
+                raise TruncatedList(str(error)) from error
         page = reader.finish()
         self._begin(relist, page.metadata)
         for obj in (*early, *(page.items or ())):
@@ -203,25 +202,25 @@ class Reflector(Generic[T]):
         if not relist.resource_version:
             relist.resource_version = metadata.resource_version
             self._refuse_stale(relist.resource_version)
-            self._liveness.lose()  # a kind that was absent is there now: its first objects are not all of them
+            self._liveness.lose()  # a kind that was absent has been installed: the store is not complete yet
 
     def _refuse_stale(self, resource_version: str) -> None:
         for reached in (self._newest_list, self.store.resource_version):
             if is_older(resource_version, reached):
                 raise StaleList(
-                    f"the server lists as of {resource_version}, but has shown us {reached} before: it lags behind, or its "
-                    "data was restored from a backup, and then this process must be restarted"
+                    f"the server's list has resourceVersion {resource_version}, older than {reached}, which it sent before: it "
+                    "lags behind, or its data was restored from a backup; if restored, restart this process"
                 )
         self._newest_list = resource_version
 
     def _admit(self, obj: T, relist: Relist) -> None:
         relist.missing.discard((obj.metadata.namespace, obj.metadata.name))
         if self.store.is_news(obj):
-            share_with_relatives(obj, self.store)
+            intern_parts(obj, self.store)
             self.store.put(obj)
 
     async def _finish(self, relist: Relist) -> None:
-        """The list has come to its end, so what it did not name is gone."""
+        """Complete the list: objects that it did not name are gone."""
         for namespace, name in relist.missing:
             self.store.withdraw(namespace, name, relist.resource_version)
             if self._clock.monotonic() >= self._turn_ends:
@@ -268,25 +267,25 @@ class Reflector(Generic[T]):
                 if self._clock.monotonic() - opened >= _HEALTHY_SECONDS:
                     self._backoff.reset()
         if relist is not None:
-            raise CutList("the stream ended before the list in it did")
+            raise TruncatedList("the stream ended before the list in it did")
         if self.store.resource_version != begun_at:
-            # It got on. A server ends the watch of someone who lags behind in a burst, over and over: the longer he then
-            # waits, the further he lags, and what is decided meanwhile is decided on a view of the past.
+            # The watch made progress. A server ends the watch of a client that lags behind in a burst, repeatedly: waiting
+            # longer would only increase the lag, and decisions would use an outdated view.
             self._backoff.reset()
         elif self._clock.monotonic() - opened < _HEALTHY_SECONDS:
             await self._pause(free=True)
 
     def _broken_off(self, error: ServerError) -> None:
-        """The server ended a watch with an error of its own. Once is a hiccup; twice at the same place, it cannot get past it."""
+        """Handle a watch that the server ended with a server error. After two at the same place, list again."""
         reached = self.store.resource_version
         if self._complete and reached == self._broken_off_at:
-            log.info("the watch does not get on: listing", resource=self.store.resource.plural, error=str(error))
+            log.info("watch makes no progress; relisting", resource=self.store.resource.plural, error=str(error))
             self._relist("broken off")
             reached = ""
         self._broken_off_at = reached
 
     def _apply(self, event: Event[T] | Bookmark) -> None:
-        """Bring the store up to an event of the watch."""
+        """Apply an event of the watch to the store."""
         if isinstance(event, Bookmark):
             if not is_older(event.resource_version, self.store.resource_version):
                 self.store.resource_version = event.resource_version
@@ -298,12 +297,12 @@ class Reflector(Generic[T]):
         if event.type == DELETED:
             self.store.remove(obj.metadata.namespace, obj.metadata.name)
         else:
-            share_with_relatives(obj, self.store)
+            intern_parts(obj, self.store)
             self.store.put(obj)
         self.store.resource_version = obj.metadata.resource_version
 
     async def _apply_initial(self, event: Event[T] | Bookmark, relist: Relist) -> bool:
-        """Take an event that is part of a list; whether it was the last one."""
+        """Apply an event of a streaming list; returns whether it was the last one."""
         if isinstance(event, Bookmark):
             if event.ends_initial_events:
                 relist.resource_version = event.resource_version
@@ -324,14 +323,14 @@ class Reflector(Generic[T]):
     # ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _recover(self, error: KubeError) -> None:
-        """Say what is wrong, decide whether the list must be read again, and wait."""
+        """Report the error, decide whether to list again, and wait."""
         plural = self.store.resource.plural
         if isinstance(error, NotFound) and self.store.resource.may_be_absent and not self._newest_list:
             await self._wait_for_kind(error)
             return
-        self._liveness.trouble = f"{plural}: {error}"
-        tell = log.info if isinstance(error, Gone) else log.warning  # history is forgotten every five minutes
-        tell("cannot go on following", resource=plural, error=str(error))
+        self._liveness.problem = f"{plural}: {error}"
+        report = log.info if isinstance(error, Gone) else log.warning  # the server drops history every five minutes
+        report("list or watch failed; retrying", resource=plural, error=str(error))
         if not self._complete and _is_break(error):
             self._broken_lists += 1
             if self._streaming and self._broken_lists >= _BROKEN_LISTS:
@@ -351,18 +350,18 @@ class Reflector(Generic[T]):
             await self._clock.sleep(_REFUSED_SECONDS * self._rng.uniform(0.5, 1.0))
         else:
             if self.age_seconds() >= self._idle_seconds:
-                # A watch that opens well and then says nothing, time and again (a stuck cache, a buffering proxy), would
-                # pass for a quiet one for ever. A list from a quorum tells the two apart.
+                # A watch that opens and then stays silent every time (a stuck cache, a buffering proxy) looks like a quiet one.
+                # A list from a quorum tells the two apart.
                 self._relist("silent")
             retry_after = error.retry_after if isinstance(error, ApiError) else None
             await self._pause(at_least=retry_after or 0.0)
 
     async def _wait_for_kind(self, error: NotFound) -> None:
-        """Nobody has installed the kind, so an empty view of it is the truth. One that was there before is another matter."""
+        """Wait for a kind that is not installed. An empty view of it is correct, unless it was installed before."""
         self._liveness.hear()
         if not self.store.synced:
             log.info(
-                "kind not installed: waiting for it", resource=self.store.resource.plural,
+                "kind not installed; waiting for it", resource=self.store.resource.plural,
                 api_version=self.store.resource.api_version, error=str(error),
             )  # fmt: skip
             self._liveness.gain()
@@ -374,7 +373,7 @@ class Reflector(Generic[T]):
         self._liveness.lose()
 
     async def _pause(self, *, at_least: float = 0.0, free: bool = False) -> None:
-        """Wait before the next attempt; with `free`, not for the first of a row: what happens once is no failure."""
+        """Wait before the next attempt. With `free`, the first attempt in a row does not wait."""
         seconds = max(self._backoff.next(), at_least)
         if not free or self._backoff.failures > 1:
             await self._clock.sleep(seconds)
@@ -385,5 +384,7 @@ class Reflector(Generic[T]):
 
 
 def _is_break(error: KubeError) -> bool:
-    """Whether a list ended before its end for a reason that lies in how it was asked for."""
-    return isinstance(error, Gone | CutList | Garbled) or (isinstance(error, ServerError) and error.status == 504)
+    """Whether a list was incomplete for a reason that another way of requesting it may avoid."""
+    return isinstance(error, Gone | TruncatedList | MalformedResponse) or (
+        isinstance(error, ServerError) and error.status == 504
+    )

@@ -1,6 +1,6 @@
-"""Objects of a kind by key and by index, and the read-only view over several kinds that decisions are made from.
+"""Stores: the objects of a kind by name and by index, and the read-only `View` of several kinds that controllers decide from.
 
-A reflector is the only writer of a store. Everyone else sees a `View`.
+A reflector is the only writer of a store. All other code reads through a `View`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import Index, Resource
 
 T = TypeVar("T", bound=KubeObject)
@@ -23,7 +23,7 @@ def is_older(resource_version: str, than: str) -> bool:
     """Whether one version is known to come before another.
 
     The API server's versions are decimal numbers that grow over all objects of a kind, and clients may compare them
-    (KEP-5504). Of versions in another form, as an aggregated API may have them, nothing is known but whether they differ.
+    (KEP-5504). Versions in another form, as an aggregated API may have them, can only be tested for equality.
     """
     return resource_version.isdecimal() and than.isdecimal() and int(resource_version) < int(than)
 
@@ -43,22 +43,22 @@ class Store(Generic[T]):
 
     @property
     def synced(self) -> bool:
-        """Live now: listed, and the watch that follows has neither fallen behind nor silent."""
+        """Whether the store is live now: the list is complete, and the watch neither broke nor fell silent."""
         return self._synced
 
     @synced.setter
     def synced(self, live: bool) -> None:
         self._synced = live
 
-    def version_at(self, namespace: str) -> str:  # noqa: ARG002 - a store that was gathered knows one for each
-        """How far the view of a namespace has come."""
+    def version_at(self, namespace: str) -> str:  # noqa: ARG002 - a store per namespace overrides this
+        """The resourceVersion that the view of a namespace has reached."""
         return self.resource_version
 
     def get(self, namespace: str, name: str) -> T | None:
         return self._objects.get((namespace, name))
 
     def by(self, index: Index, value: str) -> tuple[T, ...]:
-        """The objects that carry `value`, in the order in which they were first seen."""
+        """The objects with `value` in the index, in the order in which they were first seen."""
         return tuple(self._indexes[index].get(value, {}).values())
 
     def __iter__(self) -> Iterator[T]:
@@ -68,11 +68,11 @@ class Store(Generic[T]):
         return len(self._objects)
 
     def values(self, index: Index) -> tuple[str, ...]:
-        """Every value that some object carries."""
+        """Every value in the index."""
         return tuple(self._indexes[index])
 
     def ends(self, index: Index, value: str) -> tuple[T, ...]:
-        """The first seen and the last seen of those that carry `value`, found without walking the others."""
+        """The first and the last seen object with `value` in the index, without walking the others."""
         holders = self._indexes.get(index, _NOTHING).get(value)
         if not holders:
             return ()
@@ -82,7 +82,7 @@ class Store(Generic[T]):
         return set(self._objects)
 
     def copy(self) -> Store[T]:
-        """As it is now, for someone who reads it in another thread while this one goes on changing."""
+        """A copy of the current state, for reading in another thread."""
         other: Store[T] = Store(self.resource)
         other.resource_version = self.resource_version
         other._synced = self.synced
@@ -100,7 +100,7 @@ class Store(Generic[T]):
         self._listeners.append(listener)
 
     def add_index(self, index: Index) -> None:
-        """Find objects by one more value; what is already here is entered at once."""
+        """Add an index, and enter the objects that are already here."""
         if index in self._indexes:
             return
         self._indexes[index] = {}
@@ -108,9 +108,9 @@ class Store(Generic[T]):
             self._enter(index, name, obj)
 
     def put(self, obj: T) -> None:
-        """Hold this state of an object, whatever was held of it before.
+        """Store this state of an object, whatever was stored before.
 
-        A new UID under a known name is another object: listeners hear that the first one went, then that this one came.
+        A new UID under a known name is another object: listeners first see the old one removed, then the new one added.
         """
         name = (obj.metadata.namespace, obj.metadata.name)
         before = self._objects.get(name)
@@ -144,7 +144,7 @@ class Store(Generic[T]):
             listener(self.resource, before, None)
 
     def is_news(self, obj: T) -> bool:
-        """Whether neither this state of the object nor a newer one is held."""
+        """Whether the store has neither this state of the object nor a newer one."""
         offered = obj.metadata
         held = self._objects.get((offered.namespace, offered.name))
         if held is None:
@@ -155,7 +155,7 @@ class Store(Generic[T]):
         return not is_older(offered.resource_version, known.resource_version)
 
     def withdraw(self, namespace: str, name: str, as_of: str) -> bool:
-        """`remove`, unless what is held is newer than `as_of`, the resourceVersion at which it was gone."""
+        """Remove an object, unless the stored state is newer than `as_of`, the resourceVersion at which it was gone."""
         held = self._objects.get((namespace, name))
         if held is None or is_older(as_of, held.metadata.resource_version):
             return False
@@ -175,8 +175,8 @@ class Store(Generic[T]):
                 del entries[value]
 
 
-class GatheredStore(Store[T]):
-    """Some namespaces of a kind, each followed on its own, as one store: where not all may be seen, or need be."""
+class MultiNamespaceStore(Store[T]):
+    """Combines stores of single namespaces into one, for `operator.watchNamespaces`."""
 
     def __init__(self, resource: Resource[T], parts: Mapping[str, Store[T]]) -> None:
         super().__init__(resource)
@@ -205,14 +205,14 @@ class GatheredStore(Store[T]):
 
 
 class View:
-    """What decisions see: one store a kind, read-only by agreement."""
+    """What decisions read: one store per kind, read-only by convention."""
 
     def __init__(self, stores: Mapping[Resource[Any], Store[Any]]) -> None:
         self._stores = dict(stores)
 
     @classmethod
     def of(cls, objects: Mapping[Resource[Any], Iterable[KubeObject]]) -> View:
-        """A view over objects at hand: a file, a snapshot, a test."""
+        """A view of given objects: from a file, a snapshot or a test."""
         stores: dict[Resource[Any], Store[Any]] = {}
         for resource, items in objects.items():
             store = stores[resource] = Store(resource)
@@ -228,7 +228,9 @@ class View:
         try:
             return self._stores[resource]
         except KeyError:
-            raise LookupError(f"{resource.plural} are not watched: name them in the controller's `watches`") from None
+            raise LookupError(
+                f"{resource.plural} are not watched; add the kind to the controller's `watches`"
+            ) from None
 
     def __contains__(self, resource: Resource[Any]) -> bool:
         return resource in self._stores
@@ -238,5 +240,5 @@ class View:
 
     @property
     def stale(self) -> tuple[str, ...]:
-        """The kinds whose store is not live now; empty means that the view may be acted on."""
+        """The kinds whose store is not live now; empty if the view may be acted on."""
         return tuple(sorted(store.resource.plural for store in self._stores.values() if not store.synced))

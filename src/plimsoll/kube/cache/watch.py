@@ -1,4 +1,4 @@
-"""A watch stream as events: chunks of bytes → lines → what happened to which object."""
+"""Decodes a watch stream: chunks of bytes → lines → typed events. Reflectors use it."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any, Generic, NoReturn, TypeVar
 import msgspec
 
 from plimsoll.kube.client.envelopes import WatchEvent
-from plimsoll.kube.client.errors import ApiError, Garbled, KubeError, error_of_status, excerpt, parse_status
+from plimsoll.kube.client.errors import ApiError, KubeError, MalformedResponse, error_of_status, excerpt, parse_status
 from plimsoll.kube.codec import decode, decoder
-from plimsoll.kube.types.core import KubeObject, Metadata, Part
+from plimsoll.kube.types.meta import KubeObject, Metadata, Part
 from plimsoll.kube.types.resources import Resource
 
 T = TypeVar("T", bound=KubeObject)
 
-# etcd takes requests of 1.5 MiB by default, and JSON is a few times the size of what is stored there.
-LONGEST_LINE_BYTES = 64 * 2**20
+# etcd accepts requests of 1.5 MiB by default, and JSON is a few times the size of what etcd stores.
+MAX_LINE_BYTES = 64 * 2**20
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
@@ -26,20 +26,20 @@ class Undecodable(KubeError):
 
 
 class Lines:
-    """Cuts a stream into lines wherever its chunks happen to end."""
+    """Splits a stream of chunks into lines."""
 
     def __init__(self) -> None:
-        self._begun: list[bytes] = []  # pieces of the line whose end has not come yet
+        self._begun: list[bytes] = []  # pieces of the incomplete last line
         self._begun_bytes = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that this chunk completes, in order and without their ends."""
+        """The lines that this chunk completes, in order and without line ends."""
         first, *others = chunk.split(b"\n")
         if not others:
             self._begun.append(first)
             self._begun_bytes += len(first)
-            if self._begun_bytes > LONGEST_LINE_BYTES:
-                raise Garbled(f"a line of the watch stream has no end after {self._begun_bytes} bytes")
+            if self._begun_bytes > MAX_LINE_BYTES:
+                raise MalformedResponse(f"a line of the watch stream exceeds {self._begun_bytes} bytes")
             return []
         self._begun.append(first)
         lines = [b"".join(self._begun), *others]
@@ -50,14 +50,14 @@ class Lines:
 
 
 class Event(Part, Generic[T], frozen=True, gc=False):
-    """What happened to one object."""
+    """A change of one object."""
 
     type: str
     object: T
 
 
 class Bookmark(Part, frozen=True, gc=False):
-    """How far the stream has come. Nothing else of its object means anything: a pod here has `containers: null`."""
+    """The resourceVersion that the stream has reached. The rest of a bookmark's object is meaningless."""
 
     resource_version: str
     ends_initial_events: bool
@@ -68,28 +68,30 @@ class _Mark(Part, frozen=True, gc=False):
 
 
 class EventDecoder(Generic[T]):
-    """Lines of a watch on one kind, decoded."""
+    """Decodes the lines of a watch on one kind."""
 
     def __init__(self, resource: Resource[T]) -> None:
         self._resource = resource
         self._decoder: msgspec.json.Decoder[Event[T]] = decoder(Event[resource.type])  # type: ignore[name-defined]
 
     def decode(self, line: bytes) -> Event[T] | Bookmark:
-        """What the line says. An ERROR event is raised as the error that it carries, a 410 as `Gone`."""
+        """Decode a line. An ERROR event is raised as the error that it carries, a 410 as `Gone`."""
         try:
             return self._decode(line)
         except RecursionError as error:
             raise too_deep(self._resource) from error
 
     def _decode(self, line: bytes) -> Event[T] | Bookmark:
-        # The server writes the type first. Knowing it before decoding spares changes, the bulk, a second pass.
+        # The server writes the type first. Checking it before decoding spares the bulk of the events a second pass.
         if not line.startswith((b'{"type":"BOOKMARK"', b'{"type":"ERROR"')):
             try:
                 event = self._decoder.decode(line)
             except msgspec.ValidationError:
                 pass
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise Garbled(f"{self._resource.plural}: not a watch event: {error}: {excerpt(line)}") from error
+                raise MalformedResponse(
+                    f"{self._resource.plural}: not a watch event: {error}: {excerpt(line)}"
+                ) from error
             else:
                 if event.type in (ADDED, MODIFIED, DELETED):
                     return event
@@ -100,18 +102,18 @@ class EventDecoder(Generic[T]):
         try:
             event = decode(line, WatchEvent)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise Garbled(f"{plural}: not a watch event: {error}: {excerpt(line)}") from error
+            raise MalformedResponse(f"{plural}: not a watch event: {error}: {excerpt(line)}") from error
         if event.type == BOOKMARK:
             try:
                 metadata = decode(event.object, _Mark).metadata
             except msgspec.ValidationError as error:
-                raise Garbled(f"{plural}: not a bookmark: {error}: {excerpt(line)}") from error
+                raise MalformedResponse(f"{plural}: not a bookmark: {error}: {excerpt(line)}") from error
             return Bookmark(metadata.resource_version, metadata.annotations.get(INITIAL_EVENTS_END) == "true")
         if event.type == ERROR:
             _raise_status(event.object, plural)
         if event.type in (ADDED, MODIFIED, DELETED):
             return Event(event.type, decode_object(event.object, self._resource))
-        raise Garbled(f"{plural}: a watch event of the unknown type {event.type!r}: {excerpt(line)}")
+        raise MalformedResponse(f"{plural}: watch event of unknown type {event.type!r}: {excerpt(line)}")
 
 
 def decode_object(data: msgspec.Raw | bytes, resource: Resource[T]) -> T:
@@ -137,5 +139,5 @@ def _name_of(data: msgspec.Raw | bytes, resource: Resource[T]) -> str:
 def _raise_status(data: msgspec.Raw, plural: str) -> NoReturn:
     status = parse_status(data)
     if status is None:
-        raise ApiError(500, "", f"the watch ended with an error that is no Status: {excerpt(bytes(data))}")
+        raise ApiError(500, "", f"the watch ended with an error that is not a Status: {excerpt(bytes(data))}")
     raise error_of_status(status, request=f"watch {plural}")

@@ -1,12 +1,12 @@
-"""The verbs of the Kubernetes API, with time-outs and typed errors; a write is repeated only where that is harmless.
+"""The Kubernetes client: the verbs of the API, with time-outs and typed errors. It retries a write only if that is idempotent.
 
-What becomes of a write whose reply is lost:
+If the reply to a write is lost:
 
-- It carries a resourceVersion (patch), a name of its own (create) or a UID (delete): it is sent again. If the server then
-  refuses it because it was applied the first time, the live object is compared with what was wanted, and decides.
-- Anything else, evictions included, ends as `Ambiguous`. The UID of an eviction saves a namesake's life, but not its budget:
-  the PodDisruptionBudget is charged before the UID is looked at. And what made the eviction right (leadership, the ledger, a
-  fresh view) is nothing that a client could check again. Whoever decided it looks, and decides again.
+- A write with a resourceVersion (patch), a fixed name (create) or a UID (delete) is sent again. If the server then refuses it
+  because the first attempt was applied, the live object is compared with the wanted one to find out.
+- Any other write, including an eviction, ends as `Ambiguous`. The UID protects another pod of the same name from eviction, but
+  not its budget: the API server charges the PodDisruptionBudget before it checks the UID. And the client cannot check again
+  what justified the eviction (leadership, the ledger, a fresh view). So the controller decides again.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from plimsoll.kube.client.errors import (
     Ambiguous,
     ApiError,
     Conflict,
-    Garbled,
     Gone,
     Invalid,
+    MalformedResponse,
     NotFound,
     Unauthorized,
     excerpt,
 )
 from plimsoll.kube.client.lost_replies import json_patch_holds, merge_holds
 from plimsoll.kube.client.rate_limit import RateLimit
-from plimsoll.kube.client.retries import Attempts, Repeat
-from plimsoll.kube.client.transport import Call, Carrier, Observer, Transport
+from plimsoll.kube.client.retries import Attempts, RetrySafety
+from plimsoll.kube.client.transport import ApiCall, HttpTransport, RequestObserver, Transport
 from plimsoll.kube.codec import decode, encode
-from plimsoll.kube.types.core import KubeObject, Part
+from plimsoll.kube.types.meta import KubeObject, Part
 from plimsoll.kube.types.resources import PODS, Resource
 from plimsoll.runtime.clock import Clock
 
@@ -48,14 +48,14 @@ V = TypeVar("V")
 PatchForm = Literal["merge", "strategic", "json", "apply"]
 _CONTENT_TYPES: Mapping[PatchForm, str] = {
     "merge": "application/merge-patch+json",
-    # The same as a merge patch where it holds no lists, for kinds that are built in: custom resources refuse it. The API server
-    # need not translate the object to JSON and back for it; for a pod that is a fifth of what the write costs the server.
+    # The same as a merge patch if it has no lists. Custom resources refuse it. The API server need not convert the object to JSON
+    # and back, which for a pod saves a fifth of the cost of the write.
     "strategic": "application/strategic-merge-patch+json",
     "json": "application/json-patch+json",
     "apply": "application/apply-patch+yaml",  # JSON is YAML
 }
-# For a kind that is decoded as no more than its metadata: the server then encodes no more of what was written. One that does
-# not know this form sends everything.
+# For a kind that is decoded as metadata only: the server then encodes only the metadata. A server without support sends the
+# whole object.
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _METHODS = {"get": "GET", "list": "GET", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
 _FIELD_MANAGER = "plimsoll"
@@ -64,7 +64,7 @@ _PAGE_SIZE = 500
 
 @dataclass(frozen=True)
 class Listing(Generic[T]):
-    """All objects of a kind at one moment."""
+    """All objects of a kind at one resourceVersion."""
 
     items: tuple[T, ...]
     resource_version: str
@@ -84,18 +84,18 @@ class Client:
         qps: float = 50,
         burst: int = 100,
         timeout_seconds: float = 30,
-        observe: Observer | None = None,
+        observe: RequestObserver | None = None,
         rng: random.Random | None = None,
-        transport: Carrier | None = None,
+        transport: Transport | None = None,
     ) -> None:
         """
-        timeout_seconds: a whole call with its repeats, once the rate limit lets it pass. One attempt gets half of it, so that
-        a dead connection leaves time for a second; a write that is never repeated gets all of it.
-        observe: told of every attempt: verb, plural, status (0: no reply), seconds.
-        transport: how calls travel, if not over HTTP to the credentials' server.
+        timeout_seconds: limit for a call with its retries, not counting the wait for the rate limit. One attempt gets half of
+        it, so that a dead connection leaves time for a second; a write that is never retried gets all of it.
+        observe: called for every attempt with verb, plural, status (0: no reply) and seconds.
+        transport: replaces HTTP to the credentials' server.
         """
         self._credentials = credentials
-        self._transport = transport or Transport(credentials, clock, observe)
+        self._transport = transport or HttpTransport(credentials, clock, observe)
         self._limit = RateLimit(qps, burst, clock)
         self._attempts = Attempts(
             self._transport, credentials, self._limit, clock,
@@ -121,57 +121,57 @@ class Client:
 
     async def get(self, resource: Resource[T], namespace: str, name: str, *, urgent: bool = False) -> T:
         call = _call("get", resource, namespace, name, urgent=urgent)
-        return _decoded(call, await self._attempts.perform(call, Repeat.READ), resource.type)
+        return _decoded(call, await self._attempts.perform(call, RetrySafety.READ), resource.type)
 
     async def list(
         self, resource: Resource[T], namespace: str = "", *, label_selector: str = "", field_selector: str = ""
     ) -> Listing[T]:
-        """All objects, as a quorum has them now: no resourceVersion is sent, so no cache may answer."""
+        """All objects, read from a quorum: without a resourceVersion the server must not answer from its cache."""
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
         params = {name: value for name, value in selectors.items() if value}
         try:
             return await self._list_paged(resource, namespace, {**params, "limit": str(_PAGE_SIZE)})
         except Gone:
-            # The snapshot behind the continue token is gone: a list in one piece needs none.
+            # The snapshot behind the continue token expired; a list in a single request needs none.
             return await self._list_paged(resource, namespace, params)
 
     async def _list_paged(self, resource: Resource[T], namespace: str, params: dict[str, str]) -> Listing[T]:
         items: list[T] = []
         while True:
             call = replace(_call("list", resource, namespace), params=params)
-            page = _decoded(call, await self._attempts.perform(call, Repeat.READ), _Page[resource.type])  # type: ignore[name-defined]
+            page = _decoded(call, await self._attempts.perform(call, RetrySafety.READ), _Page[resource.type])  # type: ignore[name-defined]
             items += page.items or ()
             if not page.metadata.continue_:
                 return Listing(tuple(items), page.metadata.resource_version)
             params = {**params, "continue": page.metadata.continue_}
 
     async def read(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
-        """The JSON of a GET, as it comes."""
-        call = Call("GET", path, "list", f"read {path}", params=params or {})
-        reply = await self._attempts.perform(call, Repeat.READ)
+        """The JSON body of a GET."""
+        call = ApiCall("GET", path, "list", f"read {path}", params=params or {})
+        reply = await self._attempts.perform(call, RetrySafety.READ)
         if not reply.lstrip().startswith(b"{"):
-            raise Garbled(f"{call.what}: the reply is not JSON (a proxy in between?): {excerpt(reply)}")
+            raise MalformedResponse(f"{call.what}: the reply is not JSON (a proxy in between?): {excerpt(reply)}")
         return reply
 
     def watch(
         self, path: str, params: Mapping[str, str], *, idle_seconds: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """The bytes of a watch as they come, in chunks that end anywhere.
+        """The bytes of a watch as they arrive, in chunks of any size.
 
         The iterator ends when the server ends the watch, and raises Unreachable when the connection breaks or is silent for
-        `idle_seconds`. Nothing is repeated here: who watches knows from where to go on.
+        `idle_seconds`. It does not retry: the reflector knows from where to continue.
         """
-        call = Call("GET", path, "watch", f"watch {path}", params={**params, "watch": "true"})
+        call = ApiCall("GET", path, "watch", f"watch {path}", params={**params, "watch": "true"})
         return self._stream(call, idle_seconds)
 
     def stream(
         self, path: str, params: Mapping[str, str], *, idle_seconds: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """`read` for what is too large to wait for as a whole: the JSON of a GET in chunks, and nothing repeated."""
-        return self._stream(Call("GET", path, "list", f"list {path}", params=params), idle_seconds)
+        """The JSON body of a GET in chunks, for large bodies. It does not retry."""
+        return self._stream(ApiCall("GET", path, "list", f"list {path}", params=params), idle_seconds)
 
     @asynccontextmanager
-    async def _stream(self, call: Call, idle_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def _stream(self, call: ApiCall, idle_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
         await self._limit.take()
         async with AsyncExitStack() as stack:
             try:
@@ -209,8 +209,8 @@ class Client:
             live = await self._live(resource, namespace, name, urgent=urgent)
             return live if merge_holds(msgspec.json.decode(live), whole) else None
 
-        # With `generateName`, each repeat would make one more.
-        guard = Repeat.GUARDED if name else Repeat.UNGUARDED
+        # With `generateName`, each retry would create another object.
+        guard = RetrySafety.GUARDED if name else RetrySafety.UNGUARDED
         return _decoded(call, await self._attempts.perform(call, _unless(dry_run, guard), settle), resource.type)
 
     async def patch(
@@ -228,28 +228,28 @@ class Client:
         dry_run: bool = False,
         urgent: bool = False,
     ) -> T:
-        """Change an object, if it is the one (`uid`) and in the state (`resource_version`) that we mean; else Conflict."""
+        """Patch an object; raises Conflict if it is not the one with `uid`, or not at `resource_version`."""
         if uid and subresource and form != "json" and not resource_version:
             raise ValueError(
-                f"patch {resource.plural}/{subresource}: the API server does not look at the uid in a {form} patch of a custom "
-                "resource's status; expected resource_version, too, or form='json'"
+                f"patch {resource.plural}/{subresource}: the API server ignores the uid in a {form} patch of a custom "
+                "resource's status; pass resource_version, too, or form='json'"
             )
         guards = {field: value for field, value in (("uid", uid), ("resourceVersion", resource_version)) if value}
         whole = _guarded_body(resource, name, body, form, guards)
         call = _call("patch", resource, namespace, name, subresource, urgent=urgent)
         params = _params(dry_run=dry_run, fieldManager=_FIELD_MANAGER)
         if form != "apply":
-            # By default the server also decodes the whole object strictly, for warnings that nobody here would read.
+            # By default the server also decodes the whole object strictly, to produce warnings that nothing here reads.
             params["fieldValidation"] = "Ignore"
         elif force:
             params["force"] = "true"
         accept = _METADATA_ONLY if resource.type is KubeObject else call.accept
         call = replace(call, params=params, body=encode(whole), content_type=_CONTENT_TYPES[form], accept=accept)
-        # Our changes to the status are in the object, too, and reading the object is a right that we surely have.
+        # The object contains its status, and the permission to read the object is always there.
         compared_at = "" if subresource == "status" else subresource
 
         async def settle(refusal: ApiError) -> bytes | None:
-            # The same 422 without a reason is how a JSON patch says that the resourceVersion has moved on.
+            # A 422 without a reason means that a JSON patch's test of the resourceVersion failed.
             if not isinstance(refusal, Conflict) and not (form == "json" and isinstance(refusal, Invalid)):
                 return None
             live = await self._live(resource, namespace, name, compared_at, urgent=urgent)
@@ -259,16 +259,16 @@ class Client:
             holds = json_patch_holds(document, body) if form == "json" else merge_holds(document, body)
             return live if holds else None
 
-        guard = Repeat.GUARDED if resource_version else Repeat.UNGUARDED
+        guard = RetrySafety.GUARDED if resource_version else RetrySafety.UNGUARDED
         try:
             reply = await self._attempts.perform(call, _unless(dry_run, guard), settle)
         except Invalid as error:
-            # The server answers 422 to a wrong uid: "immutable" in a merge patch, and without a reason to a JSON patch.
+            # The server answers a wrong uid with 422: "immutable" for a merge patch, without a reason for a JSON patch.
             other = any(cause.startswith("metadata.uid:") for cause in error.causes)
             if form == "json" and not error.causes:
                 other = await self._is_another(resource, namespace, name, uid, resource_version)
             if other:
-                message = f"{error.message} (it is not, or no longer, the object that was meant)"
+                message = f"{error.message} (the object was replaced or changed)"
                 raise Conflict(409, "Conflict", message, causes=error.causes, request=error.request) from error
             raise
         return _decoded(call, reply, resource.type)
@@ -303,7 +303,7 @@ class Client:
                 return b""
             return b"" if live.uid != uid or live.terminating else None
 
-        await self._attempts.perform(call, _unless(dry_run, Repeat.GUARDED), settle, destructive=True)
+        await self._attempts.perform(call, _unless(dry_run, RetrySafety.GUARDED), settle, destructive=True)
 
     async def evict(self, namespace: str, name: str, *, uid: str, dry_run: bool = False) -> None:
         options = {"preconditions": _preconditions("evict pods", uid)}
@@ -315,13 +315,13 @@ class Client:
         }
         call = _call("create", PODS, namespace, name, "eviction")
         call = replace(call, what=f"evict pod {namespace}/{name}", params=_params(dry_run=dry_run), body=encode(body))
-        await self._attempts.perform(call, _unless(dry_run, Repeat.UNGUARDED), destructive=True)
+        await self._attempts.perform(call, _unless(dry_run, RetrySafety.UNGUARDED), destructive=True)
 
     async def _live(
         self, resource: Resource[Any], namespace: str, name: str, subresource: str = "", *, urgent: bool = False
     ) -> bytes:
         return await self._attempts.perform(
-            _call("get", resource, namespace, name, subresource, urgent=urgent), Repeat.READ
+            _call("get", resource, namespace, name, subresource, urgent=urgent), RetrySafety.READ
         )
 
     async def _is_another(
@@ -339,40 +339,40 @@ def _call(
     subresource: str = "",
     *,
     urgent: bool = False,
-) -> Call:
-    """A call about a collection (no name given) or about one object."""
+) -> ApiCall:
+    """A call on a collection (without a name) or on one object."""
     what = f"{verb} {resource.plural}{'/' if subresource else ''}{subresource}"
     if name is not None:
-        # Without a name the path would be that of the collection, and a DELETE there deletes everything.
+        # With an empty name the path would be the collection's, and a DELETE there deletes everything.
         if not name or "/" in name or "%" in name or name in (".", ".."):
-            raise ValueError(f"{what}: the name is {name!r}; expected the name of one object")
+            raise ValueError(f"{what}: invalid name {name!r}; expected the name of one object")
         if resource.namespaced and not namespace:
-            raise ValueError(f"{what} {name}: the namespace is empty; expected one, {resource.plural} are namespaced")
+            raise ValueError(f"{what} {name}: the namespace is empty; {resource.plural} are namespaced")
     if "/" in namespace or "%" in namespace or namespace in (".", ".."):
-        raise ValueError(f"{what}: the namespace is {namespace!r}; expected the name of one namespace")
+        raise ValueError(f"{what}: invalid namespace {namespace!r}; expected the name of one namespace")
     place = "/".join(part for part in (namespace if resource.namespaced else "", name) if part)
     path = resource.path(namespace, name or "", subresource)
-    return Call(_METHODS[verb], path, verb, f"{what} {place}".rstrip(), urgent=urgent)
+    return ApiCall(_METHODS[verb], path, verb, f"{what} {place}".rstrip(), urgent=urgent)
 
 
 def _params(*, dry_run: bool, **params: str) -> dict[str, str]:
     return {**params, "dryRun": "All"} if dry_run else params
 
 
-def _unless(dry_run: bool, guard: Repeat) -> Repeat:
-    return Repeat.READ if dry_run else guard
+def _unless(dry_run: bool, guard: RetrySafety) -> RetrySafety:
+    return RetrySafety.READ if dry_run else guard
 
 
 def _preconditions(what: str, uid: str, resource_version: str = "") -> dict[str, str]:
     if not uid:
-        raise ValueError(f"{what}: the uid is empty; expected one, a name alone may by now be another's")
+        raise ValueError(f"{what}: the uid is empty; it is required because names are reused")
     return {"uid": uid, "resourceVersion": resource_version} if resource_version else {"uid": uid}
 
 
 def _guarded_body(
     resource: Resource[Any], name: str, body: Any, form: PatchForm, guards: Mapping[str, str]
 ) -> Mapping[str, Any] | Sequence[Any]:
-    """The patch with what lets the server refuse it where the object is another, or has changed."""
+    """The patch with preconditions, so that the server refuses it if the object was replaced or changed."""
     if form == "json":
         tests = [{"op": "test", "path": f"/metadata/{field}", "value": value} for field, value in guards.items()]
         return [*tests, *body]
@@ -383,13 +383,13 @@ def _guarded_body(
     return {**body, "metadata": metadata} if metadata else body
 
 
-def _decoded(call: Call, reply: bytes, kind: type[V]) -> V:
+def _decoded(call: ApiCall, reply: bytes, kind: type[V]) -> V:
     try:
         return decode(reply, kind)
     except msgspec.DecodeError as error:  # also where it is JSON, of another shape
         is_json = isinstance(error, msgspec.ValidationError)
         shown = "" if is_json else f": {excerpt(reply)}"
-        text = f"{call.what}: the reply is not what the API promises: {error}{shown}"
+        text = f"{call.what}: unexpected reply: {error}{shown}"
         if call.reads:
-            raise Garbled(text) from error
+            raise MalformedResponse(text) from error
         raise Ambiguous(f"{text}; the change may have been applied") from error

@@ -1,4 +1,4 @@
-"""Who we are to the API server and where it is: kubeconfig files, a pod's service account, and what they refer to."""
+"""Credentials and address of the API server, from kubeconfig files or a pod's service account."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from yarl import URL
 
 from plimsoll.kube.client.errors import CredentialsError
 from plimsoll.kube.client.exec_plugin import ExecPlugin
-from plimsoll.kube.client.kubeconfig import Cluster, User, Written, decode_base64, select
+from plimsoll.kube.client.kubeconfig import KubeconfigCluster, KubeconfigEntry, KubeconfigUser, decode_base64, select
 from plimsoll.kube.client.proxy import parse_proxy, proxy_for
 from plimsoll.kube.client.tls import Certificate, Pem, Tls
 from plimsoll.kube.client.watched_file import WatchedFile
 from plimsoll.runtime.clock import Clock, RealClock
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_EXEC_EXTENSION = "client.authentication.k8s.io/exec"  # where a cluster entry keeps what its plug-ins should know
+_EXEC_EXTENSION = "client.authentication.k8s.io/exec"  # the cluster extension with configuration for exec plug-ins
 
 
-class Identity(Protocol):
-    """A way to say who we are."""
+class ClientIdentity(Protocol):
+    """A source of authentication headers and client certificates."""
 
     async def headers(self) -> Mapping[str, str]: ...
 
     def certificate(self) -> Certificate | None: ...
 
     def refused(self) -> bool:
-        """The server answered 401. True where asking again may give other credentials."""
+        """Handle a 401; returns True if asking again may yield other credentials."""
         ...
 
 
 class Credentials:
-    """What a client needs to know to speak with one API server."""
+    """Everything that a client needs to connect to one API server."""
 
     def __init__(
         self,
         server: str,
-        identity: Identity | None = None,
+        identity: ClientIdentity | None = None,
         *,
         certificate: Callable[[], Certificate] | None = None,
         namespace: str = "default",
@@ -51,7 +51,7 @@ class Credentials:
         proxy: URL | None = None,
         impersonation: Sequence[tuple[str, str]] = (),
     ) -> None:
-        self.server = server  # the base URL, without a slash at its end
+        self.server = server  # the base URL, without a trailing slash
         self.namespace = namespace
         self.tls_server_name = tls_server_name
         self.proxy = proxy
@@ -64,24 +64,24 @@ class Credentials:
         return f"Credentials(server={self.server!r}, namespace={self.namespace!r})"
 
     def ssl_context(self) -> ssl.SSLContext | None:
-        """The context for the next connection; ask `authorization` first, it may bring a new certificate."""
+        """The TLS context for the next connection. Call `authorization` first: it may fetch a new certificate."""
         if self._tls is None:
             return None
         return self._tls.context(self._certificate() if self._certificate else self._identity.certificate())
 
     async def authorization(self) -> CIMultiDict[str]:
-        """The headers that say who we are, renewed where they have expired."""
+        """The authentication headers, renewed if they expired."""
         headers = CIMultiDict(await self._identity.headers())
         headers.extend(self._impersonation)
         return headers
 
     def refused(self) -> bool:
-        """The server answered 401: use nothing remembered next time. False where there is nothing to renew."""
+        """Handle a 401: drop cached credentials. Returns False if there is nothing to renew."""
         return self._identity.refused()
 
 
 class StaticIdentity:
-    """A header that never changes, or none."""
+    """A fixed header, or none."""
 
     def __init__(self, authorization: str = "") -> None:
         self._headers = {"Authorization": authorization} if authorization else {}
@@ -97,11 +97,11 @@ class StaticIdentity:
 
 
 class TokenFileIdentity:
-    """A bearer token from a file that is replaced before it ends: what a pod's service account has."""
+    """A bearer token from a file that is replaced before it expires, as for a pod's service account."""
 
     def __init__(self, file: WatchedFile, otherwise: str = "") -> None:
         self._file = file
-        self._otherwise = otherwise  # the `token` beside a `tokenFile`: it serves until the file is there
+        self._otherwise = otherwise  # the `token` beside a `tokenFile`, used until the file exists
 
     async def headers(self) -> Mapping[str, str]:
         try:
@@ -129,12 +129,12 @@ def load_credentials(
     *,
     clock: Clock | None = None,
 ) -> Credentials:
-    """The first of: the file asked for, the files in KUBECONFIG, ~/.kube/config, the pod's service account."""
+    """Load the first of: the given file, the files in KUBECONFIG, ~/.kube/config, the pod's service account."""
     clock = clock or RealClock()
     if kubeconfig is not None:
         return from_kubeconfig([kubeconfig], context, env, clock)
     if listed := [Path(part) for part in env.get("KUBECONFIG", "").split(os.pathsep) if part]:
-        # kubectl passes over files that do not exist, so that one list can serve several machines.
+        # Like kubectl, skip files that do not exist, so that one list can serve several machines.
         if existing := [path for path in listed if path.exists()]:
             return from_kubeconfig(existing, context, env, clock)
         raise CredentialsError(f"KUBECONFIG names {', '.join(map(str, listed))}: expected at least one to exist")
@@ -142,26 +142,26 @@ def load_credentials(
     if default.exists():
         return from_kubeconfig([default], context, env, clock)
     if context is not None:
-        raise CredentialsError(
-            f"context {context!r} was asked for, but there is no kubeconfig: {default} does not exist"
-        )
+        raise CredentialsError(f"context {context!r} was given, but there is no kubeconfig: {default} does not exist")
     if env.get("KUBERNETES_SERVICE_HOST"):
         return in_cluster(env, clock)
     raise CredentialsError(
-        f"no cluster to talk to: no --kubeconfig, KUBECONFIG is not set, {default} does not exist, "
-        "and KUBERNETES_SERVICE_HOST says that this is no pod; expected one of these"
+        f"no cluster configured: no --kubeconfig, KUBECONFIG is not set, {default} does not exist, "
+        "and KUBERNETES_SERVICE_HOST is not set, so this is not a pod; provide one of these"
     )
 
 
 def in_cluster(env: Mapping[str, str], clock: Clock, directory: Path | None = None) -> Credentials:
-    """The service account of the pod that we run in."""
+    """Credentials of the service account of this pod."""
     directory = directory or SERVICE_ACCOUNT
     host, port = env.get("KUBERNETES_SERVICE_HOST", ""), env.get("KUBERNETES_SERVICE_PORT") or "443"
     if not host:
-        raise CredentialsError("KUBERNETES_SERVICE_HOST is not set; expected the address that every pod is given")
+        raise CredentialsError(
+            "KUBERNETES_SERVICE_HOST is not set; expected the address that Kubernetes sets in every pod"
+        )
     authority = WatchedFile(directory / "ca.crt", "service account", clock)
     token = WatchedFile(directory / "token", "service account", clock)
-    authority.read()  # missing files are best told at the start
+    authority.read()  # report missing files at startup
     token.read()
     server = _server(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", "KUBERNETES_SERVICE_HOST")
     namespace_file = directory / "namespace"
@@ -193,7 +193,7 @@ def from_kubeconfig(files: Sequence[Path], context: str | None, env: Mapping[str
         proxy=proxy,
         impersonation=_impersonation(selection.user),
     )
-    credentials.ssl_context()  # what cannot work is best told at the start
+    credentials.ssl_context()  # report unusable certificates at startup
     return credentials
 
 
@@ -205,11 +205,11 @@ def _server(value: str, field: str) -> str:
     if url.scheme not in ("http", "https") or not url.host:
         raise CredentialsError(f"{field}: expected https://HOST:PORT, got {value!r}")
     if url.user or url.password:
-        raise CredentialsError(f"{field}: expected https://HOST:PORT without a user; users have entries of their own")
+        raise CredentialsError(f"{field}: expected https://HOST:PORT without a user name; define a user entry instead")
     return value.rstrip("/")
 
 
-def _tls(cluster: Written[Cluster], authority: Pem | None) -> Tls:
+def _tls(cluster: KubeconfigEntry[KubeconfigCluster], authority: Pem | None) -> Tls:
     entry = cluster.entry
     if entry.insecure_skip_tls_verify and authority:
         raise CredentialsError(
@@ -219,19 +219,22 @@ def _tls(cluster: Written[Cluster], authority: Pem | None) -> Tls:
 
 
 def _identity(
-    user: Written[User], cluster: Written[Cluster], authority: Pem | None, env: Mapping[str, str], clock: Clock
-) -> Identity:
+    user: KubeconfigEntry[KubeconfigUser],
+    cluster: KubeconfigEntry[KubeconfigCluster],
+    authority: Pem | None,
+    env: Mapping[str, str],
+    clock: Clock,
+) -> ClientIdentity:
     entry = user.entry
     if entry.auth_provider is not None:
         raise CredentialsError(
-            f"{user.where}: auth-provider is no longer part of Kubernetes (since 1.26); expected exec with the plug-in of "
-            "your provider"
+            f"{user.where}: auth-provider was removed from Kubernetes in 1.26; use exec with the plug-in of your provider"
         )
     basic = ""
     if entry.username or entry.password:
         if entry.token or entry.token_file:
             raise CredentialsError(f"{user.where}: username and token exclude each other; expected one of them")
-        # The API server itself dropped basic authentication in 1.19; gateways in front of it have not.
+        # The API server dropped basic authentication in 1.19, but gateways in front of it may use it.
         pair = f"{entry.username}:{entry.password}".encode()
         basic = "Basic " + base64.b64encode(pair).decode()
     if entry.token_file:
@@ -243,7 +246,7 @@ def _identity(
     return StaticIdentity(f"Bearer {entry.token}" if entry.token else basic)
 
 
-def _certificate(user: Written[User], clock: Clock) -> Callable[[], Certificate] | None:
+def _certificate(user: KubeconfigEntry[KubeconfigUser], clock: Clock) -> Callable[[], Certificate] | None:
     chain, key = _pem(user, "client-certificate", clock), _pem(user, "client-key", clock)
     if chain and key:
         return lambda: Certificate(chain(), key())
@@ -253,8 +256,8 @@ def _certificate(user: Written[User], clock: Clock) -> Callable[[], Certificate]
     return None
 
 
-def _impersonation(user: Written[User]) -> list[tuple[str, str]]:
-    """Without these headers we would act with rights that the kubeconfig meant to give up."""
+def _impersonation(user: KubeconfigEntry[KubeconfigUser]) -> list[tuple[str, str]]:
+    """The impersonation headers. Without them the process would have permissions that the kubeconfig gives up."""
     entry = user.entry
     if not entry.impersonate:
         if entry.impersonate_uid or entry.impersonate_groups or entry.impersonate_extra:
@@ -269,8 +272,8 @@ def _impersonation(user: Written[User]) -> list[tuple[str, str]]:
     return headers
 
 
-def _cluster_info(cluster: Written[Cluster], authority: Pem | None) -> Mapping[str, Any]:
-    """The cluster as a plug-in is told of it."""
+def _cluster_info(cluster: KubeconfigEntry[KubeconfigCluster], authority: Pem | None) -> Mapping[str, Any]:
+    """The cluster info that is passed to an exec plug-in."""
     entry = cluster.entry
     info: dict[str, Any] = {"server": entry.server}
     if entry.tls_server_name:
@@ -287,8 +290,8 @@ def _cluster_info(cluster: Written[Cluster], authority: Pem | None) -> Mapping[s
     return info
 
 
-def _pem(written: Written[Any], field: str, clock: Clock) -> Pem | None:
-    """The PEM text of `<field>-data`, or else of the file that `<field>` names."""
+def _pem(written: KubeconfigEntry[Any], field: str, clock: Clock) -> Pem | None:
+    """The PEM text of `<field>-data`, or of the file that `<field>` names."""
     attribute = field.replace("-", "_")
     if data := getattr(written.entry, f"{attribute}_data"):
         content = decode_base64(data, f"{written.where}: {field}-data")

@@ -1,10 +1,10 @@
-"""What lists and watch events are wrapped in."""
+"""The envelopes of lists and watch events."""
 
 from __future__ import annotations
 
 from msgspec import Raw, field
 
-from plimsoll.kube.types.core import Part
+from plimsoll.kube.types.meta import Part
 
 
 class ListMetadata(Part, frozen=True, gc=False):
@@ -14,7 +14,7 @@ class ListMetadata(Part, frozen=True, gc=False):
 
 
 class WatchEvent(Part, frozen=True, gc=False):
-    """One line of a watch stream; the object is decoded once its kind of event is known."""
+    """One line of a watch stream; the object is decoded once the event type is known."""
 
     type: str
     object: Raw

@@ -1,6 +1,6 @@
-"""What can go wrong between us and the API server, as types: a caller decides by class, a person reads the message.
+"""Typed errors of the client: callers decide by class, people read the message.
 
-Three answers matter to whoever writes: it was refused (`ApiError`), it never got there (`Unreachable`), or nobody knows
+A write can fail in three ways: the server refused it (`ApiError`), it never arrived (`Unreachable`), or its result is unknown
 (`Ambiguous`). Only the last may have changed the cluster.
 """
 
@@ -12,30 +12,27 @@ import msgspec
 
 
 class KubeError(Exception):
-    """Anything that the API server, or the way to it, did not do as asked."""
+    """Base of all errors of the client."""
 
 
 class Unreachable(KubeError):
-    """Nothing was applied: there was no connection, it was refused, or the request was never sent.
-
-    For a read it also stands for a reply that never came, because a read has nothing to apply.
-    """
+    """Nothing was applied: there was no connection, or the request was never sent. For a read: there was no reply."""
 
 
 class CredentialsError(Unreachable):
-    """We cannot say who we are, or where the server is: a kubeconfig, a token file, a plug-in. Nothing was sent."""
+    """Unusable credentials or server address: a kubeconfig, a token file, a plug-in. Nothing was sent."""
 
 
 class Ambiguous(KubeError):
-    """A write may or may not have been applied: it was sent, and its answer is lost or says nothing certain."""
+    """A write was sent and may or may not have been applied: its reply was lost or is inconclusive."""
 
 
-class Garbled(KubeError):
-    """A reply to a read that is not what the API promises: not JSON, or JSON of another shape."""
+class MalformedResponse(KubeError):
+    """The reply to a read is not JSON, or JSON of an unexpected shape."""
 
 
 class ApiError(KubeError):
-    """The API server's own answer. The request was not applied."""
+    """An error reply of the API server. The request was not applied."""
 
     def __init__(
         self,
@@ -51,8 +48,8 @@ class ApiError(KubeError):
         self.reason = reason
         self.message = message
         self.causes = tuple(causes)
-        self.retry_after = retry_after  # seconds, as the server asked
-        self.request = request  # what we asked for, as a person would say it
+        self.retry_after = retry_after  # seconds, from the server
+        self.request = request  # description of the request
         super().__init__(status, reason, message)
 
     def __str__(self) -> str:
@@ -61,8 +58,8 @@ class ApiError(KubeError):
             text = f"{self.request}: {text}"
         if self.message:
             text += f": {self.message}"
-        untold = [cause for cause in self.causes if cause not in self.message]
-        return f"{text} ({'; '.join(untold)})" if untold else text
+        more = [cause for cause in self.causes if cause not in self.message]
+        return f"{text} ({'; '.join(more)})" if more else text
 
 
 class NotFound(ApiError):
@@ -74,27 +71,27 @@ class AlreadyExists(ApiError):
 
 
 class Conflict(ApiError):
-    """409 on anything else: the object is no longer the one, or no longer in the state, that we meant to change."""
+    """409 on any other write: the object was replaced or changed."""
 
 
 class Gone(ApiError):
-    """410: the server no longer keeps the history that a resourceVersion or a continue token points to."""
+    """410: the server no longer has the history that a resourceVersion or a continue token refers to."""
 
 
 class Forbidden(ApiError):
-    """403: RBAC, an admission rule or a quota says no."""
+    """403: denied by RBAC, an admission rule or a quota."""
 
 
 class Unauthorized(ApiError):
-    """401, also after the credentials were renewed."""
+    """401, even after the credentials were renewed."""
 
 
 class Invalid(ApiError):
-    """422: the object breaks a rule of its kind; `causes` names each field."""
+    """422: the object is invalid; `causes` names the fields."""
 
 
 class TooManyRequests(ApiError):
-    """429: the server sheds load, or (`disruption_budget`) a PodDisruptionBudget forbids the eviction for now."""
+    """429: the server sheds load, or (`disruption_budget`) a PodDisruptionBudget currently forbids the eviction."""
 
     @property
     def disruption_budget(self) -> bool:
@@ -102,7 +99,7 @@ class TooManyRequests(ApiError):
 
 
 class ServerError(ApiError):
-    """5xx: a definite no, or any failed read. Evicting a pod that two PodDisruptionBudgets match answers 500."""
+    """5xx: a definite refusal, or a failed read. Evicting a pod that two PodDisruptionBudgets match returns 500."""
 
 
 class _Cause(msgspec.Struct, frozen=True):
@@ -121,7 +118,7 @@ class _Details(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """The object with which the API server explains itself."""
+    """The Status object of an error reply."""
 
     kind: str = ""
     status: str = ""
@@ -145,7 +142,7 @@ _status_decoder = msgspec.json.Decoder(Status)
 
 
 def parse_status(body: bytes | memoryview | msgspec.Raw) -> Status | None:
-    """The Status in a reply's body, or None where the body is something else (a proxy's page, say)."""
+    """The Status in a reply's body, or None if the body is something else, such as a proxy's error page."""
     try:
         status = _status_decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -154,22 +151,22 @@ def parse_status(body: bytes | memoryview | msgspec.Raw) -> Status | None:
 
 
 def api_error(code: int, body: bytes, *, retry_after: float | None = None, request: str = "") -> ApiError:
-    """The error that a reply stands for."""
+    """The error for a reply."""
     status = parse_status(body)
     if status is None:
         shown = excerpt(body)
-        message = f"the reply is no Kubernetes Status (no such API, or a proxy in between): {shown}"
+        message = f"the reply is not a Kubernetes Status (unknown API, or a proxy in between): {shown}"
         return _class_of(code, "")(code, "", message, retry_after=retry_after, request=request)
     return error_of_status(status, code, retry_after=retry_after, request=request)
 
 
 def excerpt(body: bytes) -> str:
-    """Enough of a strange reply to recognise who sent it."""
+    """The start of an unexpected reply, enough to recognise its sender."""
     return " ".join(body[:2000].decode("utf-8", "replace").split())[:300] or "an empty body"
 
 
 def error_of_status(status: Status, code: int = 0, *, retry_after: float | None = None, request: str = "") -> ApiError:
-    """The error that a Status stands for; a watch sends one inside its stream, under the HTTP code 200."""
+    """The error for a Status; a watch sends one inside its stream, with HTTP status 200."""
     code = code or status.code
     details = status.details or _Details()
     if retry_after is None and details.retry_after_seconds:

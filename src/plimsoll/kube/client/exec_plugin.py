@@ -1,4 +1,4 @@
-"""Credentials from a program, as `client.authentication.k8s.io` defines it: EKS, GKE, AKS and OIDC logins work this way."""
+"""Credentials from an exec plug-in (`client.authentication.k8s.io`), as EKS, GKE, AKS and OIDC logins use."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from typing import Any
 import msgspec
 
 from plimsoll.kube.client.errors import CredentialsError
-from plimsoll.kube.client.kubeconfig import ExecConfig, Written
+from plimsoll.kube.client.kubeconfig import ExecConfig, KubeconfigEntry
 from plimsoll.kube.client.tls import Certificate
 from plimsoll.runtime.clock import Clock
 
 _API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 
-_TIMEOUT_SECONDS = 60.0  # a program that waits for a network that is down must not stop us for ever
-_LOGIN_TIMEOUT_SECONDS = 600.0  # with a terminal, a person may have to find a second factor
+_TIMEOUT_SECONDS = 60.0  # a plug-in that waits for a dead network must not block for ever
+_LOGIN_TIMEOUT_SECONDS = 600.0  # on a terminal, a person may need time for a second factor
 _STDERR_TAIL_CHARACTERS = 500
 
-# Credentials are renewed a little before they end, so that none ends on its way to the server.
+# Credentials are renewed shortly before they expire, so that none expires on its way to the server.
 _RENEW_BEFORE_END = timedelta(seconds=10)
-# However short-lived, refused or absent its credentials are, the program is not run more often than this.
+# The plug-in runs at most this often, even if its credentials are short-lived, refused or missing.
 _SECONDS_BETWEEN_RUNS = 5.0
 
 
@@ -49,11 +49,11 @@ class _Credential(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ExecPlugin:
-    """Runs the program when there are no credentials yet, when they end, or when the server refused them."""
+    """Runs the plug-in if there are no credentials yet, if they expire, or if the server refused them."""
 
     def __init__(
         self,
-        written: Written[Any],
+        written: KubeconfigEntry[Any],
         config: ExecConfig,
         cluster: Mapping[str, Any] | None,
         env: Mapping[str, str],
@@ -61,14 +61,14 @@ class ExecPlugin:
     ) -> None:
         self._where = f"{written.where}: exec"
         self._config = config
-        self._cluster = cluster  # what `provideClusterInfo` asks for
+        self._cluster = cluster  # set if `provideClusterInfo` is true
         self._env = env
         self._clock = clock
         self._command = _resolve(config.command, written.file.parent, env)
         self._renewal: asyncio.Task[None] | None = None
         self._status: _CredentialStatus | None = None
         self._renew_at: datetime | None = None
-        self._ends_at: datetime | None = None  # until then they are good, unless the server says otherwise
+        self._ends_at: datetime | None = None  # when they expire, unless the server refuses them earlier
         self._failure: CredentialsError | None = None
         self._ran_at: float | None = None
         if not config.command:
@@ -89,7 +89,7 @@ class ExecPlugin:
             )
 
     async def headers(self) -> Mapping[str, str]:
-        # One run serves all who need it, and no one of them ends it by giving up: a lease call waits for five seconds only.
+        # All callers share one run, and a caller that gives up does not cancel it: a lease call waits only five seconds.
         if self._renewal is None and self._due() and not self._just_ran():
             self._renewal = asyncio.create_task(self._renew(), name="credentials")
         if self._renewal is not None and not self._good():
@@ -99,7 +99,7 @@ class ExecPlugin:
         return {"Authorization": f"Bearer {self._status.token}"} if self._status and self._status.token else {}
 
     def certificate(self) -> Certificate | None:
-        """The certificate of the last run; `headers` comes first."""
+        """The certificate of the last run. Call `headers` first."""
         if self._status is None or not self._status.client_key_data:
             return None
         return Certificate(self._status.client_certificate_data.encode(), self._status.client_key_data.encode())
@@ -149,7 +149,7 @@ class ExecPlugin:
                 *(self._config.args or ()),
                 stdin=None if interactive else asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
-                # A person who is asked for a password must see the question.
+                # A person must see the prompt for a password.
                 stderr=None if interactive else asyncio.subprocess.PIPE,
                 env=env,
             )
@@ -179,7 +179,7 @@ class ExecPlugin:
         return terminal and self._config.interactive_mode != "Never"
 
     def _parse(self, stdout: bytes) -> _CredentialStatus:
-        # What the program wrote is not shown: it may be a token.
+        # Do not show the plug-in's output: it may be a token.
         try:
             credential = msgspec.json.decode(stdout, type=_Credential)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -209,14 +209,14 @@ class ExecPlugin:
         text = f"{self._where}: the command {self._config.command!r} {what}"
         tail = stderr.decode("utf-8", "replace").strip()[-_STDERR_TAIL_CHARACTERS:]
         if tail:
-            text += f"; its last words: {tail}"
+            text += f"; stderr: {tail}"
         if self._config.install_hint:
             text += f"\n{self._config.install_hint.strip()}"
         return text
 
 
 def _resolve(command: str, directory: Path, env: Mapping[str, str]) -> str:
-    """A command with a slash in it is relative to its kubeconfig; any other is looked for in PATH."""
+    """A command with a slash is relative to its kubeconfig; any other is searched in PATH."""
     if os.sep in command:
         return str(directory / command)
     return shutil.which(command, path=env.get("PATH")) or command

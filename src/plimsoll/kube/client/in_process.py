@@ -1,4 +1,4 @@
-"""Calls answered in this very process, without a socket: how a client speaks with an embedded cluster in virtual time."""
+"""A transport without a socket: connects a client to an embedded cluster in the same process, in virtual time."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from plimsoll.kube.client.errors import Unreachable, api_error
 from plimsoll.runtime.clock import Clock
 
 if TYPE_CHECKING:
-    from plimsoll.kube.client.transport import Call, Observer
+    from plimsoll.kube.client.transport import ApiCall, RequestObserver
 
 
-class Reply(NamedTuple):
-    """What a server answers: a body, or for a watch the chunks of a stream."""
+class InProcessReply(NamedTuple):
+    """The reply of a server: a body, or for a watch the chunks of a stream."""
 
     status: int
     body: bytes = b""
@@ -23,13 +23,13 @@ class Reply(NamedTuple):
 
 
 # method, path, parameters, body, content type
-Serve = Callable[[str, str, Mapping[str, str], bytes, str], Awaitable[Reply]]
+Serve = Callable[[str, str, Mapping[str, str], bytes, str], Awaitable[InProcessReply]]
 
 
 class InProcessTransport:
-    """A transport for `Client`. Nothing is ever lost here: faults are the business of the proxy in the tests."""
+    """A transport for `Client` that loses nothing; tests add faults with a proxy in front of it."""
 
-    def __init__(self, serve: Serve, clock: Clock, observe: Observer | None = None) -> None:
+    def __init__(self, serve: Serve, clock: Clock, observe: RequestObserver | None = None) -> None:
         self._serve = serve
         self._clock = clock
         self._observe = observe or (lambda *_: None)
@@ -38,12 +38,12 @@ class InProcessTransport:
     async def close(self) -> None:
         self._closed = True
 
-    async def send(self, call: Call, timeout_seconds: float) -> bytes:
-        del timeout_seconds  # an answer takes no time
+    async def send(self, call: ApiCall, timeout_seconds: float) -> bytes:
+        del timeout_seconds  # a reply takes no time
         return (await self._reply(call)).body
 
     @contextlib.asynccontextmanager
-    async def stream(self, call: Call, idle_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def stream(self, call: ApiCall, idle_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
         del idle_seconds
         reply = await self._reply(call)
         if reply.chunks is None:
@@ -56,7 +56,7 @@ class InProcessTransport:
             if close is not None:
                 await close()
 
-    async def _reply(self, call: Call) -> Reply:
+    async def _reply(self, call: ApiCall) -> InProcessReply:
         if self._closed:
             raise Unreachable(f"{call.what}: the client is closed")
         started = self._clock.monotonic()

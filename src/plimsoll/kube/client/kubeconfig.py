@@ -1,4 +1,4 @@
-"""kubeconfig files: read, checked, and merged as kubectl merges them."""
+"""Reads, validates and merges kubeconfig files as kubectl does."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Entry(msgspec.Struct, frozen=True, rename="kebab"):
-    """Unknown keys are passed over: other tools keep theirs here."""
+    """Base of kubeconfig entries. Unknown keys are ignored, because other tools store theirs here."""
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(…)"  # many fields hold secrets, and any may end up in a traceback
+        return f"{type(self).__name__}(…)"  # many fields are secrets and could end up in a traceback
 
 
 class Extension(_Entry, frozen=True):
@@ -29,7 +29,7 @@ class Extension(_Entry, frozen=True):
     extension: Any = None
 
 
-class Cluster(_Entry, frozen=True):
+class KubeconfigCluster(_Entry, frozen=True):
     server: str = ""
     tls_server_name: str = ""
     insecure_skip_tls_verify: bool = False
@@ -54,7 +54,7 @@ class ExecConfig(_Entry, frozen=True, rename="camel"):
     interactive_mode: str = ""
 
 
-class User(_Entry, frozen=True):
+class KubeconfigUser(_Entry, frozen=True):
     client_certificate: str = ""
     client_certificate_data: str = ""
     client_key: str = ""
@@ -71,7 +71,7 @@ class User(_Entry, frozen=True):
     auth_provider: Any = None
 
 
-class Context(_Entry, frozen=True):
+class KubeconfigContext(_Entry, frozen=True):
     cluster: str = ""
     user: str = ""
     namespace: str = ""
@@ -79,17 +79,17 @@ class Context(_Entry, frozen=True):
 
 class _NamedCluster(_Entry, frozen=True):
     name: str
-    cluster: Cluster | None = None
+    cluster: KubeconfigCluster | None = None
 
 
 class _NamedUser(_Entry, frozen=True):
     name: str
-    user: User | None = None
+    user: KubeconfigUser | None = None
 
 
 class _NamedContext(_Entry, frozen=True):
     name: str
-    context: Context | None = None
+    context: KubeconfigContext | None = None
 
 
 class _File(_Entry, frozen=True):
@@ -103,8 +103,8 @@ E = TypeVar("E")
 
 
 @dataclass(frozen=True)
-class Written(Generic[E]):
-    """An entry with the place where it is written: relative paths and error messages start from there."""
+class KubeconfigEntry(Generic[E]):
+    """An entry with its file, which relative paths and error messages refer to."""
 
     entry: E
     file: Path
@@ -121,49 +121,51 @@ class Written(Generic[E]):
 
 @dataclass(frozen=True)
 class Selection:
-    """What one context stands for."""
+    """The cluster, user and namespace of a context."""
 
     context: str
     namespace: str
-    cluster: Written[Cluster]
-    user: Written[User]
+    cluster: KubeconfigEntry[KubeconfigCluster]
+    user: KubeconfigEntry[KubeconfigUser]
 
 
 def select(files: Sequence[Path], context: str | None) -> Selection:
-    """The named context, or the current one, over several files: the first that sets a name or a value wins, whole."""
-    clusters: dict[str, Written[Cluster]] = {}
-    users: dict[str, Written[User]] = {}
-    contexts: dict[str, Written[Context]] = {}
+    """The named or current context from several files. The first file that sets a name or a value wins entirely."""
+    clusters: dict[str, KubeconfigEntry[KubeconfigCluster]] = {}
+    users: dict[str, KubeconfigEntry[KubeconfigUser]] = {}
+    contexts: dict[str, KubeconfigEntry[KubeconfigContext]] = {}
     current = ""
     for path in files:
         file = _read(path)
-        # Entries of one name are never blended: half of a user in each of two files would be a third user that nobody wrote.
-        _merge(clusters, {c.name: c.cluster or Cluster() for c in file.clusters or ()}, path, "cluster")
-        _merge(users, {u.name: u.user or User() for u in file.users or ()}, path, "user")
-        _merge(contexts, {c.name: c.context or Context() for c in file.contexts or ()}, path, "context")
+        # Entries of the same name are not merged: two halves of a user would form a user that no file defines.
+        _merge(clusters, {c.name: c.cluster or KubeconfigCluster() for c in file.clusters or ()}, path, "cluster")
+        _merge(users, {u.name: u.user or KubeconfigUser() for u in file.users or ()}, path, "user")
+        _merge(contexts, {c.name: c.context or KubeconfigContext() for c in file.contexts or ()}, path, "context")
         current = current or file.current_context or ""
     read = ", ".join(str(path) for path in files)
     name = context or current
     if not name:
         raise CredentialsError(
-            f"{read}: current-context is not set and no context was asked for; "
+            f"{read}: current-context is not set and no context was given; "
             f"expected one of: {_names(contexts)} (--context NAME, or kubectl config use-context NAME)"
         )
     if name not in contexts:
-        source = "the context asked for" if context else "current-context"
-        raise CredentialsError(f"{read}: {source} is {name!r}, which is not there; expected one of: {_names(contexts)}")
+        source = "the given context" if context else "current-context"
+        raise CredentialsError(
+            f"{read}: {source} is {name!r}, which does not exist; expected one of: {_names(contexts)}"
+        )
     chosen = contexts[name]
     if not chosen.entry.cluster:
         raise CredentialsError(f"{chosen.where}: cluster is not set; expected one of: {_names(clusters)}")
     if chosen.entry.cluster not in clusters:
         raise CredentialsError(
-            f"{chosen.where}: cluster is {chosen.entry.cluster!r}, which is not there; expected one of: {_names(clusters)}"
+            f"{chosen.where}: cluster is {chosen.entry.cluster!r}, which does not exist; expected one of: {_names(clusters)}"
         )
     if chosen.entry.user and chosen.entry.user not in users:
         raise CredentialsError(
-            f"{chosen.where}: user is {chosen.entry.user!r}, which is not there; expected one of: {_names(users)}"
+            f"{chosen.where}: user is {chosen.entry.user!r}, which does not exist; expected one of: {_names(users)}"
         )
-    nobody = Written(User(), chosen.file, "", "user")
+    nobody = KubeconfigEntry(KubeconfigUser(), chosen.file, "", "user")
     return Selection(
         name,
         chosen.entry.namespace or "default",
@@ -192,7 +194,7 @@ def _read(path: Path) -> _File:
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise CredentialsError(f"kubeconfig {path}{where}: not YAML: {error.problem}") from None
     except (yaml.YAMLError, UnicodeDecodeError):
-        raise CredentialsError(f"kubeconfig {path}: not YAML: it holds characters that are not text") from None
+        raise CredentialsError(f"kubeconfig {path}: not YAML: it contains binary characters") from None
     if content is None:
         return _File()
     if not isinstance(content, Mapping):
@@ -206,14 +208,14 @@ def _read(path: Path) -> _File:
         for name in names:
             if names.count(name) > 1:
                 raise CredentialsError(
-                    f"kubeconfig {path}: {field} has {name!r} more than once; expected one entry a name"
+                    f"kubeconfig {path}: {field} has {name!r} more than once; expected one entry per name"
                 )
     return file
 
 
-def _merge(into: dict[str, Written[E]], entries: Mapping[str, E], file: Path, kind: str) -> None:
+def _merge(into: dict[str, KubeconfigEntry[E]], entries: Mapping[str, E], file: Path, kind: str) -> None:
     for name, entry in entries.items():
-        into.setdefault(name, Written(entry, file, name, kind))
+        into.setdefault(name, KubeconfigEntry(entry, file, name, kind))
 
 
 def _names(entries: Mapping[str, object]) -> str:

@@ -1,6 +1,6 @@
-"""The reply to a write was lost, and a repeat was refused because something is there already: is it what we wanted?
+"""Compares a live object with a write whose reply was lost, to find out whether the write was applied.
 
-Compared is only what we asked for. The server adds defaults and keeps what others wrote; neither says anything about us.
+Only the fields of the write are compared: the server adds defaults and keeps fields of other writers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _ABSENT: Any = object()
 
 
 def merge_holds(live: Any, wanted: Any) -> bool:
-    """Is every field of a merge patch, an apply patch or a new object in the live object, with our value?"""
+    """Whether the live object has every field of a merge patch, an apply patch or a new object, with the same value."""
     if isinstance(wanted, Mapping):
         if live is _ABSENT or live is None:
             live = {}
@@ -28,20 +28,20 @@ def merge_holds(live: Any, wanted: Any) -> bool:
             and all(merge_holds(there, ours) for there, ours in zip(live, wanted, strict=True))
         )
     if live is _ABSENT:
-        # null asks for absence, and the server leaves out what equals its type's zero value.
+        # null asks for absence, and the server omits fields that equal their type's zero value.
         return wanted is None or wanted == "" or wanted is False or wanted == 0
     return type(live) is type(wanted) and bool(live == wanted)
 
 
 def json_patch_holds(live: Any, operations: Sequence[Mapping[str, Any]]) -> bool:
-    """Does the live object look as it must after these operations? False also where that cannot be seen."""
+    """Whether the live object looks as it must after these operations; False if that cannot be determined."""
     for operation in operations:
         kind, path = operation["op"], operation["path"]
         if kind == "test":
-            continue  # it spoke of the object before the change
+            continue  # it tested the object before the change
         parent, last = _walk(live, path)
         if isinstance(parent, list) or kind not in ("add", "replace", "remove"):
-            return False  # positions shift, and moved values leave no trace: nothing here could be recognised again
+            return False  # list positions shift, and moved values leave no trace
         found = parent.get(last, _ABSENT) if isinstance(parent, Mapping) else _ABSENT
         if kind == "remove":
             if found is not _ABSENT:
@@ -52,7 +52,7 @@ def json_patch_holds(live: Any, operations: Sequence[Mapping[str, Any]]) -> bool
 
 
 def _walk(document: Any, pointer: str) -> tuple[Any, str]:
-    """The container that a JSON pointer's last part is in, and that part."""
+    """The container of a JSON pointer's last part, and that part."""
     *parents, last = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]] or [""]
     for part in parents:
         if isinstance(document, Mapping):

@@ -1,4 +1,4 @@
-"""Is the API server reached through a proxy, and which?"""
+"""The HTTP proxy for the API server, from the kubeconfig or the environment."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from plimsoll.kube.client.errors import CredentialsError
 
 
 def proxy_for(server: str, env: Mapping[str, str]) -> URL | None:
-    """The proxy that the environment prescribes for a server, by the rules that kubectl follows.
+    """The proxy that the environment sets for a server, by kubectl's rules.
 
-    HTTPS_PROXY or HTTP_PROXY by the server's scheme, lower case counts too; NO_PROXY lists hosts, domains, addresses and
-    networks that are reached directly; this machine always is.
+    HTTPS_PROXY or HTTP_PROXY by the server's scheme, also in lower case. NO_PROXY lists hosts, domains, addresses and networks
+    that are reached directly. Loopback addresses never use a proxy.
     """
     url = URL(server)
     host = url.host or ""
@@ -35,7 +35,7 @@ def parse_proxy(value: str, field: str) -> URL:
     except ValueError:
         url = URL()
     if url.scheme not in ("http", "https") or not url.host:
-        # The value may hold a password: it is not shown.
+        # Do not show the value: it may contain a password.
         shown = f"the scheme {url.scheme!r}" if url.scheme and url.host else "something else"
         raise CredentialsError(f"{field}: expected http://HOST:PORT or https://HOST:PORT, got {shown}")
     return url

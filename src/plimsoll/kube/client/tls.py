@@ -1,4 +1,4 @@
-"""The TLS settings of a connection: whom we trust, and the certificate that says who we are."""
+"""TLS contexts of the client: trusted authorities and the client certificate."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 
 from plimsoll.kube.client.errors import CredentialsError
 
-Pem = Callable[[], bytes]  # PEM text that may change while we run
+Pem = Callable[[], bytes]  # returns PEM text, which may change while the process runs
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """A client certificate with its key, as PEM; the key never shows in a log."""
+    """A client certificate with its key, as PEM. The repr omits the key."""
 
     chain: bytes
     key: bytes = field(repr=False)
 
 
 class Tls:
-    """Builds the context of a connection, and a new one when the files behind it have changed."""
+    """Builds the TLS context, and a new one when the files behind it change."""
 
     def __init__(self, origin: str, *, authority: Pem | None = None, insecure: bool = False) -> None:
         self._origin = origin  # file and entry, for messages
@@ -31,14 +31,14 @@ class Tls:
         self._context: ssl.SSLContext | None = None
 
     def context(self, certificate: Certificate | None) -> ssl.SSLContext:
-        """The same object as long as nothing changed: connections are pooled by it."""
+        """The same object while nothing changes, because connections are pooled by it."""
         material = (self._authority() if self._authority else b"", certificate)
         if self._context is not None and material == self._built_from:
             return self._context
         try:
             self._context = self._build(*material)
         except CredentialsError:
-            # While files are rotated, a certificate and its key may for a moment not belong together.
+            # During a rotation the certificate and the key may not match for a moment.
             if self._context is None:
                 raise
         else:
@@ -54,7 +54,7 @@ class Tls:
                 f"{self._origin}: certificate-authority holds no usable certificates "
                 f"(expected PEM, -----BEGIN CERTIFICATE-----): {error.reason or error}"
             ) from error
-        # Clusters in use have authorities without the key identifiers that strict checking asks for since Python 3.13.
+        # Some clusters have authorities without the key identifiers that Python 3.13 and later require in strict mode.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         if self._insecure:
             context.check_hostname = False
@@ -65,13 +65,13 @@ class Tls:
 
     def _present(self, context: ssl.SSLContext, certificate: Certificate) -> None:
         def refuse_password() -> str:
-            # OpenSSL would otherwise ask on the terminal, and wait there.
+            # OpenSSL would otherwise prompt on the terminal and block.
             raise CredentialsError(
                 f"{self._origin}: client-key is encrypted; expected a key without a pass phrase "
                 "(openssl pkey -in KEY -out PLAIN_KEY)"
             )
 
-        # OpenSSL takes certificates from files only. The file is private to us, and gone once it is loaded.
+        # OpenSSL loads certificates only from files. This one is private and deleted after loading.
         with tempfile.NamedTemporaryFile(prefix="plimsoll-", suffix=".pem") as pem:
             pem.write(certificate.chain.rstrip() + b"\n" + certificate.key)
             pem.flush()

@@ -1,4 +1,4 @@
-"""One request, one answer: connections, time-outs, and what aiohttp's errors mean for whoever wrote something."""
+"""HTTP transport of the client: connections, time-outs, and the mapping of aiohttp's errors to typed ones."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from plimsoll.kube.client.credentials import Credentials
 from plimsoll.kube.client.errors import Ambiguous, KubeError, Unreachable, api_error
 from plimsoll.runtime.clock import Clock
 
-Observer = Callable[[str, str, int, float], None]  # verb, plural, status (0: no reply), seconds
+RequestObserver = Callable[[str, str, int, float], None]  # verb, plural, status (0: no reply), seconds
 
 _HEADERS = {
     "User-Agent": f"plimsoll/{__version__}",
-    # The API server would compress what is over 128 KB. Measured on loopback, a page of 500 objects (2.7 MB) then takes 73 ms
-    # instead of 25: within a cluster it costs more time than it saves.
+    # The API server would compress replies over 128 KB. On loopback, a page of 500 objects (2.7 MB) then takes 73 ms instead of
+    # 25: within a cluster, compression costs more time than it saves.
     "Accept-Encoding": "identity",
 }
 _CONNECT_SECONDS = 10.0
-# Watches hold one connection each for as long as they last; the rest is for calls that wait for a slow server.
+# Each watch holds one connection; the rest is for calls that wait for a slow server.
 _CONNECTIONS = 256
-# Below the 90 s after which kube-apiserver closes an idle connection: a write never meets one that is just being closed.
+# Below the 90 s after which kube-apiserver closes an idle connection, so that no write uses one that is being closed.
 _KEEPALIVE_SECONDS = 60.0
 _WATCH_BUFFER_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)
-class Call:
-    """One request, and how a person would name it."""
+class ApiCall:
+    """A request, with a description for messages."""
 
     method: str
     path: str
@@ -53,12 +53,12 @@ class Call:
 
     @property
     def reads(self) -> bool:
-        """Nothing can have been applied, whatever becomes of the reply."""
+        """Whether the request cannot change anything."""
         return self.method == "GET" or "dryRun" in self.params
 
     @property
     def plural(self) -> str:
-        """The kind that the path is about: a label of metrics, so never a name."""
+        """The kind in the path, as a metric label; it never contains an object's name."""
         parts = self.path.strip("/").split("/")
         if parts[0] not in ("api", "apis"):
             return parts[0]
@@ -68,22 +68,22 @@ class Call:
         return "/".join(parts[:1] + parts[2:]) or "discovery"
 
 
-class Carrier(Protocol):
-    """What brings a call to a server and its answer back."""
+class Transport(Protocol):
+    """Sends calls to a server."""
 
     async def close(self) -> None: ...
 
-    async def send(self, call: Call, timeout_seconds: float) -> bytes: ...
+    async def send(self, call: ApiCall, timeout_seconds: float) -> bytes: ...
 
-    def stream(self, call: Call, idle_seconds: float) -> AbstractAsyncContextManager[AsyncIterator[bytes]]: ...
+    def stream(self, call: ApiCall, idle_seconds: float) -> AbstractAsyncContextManager[AsyncIterator[bytes]]: ...
 
 
 class _NoReplyError(aiohttp.ClientError):
-    """The connection ended without an answer. aiohttp repeats no error of this kind by itself."""
+    """The connection ended without a reply. aiohttp does not retry on this error."""
 
 
 async def never_repeat(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """aiohttp sends a DELETE (and a GET) a second time where the connection broke, without telling. We decide that."""
+    """Keep aiohttp from silently resending a DELETE or GET after a broken connection: the client decides about retries."""
     try:
         return await handler(request)
     except aiohttp.ClientConnectorError:
@@ -93,7 +93,7 @@ async def never_repeat(request: aiohttp.ClientRequest, handler: aiohttp.ClientHa
 
 
 def retry_after_seconds(response: aiohttp.ClientResponse, now: datetime) -> float | None:
-    """How long the server asks us to wait: as seconds, which is what Kubernetes writes, or as a date, as a proxy may."""
+    """Parse Retry-After: seconds, as Kubernetes sends, or a date, as a proxy may."""
     value = response.headers.get("Retry-After", "").strip()
     if value.isdigit():
         return float(value)
@@ -103,8 +103,8 @@ def retry_after_seconds(response: aiohttp.ClientResponse, now: datetime) -> floa
         return None
 
 
-class Transport:
-    def __init__(self, credentials: Credentials, clock: Clock, observe: Observer | None) -> None:
+class HttpTransport:
+    def __init__(self, credentials: Credentials, clock: Clock, observe: RequestObserver | None) -> None:
         self._credentials = credentials
         self._clock = clock
         self._observe = observe or (lambda *_: None)
@@ -117,11 +117,11 @@ class Transport:
         for session in sessions.values():
             await session.close()
 
-    async def send(self, call: Call, timeout_seconds: float) -> bytes:
-        """The body of a successful reply; every other end is an error of `plimsoll.kube.client.errors`."""
-        # Half, so that time which ran out while connecting is never mistaken for time that ran out after sending.
+    async def send(self, call: ApiCall, timeout_seconds: float) -> bytes:
+        """The body of a successful reply; raises errors of `plimsoll.kube.client.errors`."""
+        # Half, so that a time-out while connecting is never mistaken for one after sending.
         connect_seconds = min(_CONNECT_SECONDS, timeout_seconds / 2)
-        # No `total`: where aiohttp's own limit and one of a caller run out together, it swallows the caller's.
+        # No `total`: if aiohttp's limit and a caller's expire together, aiohttp swallows the caller's.
         limits = aiohttp.ClientTimeout(total=None, connect=connect_seconds)
         headers = await self._headers(call)
         try:
@@ -131,8 +131,8 @@ class Transport:
             raise self._no_reply(call, error) from error
 
     @contextlib.asynccontextmanager
-    async def stream(self, call: Call, idle_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
-        """A reply as it comes. It has no end of its own; silence of `idle_seconds` ends it."""
+    async def stream(self, call: ApiCall, idle_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The body of a reply as it arrives; silence of `idle_seconds` ends it."""
         limits = aiohttp.ClientTimeout(total=None, connect=_CONNECT_SECONDS, sock_read=idle_seconds)
         headers = await self._headers(call)
         async with (
@@ -141,15 +141,15 @@ class Transport:
         ):
             yield chunks
 
-    async def _chunks(self, call: Call, response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    async def _chunks(self, call: ApiCall, response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
         try:
             async for chunk in response.content.iter_any():
                 yield chunk
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._no_reply(call, error) from error
 
-    async def _headers(self, call: Call) -> CIMultiDict[str]:
-        """Before the time of a call begins: a program that gives us credentials has a limit of its own."""
+    async def _headers(self, call: ApiCall) -> CIMultiDict[str]:
+        """The headers of a call. Not part of its time limit: a credential plug-in has its own."""
         if self._closed:
             raise Unreachable(f"{call.what}: the client is closed")
         headers = await self._credentials.authorization()
@@ -159,9 +159,9 @@ class Transport:
 
     @contextlib.asynccontextmanager
     async def _answer(
-        self, call: Call, limits: aiohttp.ClientTimeout, headers: CIMultiDict[str]
+        self, call: ApiCall, limits: aiohttp.ClientTimeout, headers: CIMultiDict[str]
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The response, once its head is there and says success."""
+        """The response, once its headers arrived with a success status."""
         started = self._clock.monotonic()
         status = 0
         try:
@@ -174,7 +174,7 @@ class Transport:
                 ssl=self._credentials.ssl_context() or True,
                 server_hostname=self._credentials.tls_server_name or None,
                 proxy=self._credentials.proxy,
-                # A redirect would carry our token, and a write, to wherever it says.
+                # A redirect would send our token, and a write, to any address.
                 allow_redirects=False,
                 timeout=limits,
                 read_bufsize=_WATCH_BUFFER_BYTES,
@@ -184,14 +184,14 @@ class Transport:
             raise self._no_reply(call, error) from error
         finally:
             self._observe(call.verb, call.plural, status, self._clock.monotonic() - started)
-        # Closing, not releasing: what is left of a watch would else be read to an end that never comes. A reply that
-        # was read to its end has already given its connection back.
+        # Close, do not release: releasing would read the rest of a watch, which never ends. A reply that was read completely
+        # has already returned its connection.
         with contextlib.closing(response):
             if not 200 <= status < 300:
                 raise await self._refusal(call, response)
             yield response
 
-    async def _refusal(self, call: Call, response: aiohttp.ClientResponse) -> KubeError:
+    async def _refusal(self, call: ApiCall, response: aiohttp.ClientResponse) -> KubeError:
         try:
             body = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError):
@@ -202,7 +202,7 @@ class Transport:
             response.status, body, retry_after=retry_after_seconds(response, self._clock.now()), request=call.what
         )
 
-    def _no_reply(self, call: Call, error: BaseException) -> KubeError:
+    def _no_reply(self, call: ApiCall, error: BaseException) -> KubeError:
         server = self._credentials.server
         why = _reason(error)
         never_sent = (
@@ -216,14 +216,14 @@ class Transport:
             why = "no answer in time"
         if call.reads:
             return Unreachable(f"{call.what}: no reply from {server}: {why}")
-        # Even a connection that broke on the first byte may have been read by the other side.
-        return Ambiguous(f"{call.what}: sent to {server}, and the reply was lost: {why}; it may have been applied")
+        # Even if the connection broke at the first byte, the server may have read the request.
+        return Ambiguous(f"{call.what}: sent to {server}, but the reply was lost: {why}; it may have been applied")
 
     def _session(self, urgent: bool) -> aiohttp.ClientSession:
-        """Urgent calls have connections of their own.
+        """The session for ordinary or for urgent calls, which have their own connections.
 
-        When the way to the server dies in silence, each pooled connection costs a call its time-out before a new one is made.
-        Behind a pool of fifty a lease would run out; alone, its second attempt is already on a new connection.
+        When the network path dies silently, each pooled connection costs a call its time-out before a new one is opened. With a
+        pool of fifty, a lease would expire; with its own pool, the second attempt already uses a new connection.
         """
         if urgent not in self._sessions:
             self._sessions[urgent] = aiohttp.ClientSession(
@@ -236,7 +236,7 @@ class Transport:
 
 
 def _reason(error: BaseException) -> str:
-    """aiohttp's own sentence repeats the address, and shows the TLS context as an object."""
+    """The cause of an error, without aiohttp's own text, which repeats the address and prints the TLS context object."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return str(error.certificate_error)
     if isinstance(error, aiohttp.ClientConnectorError):

@@ -16,7 +16,7 @@ class Ordinals(Part, frozen=True, gc=False):
 
 
 class WorkloadSpec(Part, frozen=True, gc=False):
-    """Deployment, ReplicaSet, StatefulSet and DaemonSet differ here only in fields that nobody reads."""
+    """The spec of all four kinds: they differ only in fields that this project does not read."""
 
     replicas: int = 1
     ordinals: Ordinals = Ordinals()

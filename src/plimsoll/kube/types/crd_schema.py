@@ -1,7 +1,7 @@
-"""CustomResourceDefinitions from the types that read them.
+"""Generates CustomResourceDefinitions from the types that decode them.
 
-Each struct becomes an object that keeps the fields which it does not name: what others wrote passes unharmed. What the type of a
-field cannot say (bounds, a description, a CEL rule) stands beside it, as `Meta(description=…, extra_json_schema=…)`.
+Each struct becomes an object schema that preserves unknown fields, so that fields of other writers survive. What the type of a
+field cannot express (bounds, a description, a CEL rule) is in its `Meta(description=…, extra_json_schema=…)`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SIMPLE: Mapping[Any, Mapping[str, Any]] = {
 
 
 class Column(NamedTuple):
-    """What `kubectl get` prints."""
+    """A column of `kubectl get`."""
 
     name: str
     type: str
@@ -36,7 +36,7 @@ class Column(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What the types do not say about a kind."""
+    """The parts of a CRD that the types do not define."""
 
     spec: Mapping[str, Any]
     status: Mapping[str, Any]
@@ -82,7 +82,7 @@ def crd(kind: Resource[Any], shape: Shape) -> dict[str, Any]:
 
 
 def schema_of(kind: Any, *, instead: Mapping[str, Mapping[str, Any]] | None = None, **more: Any) -> dict[str, Any]:
-    """The schema of a Python type; `more` is added to it. `instead` has, by name, schemas of fields whose type says nothing."""
+    """The schema of a Python type, with `more` added. `instead` maps field names to schemas that replace the derived ones."""
     return {**_schema(kind, instead or {}), **more}
 
 

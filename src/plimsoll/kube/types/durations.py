@@ -1,4 +1,4 @@
-"""Spans of time as people write them in Kubernetes: Go's `1h30m`, `10s`, `500ms`."""
+"""Go durations, as Kubernetes uses them: `1h30m`, `10s`, `500ms`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _FORM = 'write it like "10s", "1h30m" or "500ms"'
 
 
 def parse_duration(text: str) -> timedelta:
-    """What Go's `time.ParseDuration` accepts, but nothing negative: there is no span here that could be.
+    """Parse what Go's `time.ParseDuration` accepts, except negative durations: no setting here can be negative.
 
-    A bare number is refused: whether it means seconds or minutes is known only to whoever wrote it.
+    A number without a unit is refused, because it could mean seconds or minutes.
     """
     if text == "0":
         return timedelta()
@@ -34,7 +34,7 @@ def parse_duration(text: str) -> timedelta:
     if _BARE_NUMBER.fullmatch(text):
         raise ValueError(f'"{text}" has no unit; did you mean "{text}s"?')
     if days := _DAYS.fullmatch(text):
-        raise ValueError(f'"{text}" counts in days, which are not always as long; write "{int(days[1]) * 24}h"')
+        raise ValueError(f'"{text}" uses days, which Go durations do not have; write "{int(days[1]) * 24}h"')
     microseconds = Decimal(0)
     position = 0
     while part := _PART.match(text, position):

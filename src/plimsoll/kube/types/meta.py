@@ -28,7 +28,7 @@ def empty_mapping() -> Any:
 
 
 class Part(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """A piece of a Kubernetes object; unknown fields are passed over."""
+    """Base of all parts of Kubernetes objects. Decoding ignores unknown fields."""
 
 
 class OwnerReference(Part, frozen=True, gc=False):
@@ -55,12 +55,12 @@ class Metadata(Part, frozen=True, gc=False):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that manages this object; at most one may be marked so."""
+        """The owner reference with `controller: true`; an object has at most one."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
 class KubeObject(Part, frozen=True, gc=False):
-    """What every object has; each kind adds its spec and status."""
+    """Base of all objects; each kind adds its spec and status."""
 
     metadata: Metadata = Metadata()
 
@@ -112,7 +112,7 @@ class LabelSelector(Part, frozen=True, gc=False):
 
 
 class CustomObject(KubeObject, frozen=True, gc=False):
-    """A custom resource whose schema belongs to someone else; read field by field."""
+    """A custom resource whose schema is not ours; read field by field."""
 
     spec: Mapping[str, Any] = field(default_factory=empty_mapping)
     status: Mapping[str, Any] = field(default_factory=empty_mapping)

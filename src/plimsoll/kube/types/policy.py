@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: how many pods of a set may be missing, as the user wrote it and as its controller counts."""
+"""Types of the group policy: PodDisruptionBudgets."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Resource(Generic[T_co]):
     type: type[T_co]
     namespaced: bool = True
     indexes: tuple[Index, ...] = field(default=(), compare=False)
-    watched_in: str = ""  # the only namespace that is looked at; empty: all of them
+    watched_in: str = ""  # the only namespace to watch; empty: all
     may_be_absent: bool = False  # a cluster without this kind is a cluster without such objects, and no trouble
 
     def __hash__(self) -> int:
@@ -101,7 +101,7 @@ def label_in(namespace: str, key: str = "", value: str = "") -> str:
     return f"{namespace}/{key}={value}"
 
 
-def label_asked_for(budget: policy.PodDisruptionBudget) -> Iterable[str]:
+def selector_label(budget: policy.PodDisruptionBudget) -> Iterable[str]:
     selector = budget.spec.selector
     if selector is None:
         return ()  # it covers nobody
@@ -119,7 +119,7 @@ UNBOUND = Index("unbound", _unbound)  # under "": the few pods that no node has 
 BY_CLAIM = Index("claim", _claims)
 NOT_READY = Index("not ready", _not_ready)  # under "": the few nodes that are not, found without walking the others
 BY_TAINT = Index("taint", _taints)  # by the taint's key
-BY_LABEL_ASKED_FOR = Index("label asked for", label_asked_for)  # by one label that every pod of a budget must have
+BY_SELECTOR_LABEL = Index("label asked for", selector_label)  # by one label that every pod of a budget must have
 BY_TEMPLATE_LABEL = Index("template label", _labels_of_template)  # by each label of a workload's pods; and by namespace
 
 
@@ -153,7 +153,7 @@ STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", apps.Statef
 DAEMONSETS = Resource("apps", "v1", "daemonsets", "DaemonSet", apps.DaemonSet)
 BUDGETS = Resource(
     "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", policy.PodDisruptionBudget,
-    indexes=(BY_LABEL_ASKED_FOR,),
+    indexes=(BY_SELECTOR_LABEL,),
 )  # fmt: skip
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", coordination.Lease)
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", events.Event)

@@ -1,4 +1,4 @@
-"""Label selectors, as the API server evaluates them."""
+"""Evaluates label selectors as the API server does."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _RULES: Mapping[str, Callable[[str | None, tuple[str, ...]], bool]] = {
 
 
 def requirement_holds(requirement: Requirement, labels: Mapping[str, str]) -> bool:
-    """Whether one expression holds. An operator that does not exist holds never: unknown data selects nothing."""
+    """Whether one expression matches. An unknown operator matches nothing."""
     rule = _RULES.get(requirement.operator)
     return rule is not None and rule(labels.get(requirement.key), requirement.values)
 
 
 def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether a selector covers these labels. No selector covers nothing; an empty one covers everything."""
+    """Whether a selector matches these labels. None matches nothing; an empty selector matches everything."""
     if selector is None:
         return False
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(

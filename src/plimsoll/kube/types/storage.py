@@ -1,4 +1,4 @@
-"""Claims and volumes: where a pod's data lies decides where the pod can run."""
+"""PersistentVolumeClaims and PersistentVolumes (core group): they restrict the nodes on which a pod can run."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ async def sight(server: WatchServer, *namespaces: str) -> AsyncIterator[Sight]:
     clock = PushedClock()
     async with Client(Credentials(server.url), clock=clock, qps=10_000, burst=10_000) as client:
         made = Sight(client, clock, namespaces)
-        tasks = [asyncio.create_task(work, name=name) for name, work in made.following.work()]
+        tasks = [asyncio.create_task(work, name=name) for name, work in made.following.tasks()]
         try:
             yield made
         finally:
@@ -72,7 +72,7 @@ async def test_silence_is_told_once_it_lasts() -> None:
         seen.clock.monotonic_offset += 301
         reason = seen.following.not_live(FIVE_MINUTES)
         assert reason is not None
-        assert reason.startswith("nothing was heard of pods for 30")
+        assert reason.startswith("no data about pods from the API server for 30")
 
 
 async def test_one_namespace_that_cannot_be_seen_leaves_the_view_not_live() -> None:

@@ -13,9 +13,9 @@ import pytest
 
 from plimsoll.webhook import http_server
 from plimsoll.webhook.certificates import serving_context
-from plimsoll.webhook.http_server import Answer, Handle, Later, Question, answering
+from plimsoll.webhook.http_server import Deferred, Handler, HttpRequest, HttpResponse, serve_http
 from tests.eventually import eventually
-from tests.webhook.test_webhook_answers import AUTHORITY, CERTIFICATE, KEY
+from tests.webhook.test_admission_handler import AUTHORITY, CERTIFICATE, KEY
 
 LARGEST_BODY = 100_000
 
@@ -49,28 +49,28 @@ class Line:
         self._writer.close()
 
 
-async def echo(question: Question) -> Answer:
+async def echo(question: HttpRequest) -> HttpResponse:
     return echo_at_once(question)
 
 
-def echo_at_once(question: Question) -> Answer:
-    return Answer(200, f"{question.method} {question.path} ".encode() + question.body)
+def echo_at_once(question: HttpRequest) -> HttpResponse:
+    return HttpResponse(200, f"{question.method} {question.path} ".encode() + question.body)
 
 
-Waiting = Callable[[Question], Awaitable[Answer]]
+Waiting = Callable[[HttpRequest], Awaitable[HttpResponse]]
 
 
-def waited_for(handle: Waiting) -> Handle:
+def waited_for(handle: Waiting) -> Handler:
     return lambda question: partial(handle, question)
 
 
 @asynccontextmanager
-async def lines(waiting: Waiting = echo, count: int = 1, *, at_once: Handle | None = None) -> AsyncIterator[list[Line]]:
+async def lines(waiting: Waiting = echo, count: int = 1, *, at_once: Handler | None = None) -> AsyncIterator[list[Line]]:
     handle = at_once or waited_for(waiting)
     tls = ssl.create_default_context(cadata=AUTHORITY.decode())
     made: list[Line] = []
     try:
-        async with answering(
+        async with serve_http(
             handle, "127.0.0.1", 0, tls=serving_context(CERTIFICATE, KEY), backlog=10, largest_body=LARGEST_BODY
         ) as port:
             made += [Line(*await asyncio.open_connection("127.0.0.1", port, ssl=tls)) for _ in range(count)]
@@ -114,7 +114,7 @@ async def test_several_questions_at_once_are_answered_in_their_order():
     arrived: list[bytes] = []
     more = asyncio.Event()
 
-    async def slow(question: Question) -> Answer:
+    async def slow(question: HttpRequest) -> HttpResponse:
         arrived.append(question.body)
         await more.wait()
         return await echo(question)
@@ -150,7 +150,7 @@ async def test_the_connection_is_closed_where_the_other_wants_that(last: bytes):
     ("nonsense", "status", "told"),
     [
         (b"\x16\x03\x01 hello\r\n\r\n", 400, "not HTTP/1.1"),
-        (b"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", 400, "no other protocol"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", 400, "protocol upgrades"),
         (post(b"x" * (LARGEST_BODY + 1)), 413, "a body of more than 100000 bytes"),
         (post(b"", *(f"X-{n}: {'y' * 1000}" for n in range(80))), 431, "headers of more than 65536 bytes"),
         (b"POST /x HTTP/1.1\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabc", 400, "not HTTP/1.1"),
@@ -169,7 +169,7 @@ async def test_nonsense_is_refused_and_ends_the_connection(nonsense: bytes, stat
 
 
 async def test_a_question_that_cannot_be_answered_harms_no_other():
-    async def fails(question: Question) -> Answer:
+    async def fails(question: HttpRequest) -> HttpResponse:
         if question.body == b"bad":
             raise RuntimeError("no")
         return await echo(question)
@@ -184,7 +184,7 @@ async def test_a_question_that_cannot_be_answered_harms_no_other():
 async def test_who_leaves_is_not_answered_any_more():
     asked, ended = asyncio.Event(), asyncio.Event()
 
-    async def never(_: Question) -> Answer:
+    async def never(_: HttpRequest) -> HttpResponse:
         asked.set()
         try:
             await asyncio.Event().wait()
@@ -202,7 +202,7 @@ async def test_who_leaves_is_not_answered_any_more():
 async def test_at_the_end_what_is_under_way_is_answered_and_who_only_keeps_the_line_is_sent_away():
     asked, more = asyncio.Event(), asyncio.Event()
 
-    async def slow(question: Question) -> Answer:
+    async def slow(question: HttpRequest) -> HttpResponse:
         asked.set()
         await more.wait()
         return await echo(question)
@@ -222,7 +222,7 @@ async def test_what_takes_too_long_does_not_hold_up_the_end(monkeypatch: pytest.
     monkeypatch.setattr(http_server, "_FINISH_SECONDS", 0.01)
     asked = asyncio.Event()
 
-    async def never(_: Question) -> Answer:
+    async def never(_: HttpRequest) -> HttpResponse:
         asked.set()
         await asyncio.Event().wait()
         raise AssertionError
@@ -253,11 +253,11 @@ async def test_what_needs_no_waiting_is_answered_at_once_and_in_order():
 async def test_who_needs_no_waiting_waits_for_those_who_do():
     more = asyncio.Event()
 
-    async def slow(question: Question) -> Answer:
+    async def slow(question: HttpRequest) -> HttpResponse:
         await more.wait()
         return await echo(question)
 
-    def mixed(question: Question) -> Answer | Later:
+    def mixed(question: HttpRequest) -> HttpResponse | Deferred:
         return partial(slow, question) if question.body == b"slow" else echo_at_once(question)
 
     async with lines(at_once=mixed) as [line]:
@@ -270,7 +270,7 @@ async def test_who_needs_no_waiting_waits_for_those_who_do():
 
 
 async def test_what_fails_at_once_harms_no_other():
-    def fails(question: Question) -> Answer:
+    def fails(question: HttpRequest) -> HttpResponse:
         if question.body == b"bad":
             raise RuntimeError("no")
         return echo_at_once(question)

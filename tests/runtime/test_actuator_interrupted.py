@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from plimsoll.disruption.entries import KIND, LABEL
+from plimsoll.disruption.entries import KIND
 from plimsoll.disruption.ledger import Disruption
-from plimsoll.disruption.store import DisruptionMemory
+from plimsoll.disruption.store import DisruptionStore
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import Ambiguous, ServerError
+from plimsoll.kube.shards import LABEL
 from plimsoll.kube.types.resources import CONFIGMAPS, PODS, Key
 from plimsoll.runtime.decision import Delete, Patch, Ref
-from tests.runtime.test_door import KEY, WHY, Stage, codes, eviction, words
+from tests.runtime.test_actuator import KEY, WHY, Stage, codes, eviction, words
 
 StartNodes = Callable[[str], list[str]]
 
@@ -146,7 +147,7 @@ async def test_an_eviction_that_certainly_failed_holds_nobody_back(
 async def test_what_cannot_be_written_down_does_not_happen(stage: Stage, kwok_nodes: StartNodes):
     kwok_nodes("1 zone=a")
     (pod, _) = await stage.replicas(2)
-    stage.door._memory = DisruptionMemory(stage.client, stage.clock, namespace="nowhere", period=timedelta(hours=1))
+    stage.door._memory = DisruptionStore(stage.client, stage.clock, namespace="nowhere", period=timedelta(hours=1))
     outcome = await stage.act(eviction(pod))
     assert words(outcome) == ["failed"], "and not gone: it is the memory's namespace that is not there"
     assert "nowhere" in outcome.results[0].detail

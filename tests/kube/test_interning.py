@@ -12,17 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.informer import objects
-from plimsoll.kube.cache.interning import share_with_relatives
+from plimsoll.kube.cache.interning import intern_parts
 from plimsoll.kube.cache.store import Store
 from plimsoll.kube.codec import decode, encode
-from plimsoll.kube.types.core import CustomObject, Pod
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.meta import CustomObject
 from plimsoll.kube.types.resources import BY_OWNER, DEPLOYMENTS, NODES, PODS, REPLICASETS, Resource
 
 
 def arrive(store: Store[Any], body: dict[str, Any]) -> Any:
     """As a reflector takes an object in."""
     obj = decode(json.dumps(body).encode(), store.resource.type)
-    share_with_relatives(obj, store)
+    intern_parts(obj, store)
     store.put(obj)
     return obj
 

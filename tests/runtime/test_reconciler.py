@@ -11,14 +11,15 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from plimsoll.disruption.ledger import DisruptionLedger
-from plimsoll.disruption.store import DisruptionMemory
+from plimsoll.disruption.store import DisruptionStore
+from plimsoll.embedded_cluster.clocks import VirtualClock
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.credentials import Credentials
 from plimsoll.kube.client.errors import ApiError, Conflict, NotFound
-from plimsoll.kube.client.transport import Call
+from plimsoll.kube.client.transport import ApiCall
 from plimsoll.kube.events import EventRecorder, NewEvent
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import DEPLOYMENTS, PODS, Key, Resource
 from plimsoll.runtime.actuator import Actuator
 from plimsoll.runtime.audit import AuditTrail
@@ -38,7 +39,7 @@ from plimsoll.runtime.expectations import Expectations
 from plimsoll.runtime.metrics import Metrics
 from plimsoll.runtime.reconciler import Reconciler
 from tests import build
-from tests.runtime.test_door import SettableLeadership
+from tests.runtime.test_actuator import SettableLeadership
 
 IDLE = Decision(reason=Reason("Idle", "nothing to do"))
 
@@ -72,13 +73,13 @@ class Loop:
         self.view = View.of({DEPLOYMENTS: [], PODS: []})
         self.leadership, self.expectations, self.metrics = SettableLeadership(), Expectations(), Metrics()
         self.told: list[NewEvent] = []
-        client, clock = client or cast("Client", None), RealClock()  # where there is none, nothing is written
+        client, clock = client or cast("Client", None), VirtualClock()  # where there is none, nothing is written
         recorder = EventRecorder(client, clock, controller="plimsoll.dev/test", instance="here")
         recorder.record = self.told.append  # type: ignore[method-assign, assignment]
         door = Actuator(
             client, self.view, clock, identity="here", leadership=self.leadership,
             ledger=DisruptionLedger(DisruptionLimits(1, 1, timedelta(hours=1))),
-            memory=DisruptionMemory(client, clock, namespace="default", period=timedelta(hours=1)),
+            memory=DisruptionStore(client, clock, namespace="default", period=timedelta(hours=1)),
             expectations=self.expectations, recorder=recorder, metrics=self.metrics, audit=AuditTrail(), read_only=False,
         )  # fmt: skip
         self.reconciler = Reconciler(
@@ -132,7 +133,7 @@ async def test_nothing_is_decided_while_another_leads_and_everything_when_electe
         await loop.quiet()
         assert controller.asked == []
         loop.leadership.current = "epoch-2"
-        loop.reconciler.look_at_everything()
+        loop.reconciler.enqueue_all()
         await loop.quiet()
         assert controller.asked == [WEB]
 
@@ -218,11 +219,11 @@ class Refusing:
 
     async def close(self) -> None: ...
 
-    async def send(self, call: Call, timeout_seconds: float) -> bytes:
+    async def send(self, call: ApiCall, timeout_seconds: float) -> bytes:
         self.calls.append(call.what)
         raise self.error
 
-    def stream(self, call: Call, idle_seconds: float) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+    def stream(self, call: ApiCall, idle_seconds: float) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         raise self.error
 
 

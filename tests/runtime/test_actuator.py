@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from plimsoll.disruption.entries import KIND, LABEL
+from plimsoll.disruption.entries import KIND
 from plimsoll.disruption.ledger import Disruption, DisruptionLedger
-from plimsoll.disruption.store import DisruptionMemory
+from plimsoll.disruption.store import DisruptionStore
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import NotFound
 from plimsoll.kube.events import EventRecorder, NewEvent
+from plimsoll.kube.shards import LABEL
 from plimsoll.kube.types.core import Pod
 from plimsoll.kube.types.resources import BUDGETS, CONFIGMAPS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Key
 from plimsoll.runtime.actuator import Actuator
@@ -47,7 +48,7 @@ class SettableLeadership:
     def __init__(self) -> None:
         self.current: str | None = "epoch-1"
 
-    def epoch(self) -> str | None:
+    def term(self) -> str | None:
         return self.current
 
 
@@ -69,7 +70,7 @@ class Stage:
         self.metrics = Metrics()
         self.door = Actuator(
             client, self.view, self.clock, identity="here", leadership=self.leadership, ledger=self.ledger,
-            memory=DisruptionMemory(client, self.clock, namespace=namespace, period=timedelta(hours=1)),
+            memory=DisruptionStore(client, self.clock, namespace=namespace, period=timedelta(hours=1)),
             expectations=self.expectations, recorder=recorder, metrics=self.metrics, audit=AuditTrail(str(audit_file)),
             read_only=read_only,
         )  # fmt: skip
@@ -84,8 +85,8 @@ class Stage:
                 store.put(obj)
             store.resource_version = listing.resource_version
 
-    async def act(self, *actions: Action, epoch: str = "epoch-1", in_order: bool = True) -> Outcome:
-        return await self.door.act("test", KEY, Decision(reason=WHY, actions=actions, in_order=in_order), epoch)
+    async def act(self, *actions: Action, term: str = "epoch-1", in_order: bool = True) -> Outcome:
+        return await self.door.act("test", KEY, Decision(reason=WHY, actions=actions, in_order=in_order), term)
 
     def audited(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.audit_file.read_text().splitlines()]
@@ -154,7 +155,7 @@ async def test_read_only_means_read_only(client: Client, namespace: str, tmp_pat
         Create(CONFIGMAPS, namespace, "new", {"data": {}}, WHY),
         Delete(ref, WHY),
     )
-    stage.door.tell(Event(ref, "Something", "happened"))
+    stage.door.record_event(Event(ref, "Something", "happened"))
     assert words(outcome) == ["would"] * 3
     assert await stage.data("kept") == {"a": "1"}
     with pytest.raises(NotFound):
@@ -166,9 +167,9 @@ async def test_read_only_means_read_only(client: Client, namespace: str, tmp_pat
 async def test_only_the_tenure_in_which_it_was_decided_writes(stage: Stage):
     ref = await stage.config_map("kept")
     stage.leadership.current = "epoch-2"
-    assert codes(await stage.act(Patch(ref, {"data": {"a": "2"}}, WHY), epoch="epoch-1")) == ["NotLeading"]
+    assert codes(await stage.act(Patch(ref, {"data": {"a": "2"}}, WHY), term="epoch-1")) == ["NotLeading"]
     stage.leadership.current = None
-    assert codes(await stage.act(Delete(ref, WHY), epoch="epoch-1")) == ["NotLeading"]
+    assert codes(await stage.act(Delete(ref, WHY), term="epoch-1")) == ["NotLeading"]
     assert await stage.data("kept") == {"a": "1"}
 
 
@@ -270,11 +271,11 @@ async def test_what_another_tenure_has_asked_for_is_learnt_before_anything_is_se
 ):
     kwok_nodes("1 zone=a")
     pods = await stage.replicas(3)
-    other = DisruptionMemory(stage.client, stage.clock, namespace=stage.namespace, period=timedelta(hours=1))
+    other = DisruptionStore(stage.client, stage.clock, namespace=stage.namespace, period=timedelta(hours=1))
     workload = Key("ReplicaSet", stage.namespace, "web")
     theirs = Disruption(workload, f"{stage.namespace}/{pods[0].name}", pods[0].uid, stage.clock.monotonic())
     await other.remember(theirs)  # and its eviction is on its way
-    assert codes(await stage.act(eviction(pods[1]))) == ["AnotherTenure"]
+    assert codes(await stage.act(eviction(pods[1]))) == ["AnotherLeader"]
     assert codes(await stage.act(eviction(pods[1]))) == ["OwnerDisrupted"]
     assert await stage.standing(pods[1])
     (config_map,) = (await stage.client.list(CONFIGMAPS, stage.namespace, label_selector=f"{LABEL}={KIND}")).items

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from plimsoll.kube.cache.pdb_index import budgets_of, workloads_under
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types.core import Deployment, StatefulSet
+from plimsoll.kube.types.apps import Deployment, StatefulSet
 from plimsoll.kube.types.resources import BUDGETS, DEPLOYMENTS, STATEFULSETS
 from plimsoll.kube.types.selectors import selects
 from tests import build

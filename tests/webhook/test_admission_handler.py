@@ -14,19 +14,20 @@ from typing import Any
 import aiohttp
 import pytest
 
-from plimsoll.controllers.placement.admission.classify import Look
+from plimsoll.controllers.placement.admission.classify import LiveReadNeeded
 from plimsoll.controllers.placement.webhook_configuration import PATH
 from plimsoll.kube.client.client import Listing
 from plimsoll.kube.client.errors import NotFound, Unreachable
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types.core import Deployment, KubeObject, LabelSelector, ReplicaSet
+from plimsoll.kube.types.apps import Deployment, ReplicaSet
+from plimsoll.kube.types.meta import KubeObject, LabelSelector
 from plimsoll.kube.types.resources import Resource
 from plimsoll.runtime.clock import RealClock
 from plimsoll.runtime.decision import Counter
 from plimsoll.runtime.listen import CannotListenError
-from plimsoll.webhook.admission_handler import Admissions
+from plimsoll.webhook.admission_handler import AdmissionHandler
 from plimsoll.webhook.certificates import make_certificate, serving_context
-from plimsoll.webhook.live_reads import LiveLooks, Result, as_text
+from plimsoll.webhook.live_reads import LiveReads, ReadResult, as_text
 from plimsoll.webhook.server import FORWARDED, WebhookServer
 from tests import build
 from tests.eventually import eventually
@@ -139,8 +140,8 @@ async def serving(
 ) -> AsyncIterator[Asking]:
     counts: list[Counter] = []
     client: Any = api or ApiServer()
-    looks = LiveLooks(client, scene.admission, RealClock(), seconds=look_seconds)
-    admissions = Admissions(
+    looks = LiveReads(client, scene.admission, RealClock(), seconds=look_seconds)
+    admissions = AdmissionHandler(
         scene.admission, looks, RealClock(),
         look_seconds=look_seconds, leading=leading, forwarding=leader, count=counts.append,
     )  # fmt: skip
@@ -222,18 +223,18 @@ async def test_a_read_that_began_before_the_question_is_told_from_one_that_began
     deployment, replica_set = workload(1, "0%")
     scene = full(deployment, replica_set)
     look = scene.ask(request_of(replica_set))
-    assert isinstance(look, Look)
+    assert isinstance(look, LiveReadNeeded)
     api, clock = ApiServer(deployment, replica_set), RealClock()
     api.open.clear()
     client: Any = api
-    looks = LiveLooks(client, scene.admission, clock, seconds=30)
+    looks = LiveReads(client, scene.admission, clock, seconds=30)
     deadline = clock.monotonic() + 30
     first = asyncio.create_task(looks.look(look, since=clock.monotonic(), deadline=deadline))
     await eventually(lambda: len(api.reads) == 2, "a read of the ReplicaSet and one of the Deployment")
     second = asyncio.create_task(looks.look(look, since=clock.monotonic(), deadline=deadline))
     await asyncio.sleep(0)
     api.open.set()
-    assert (await first, await second) == (Result.FRESH, Result.EARLIER)
+    assert (await first, await second) == (ReadResult.FRESH, ReadResult.EARLIER)
     assert len(api.reads) == 2
 
 

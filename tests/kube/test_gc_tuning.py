@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from plimsoll.kube.codec import decode
 from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, Resource
-from plimsoll.runtime.gc_tuning import garbage_at_chosen_moments
+from plimsoll.runtime.gc_tuning import scheduled_gc
 from tests.clocks import PushedClock
 from tests.eventually import eventually
 
@@ -41,7 +41,7 @@ class Knot:
 
 async def test_no_full_collection_comes_by_itself_and_one_does_every_ten_minutes() -> None:
     complete, clock = asyncio.Event(), PushedClock()
-    async with garbage_at_chosen_moments(complete.is_set, clock):
+    async with scheduled_gc(complete.is_set, clock):
         assert gc.get_threshold()[2] >= 1_000_000
         gc.collect(1)
         knot = Knot()

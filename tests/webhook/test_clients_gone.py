@@ -9,7 +9,7 @@ import ssl
 from plimsoll.controllers.placement.webhook_configuration import PATH
 from tests.eventually import eventually
 from tests.placement.admission_scene import Scene, workload
-from tests.webhook.test_webhook_answers import AUTHORITY, ApiServer, review, serving
+from tests.webhook.test_admission_handler import AUTHORITY, ApiServer, review, serving
 
 
 def connect(port: int) -> ssl.SSLSocket:
