@@ -15,7 +15,10 @@ from plimsoll.controllers.nodegroups.scale_up.pending_pods import pending_pods
 from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
 from plimsoll.controllers.nodegroups.spec import scale_down_cooldown, spec_problem, underutilization_duration
 from plimsoll.controllers.nodegroups.types import VPSIE_NODES, NodeGroup, ScaleDownPolicy, VPSieNode
+from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
+from plimsoll.kube.types.core import Node
+from plimsoll.kube.types.resources import NODES, PODS
 from plimsoll.scheduling.snapshot import Snapshot
 from tests import build
 from tests.build import START
@@ -41,7 +44,7 @@ def waiting(**changed: Any) -> Any:
     [
         ({}, True),
         ({"gated": 1}, False),
-        ({"status": {"nominatedNodeName": "n1"}}, False),
+        ({"status": {"nominatedNodeName": "gone"}}, True),
         ({"condition": {"reason": "SchedulingGated"}}, False),
         ({"condition": {"status": "True"}}, False),
         ({"metadata": {"deletionTimestamp": START.isoformat()}}, False),
@@ -55,10 +58,36 @@ def waiting(**changed: Any) -> Any:
 def test_who_waits(changed: dict[str, Any], counts: bool) -> None:
     grace = timedelta(seconds=2)
     pod = waiting(**changed)
-    assert bool(pending_pods([pod], START + grace, grace).pods) == counts
-    early = pending_pods([pod], START, grace)
+    view = View.of({PODS: [pod], NODES: []})
+    assert bool(pending_pods(view, START + grace, grace).pods) == counts
+    early = pending_pods(view, START, grace)
     assert early.pods == ()
     assert early.next_at == (START + grace if counts else None)
+
+
+@pytest.mark.parametrize(
+    ("victim", "counts"),
+    [
+        ({"metadata": {"deletionTimestamp": START.isoformat()}}, False),
+        ({}, True),  # nominated before binding, or by another component
+        ({"metadata": {"deletionTimestamp": START.isoformat()}, "spec": {"priority": 100}}, True),
+        (None, True),  # the node does not exist any more
+    ],
+)
+def test_a_nominated_pod_waits_for_victims_alone(victim: dict[str, Any] | None, counts: bool) -> None:
+    pod = waiting(status={"nominatedNodeName": "n1"})
+    pod = replace(pod, spec=replace(pod.spec, priority=10))
+    body = victim or {}
+    other = convert(
+        {
+            "metadata": {"name": "v", "uid": "v", **body.get("metadata", {})},
+            "spec": {"nodeName": "n1", **body.get("spec", {})},
+        },
+        type(pod),
+    )
+    nodes = [convert({"metadata": {"name": "n1"}}, Node)] if victim is not None else []
+    view = View.of({PODS: [pod, other], NODES: nodes})
+    assert bool(pending_pods(view, START, timedelta()).pods) == counts
 
 
 def test_low_without_a_break() -> None:

@@ -13,7 +13,7 @@ from plimsoll.kube.labels import ZONE
 from plimsoll.kube.types.core import Node, Pod, PodSpec
 from plimsoll.kube.types.meta import Labels
 from plimsoll.kube.types.resources import BY_NODE, NODES, PODS, REPLICASETS, Key
-from plimsoll.scheduling.pod_requests import allocatable, effective_requests
+from plimsoll.scheduling.pod_requests import allocatable, effective_requests, resized_spec
 
 # Group labels of node provisioners; the first one that a node has counts.
 GROUP_LABELS = (
@@ -77,7 +77,7 @@ def node_record(name: str, view: View, rules: ClassRules, owners: OwnerCache) ->
     for pod in view[PODS].by(BY_NODE, name):
         cells.append(_cell(pod, owners.workload(pod), capacity_class))
         if not pod.finished:
-            _, its_cpu, its_memory = owners.requested(pod.spec)
+            _, its_cpu, its_memory = owners.requested(resized_spec(pod) if pod.metadata.generation > 1 else pod.spec)
             cpu += its_cpu
             memory += its_memory
     room = allocatable(node.status.allocatable)

@@ -8,6 +8,7 @@ from plimsoll.controllers.nodegroups.types import VPSIE_NODES
 from plimsoll.dashboard.records import GroupRefusal, PendingRecord
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.core import Pod
+from plimsoll.scheduling.nomination import preemption_under_way
 
 
 def is_pending(pod: Pod) -> bool:
@@ -21,16 +22,16 @@ def pending_record(pod: Pod, plan: ScaleUpPlan, view: View) -> PendingRecord:
     since = scheduled.last_transition_time if scheduled is not None else None
     return PendingRecord(
         since=since or pod.metadata.creation_timestamp,
-        why=_why(pod, scheduled.message if scheduled is not None and scheduled.status == "False" else ""),
+        why=_why(pod, view, scheduled.message if scheduled is not None and scheduled.status == "False" else ""),
         awaits=expected_node(name, plan, view) if VPSIE_NODES in view else None,
         tried=[GroupRefusal(where, message) for where, message in tried.items()],
     )
 
 
-def _why(pod: Pod, scheduler_says: str) -> str:
+def _why(pod: Pod, view: View, scheduler_says: str) -> str:
     if pod.spec.scheduling_gates:
         gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
         return f"kube-scheduler ignores the pod while it has the scheduling gates {gates}"
-    if pod.status.nominated_node_name:
+    if preemption_under_way(pod, view):
         return f"pods on node {pod.status.nominated_node_name} are being preempted for it"
     return scheduler_says or "kube-scheduler has not tried it yet"

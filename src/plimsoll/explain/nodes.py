@@ -12,7 +12,7 @@ from plimsoll.kube.labels import ZONE
 from plimsoll.kube.types.core import Node, Pod
 from plimsoll.kube.types.resources import BY_NODE, NODES, PODS, Key
 from plimsoll.runtime.decision import Reason
-from plimsoll.scheduling.pod_requests import allocatable, effective_requests, format_amount
+from plimsoll.scheduling.pod_requests import allocatable, format_amount, requests_of
 from plimsoll.scheduling.removal import removable
 from plimsoll.scheduling.snapshot_cache import SnapshotCache
 
@@ -51,7 +51,7 @@ def _usage(node: Node, pods: list[Pod]) -> tuple[ResourceUsage, ...]:
     room = allocatable(node.status.allocatable)
     asked: dict[str, int] = dict.fromkeys(room, 0)
     for pod in pods:
-        for resource, amount in effective_requests(pod.spec).items():
+        for resource, amount in requests_of(pod).items():
             asked[resource] = asked.get(resource, 0) + amount
     order = sorted(room, key=lambda name: (_SHOWN_FIRST.index(name) if name in _SHOWN_FIRST else 9, name))
     return tuple(

@@ -71,6 +71,11 @@ def effective_requests(spec: PodSpec) -> dict[str, int]:
     return wanted
 
 
+def requests_of(pod: Pod) -> dict[str, int]:
+    """Return the effective requests of a pod as kube-scheduler counts them, also during an in-place resize."""
+    return effective_requests(resized_spec(pod) if pod.metadata.generation > 1 else pod.spec)
+
+
 def resized_spec(pod: Pod) -> PodSpec:
     """Return the pod's spec with the requests that kube-scheduler counts while an in-place resize is under way.
 

@@ -237,7 +237,7 @@ class NodeGroupController:
     def _expected_pods(self, key: Key, groups: Sequence[GroupState], context: DecisionContext) -> dict[str, str]:
         """Existing node → a pending pod that fits on it."""
         unbound = context.view[PODS].by(UNBOUND, "")
-        pods = pending_pods(unbound, context.now, context.settings.unschedulable_pod_grace).pods
+        pods = pending_pods(context.view, context.now, context.settings.unschedulable_pod_grace).pods
         question = scale_up_question(pods, groups, context, room={}, sizes=NodeSizes(()))
         packing = self.planner.packing(key, question, self.state.snapshots.of(context.view)) if pods else None
         expected = scale_up_plan(packing, pods).expected if packing is not None else {}
@@ -252,7 +252,7 @@ class NodeGroupController:
         valid = [one for one in groups if one.key not in problems and not one.group.terminating]
         snapshot = self.state.snapshots.of(context.view)
         unbound = context.view[PODS].by(UNBOUND, "")
-        pending = pending_pods(unbound, context.now, context.settings.unschedulable_pod_grace)
+        pending = pending_pods(context.view, context.now, context.settings.unschedulable_pod_grace)
         daemons = daemon_pods(context.view[DAEMONSETS]) if pending.pods else ()
         orders = plan_scale_up(
             valid, pending, context, lambda question: self.planner.packing(CLUSTER, question, snapshot), daemons

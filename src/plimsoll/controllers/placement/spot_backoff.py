@@ -30,6 +30,7 @@ from plimsoll.kube.types.durations import format_duration
 from plimsoll.kube.types.resources import PODS, Key
 from plimsoll.runtime.decision import Action, Blocker, Create, Event, Evict, Patch, Reason, Ref
 from plimsoll.runtime.phrases import counted, nth
+from plimsoll.scheduling.nomination import preemption_under_way
 
 KIND = "placement"
 # Cluster Autoscaler's pauses for a node group that failed to grow.
@@ -114,7 +115,11 @@ class FallbackPlan(Struct, frozen=True):
 
 def plan_spot_fallback(state: WorkloadState) -> FallbackPlan:
     """Record the shortage first; replace the overdue pods once the view shows the record, because admission reads it there."""
-    waiting = [(since, replica) for replica in state.replicas if (since := unschedulable_since(replica)) is not None]
+    waiting = [
+        (since, replica)
+        for replica in state.replicas
+        if (since := unschedulable_since(replica, state.view)) is not None
+    ]
     if not waiting:
         return FallbackPlan()
     waiting.sort(key=lambda entry: (entry[0], entry[1].pod.name))
@@ -138,10 +143,10 @@ def plan_spot_fallback(state: WorkloadState) -> FallbackPlan:
     return FallbackPlan(tuple(_replace(replica, state, why) for replica in overdue[:left]), blocker, check_at)
 
 
-def unschedulable_since(replica: Replica) -> datetime | None:
+def unschedulable_since(replica: Replica, view: View) -> datetime | None:
     """Since when a pod of class spot has been unschedulable; None for any other pod."""
     pod = replica.pod
-    if replica.bound or pod.status.nominated_node_name or assigned_class(pod) is not CapacityClass.SPOT:
+    if replica.bound or preemption_under_way(pod, view) or assigned_class(pod) is not CapacityClass.SPOT:
         return None
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":

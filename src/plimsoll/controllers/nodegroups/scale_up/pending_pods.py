@@ -7,7 +7,10 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.resources import PODS, UNBOUND
+from plimsoll.scheduling.nomination import preemption_under_way
 
 
 class PendingPods(Struct, frozen=True):
@@ -16,7 +19,7 @@ class PendingPods(Struct, frozen=True):
     since: datetime | None = None  # since when the first of `pods` has been unschedulable
 
 
-def unschedulable_since(pod: Pod) -> datetime | None:
+def unschedulable_since(pod: Pod, view: View) -> datetime | None:
     """Since when kube-scheduler finds no node for the pod; None if it has not given up, or must not schedule the pod."""
     if pod.spec.node_name or pod.terminating or pod.finished or pod.spec.scheduling_gates:
         return None
@@ -25,8 +28,8 @@ def unschedulable_since(pod: Pod) -> datetime | None:
             break
     else:
         return None
-    if pod.status.nominated_node_name:
-        return None  # preemption makes room for it
+    if preemption_under_way(pod, view):
+        return None
     if pod.metadata.controller is not None and pod.metadata.controller.kind == "DaemonSet":
         return None  # it belongs on one certain node
     return condition.last_transition_time or pod.metadata.creation_timestamp
@@ -38,12 +41,12 @@ def nominated(pods: Iterable[Pod]) -> dict[str, str]:
     return {pod.status.nominated_node_name: f"{pod.namespace}/{pod.name}" for pod in waiting}
 
 
-def pending_pods(pods: Iterable[Pod], now: datetime, grace: timedelta) -> PendingPods:
+def pending_pods(view: View, now: datetime, grace: timedelta) -> PendingPods:
     found: list[Pod] = []
     next_at: datetime | None = None
     first: datetime | None = None
-    for pod in pods:
-        since = unschedulable_since(pod)
+    for pod in view[PODS].by(UNBOUND, ""):
+        since = unschedulable_since(pod, view)
         if since is None:
             continue
         if since + grace <= now:
