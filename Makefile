@@ -30,7 +30,8 @@ SPREAD := $(shell expr $(WORKERS) + 1) --histories-aside --no-loadscope-reorder
 .PHONY: help setup demo demo-real test suite check check-aside unit browser test-e2e rights soak manifests controlplane programs image sbom audit bench bench-peers docs format clean
 
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@bold=; plain=; if [ -t 1 ] && [ -z "$${NO_COLOR:-}" ]; then bold='\033[1m'; plain='\033[0m'; fi; \
+	awk -v bold="$$bold" -v plain="$$plain" 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %s%-14s%s %s\n", bold, $$1, plain, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make .venv with the command at .venv/bin/plimsoll
 

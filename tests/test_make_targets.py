@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import re
 import subprocess
 from pathlib import Path
@@ -18,8 +19,7 @@ TARGETS = {
 
 
 def _make(*arguments: str) -> str:
-    ran = subprocess.run(["make", *arguments], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
-    return re.sub(r"\033\[\d*m", "", ran.stdout)
+    return subprocess.run(["make", *arguments], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 def test_help_lists_every_target_with_a_sentence_and_is_the_default() -> None:
@@ -27,6 +27,16 @@ def test_help_lists_every_target_with_a_sentence_and_is_the_default() -> None:
     listed = dict(re.match(r"  (\S+)\s+(\S.*)", line).groups() for line in told.splitlines())  # type: ignore[union-attr,misc]
     assert listed.keys() >= TARGETS
     assert _make() == told
+
+
+def test_help_prints_escape_codes_only_to_a_terminal() -> None:
+    assert "\033" not in _make("help")
+    ours, theirs = pty.openpty()
+    environ = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    subprocess.run(["make", "help"], cwd=ROOT, stdout=theirs, env=environ, check=True, timeout=60)
+    os.close(theirs)
+    with os.fdopen(ours, "rb") as terminal:
+        assert b"\033[1m" in terminal.read1()
 
 
 def test_what_the_readme_tells_one_to_type_is_there() -> None:

@@ -1,4 +1,4 @@
-"""Which controllers this version has, and how the configuration becomes their settings."""
+"""Builds the enabled controllers and their observers from the configuration. `run`, `simulate`, `explain` and tests call it."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from plimsoll.scheduling.growth_options import NodeProvisioner
 def controllers(
     config: Config, *, clock: Clock | None = None, token: Callable[[], str] = new_token
 ) -> tuple[Controller, ...]:
-    """The controllers that exist and are switched on; ConfigurationError if one is asked for that does not.
+    """Build the enabled controllers; raises ConfigurationError if an unknown one is enabled.
 
-    token: gives what no other process has; a simulation has its own, and its own clock, to be the same every time.
+    token: returns a unique string; a simulation passes its own, and its own clock, to be reproducible.
     """
     wanted = names(config)
     if missing := [name for name in wanted if name not in MAKERS]:
-        message = f"this version has no controller {', '.join(missing)}; it has: {', '.join(MAKERS)}"
+        message = f"unknown controller {', '.join(missing)}; available: {', '.join(MAKERS)}"
         raise ConfigurationError([ConfigProblem("", "controllers.enabled", message)])
     made: dict[str, Controller] = {}
     for name in wanted:
@@ -64,12 +64,12 @@ def controllers(
 
 
 def names(config: Config) -> Sequence[str]:
-    """Of the controllers that are switched on."""
+    """Names of the enabled controllers."""
     return config.controllers.enabled or tuple(name for name in MAKERS if name not in ONLY_IF_NAMED)
 
 
 def placement_settings(config: Config) -> PlacementSettings:
-    """What the configuration says about placement; ConfigurationError where it makes no sense."""
+    """The settings of the placement controller; raises ConfigurationError if they are invalid."""
     section, timing = config.placement, config.controllers.workload_timing
     return PlacementSettings(
         rules=_class_rules(section.spot_labels),
@@ -98,7 +98,7 @@ def _class_rules(labels: Sequence[str]) -> ClassRules:
     for text in labels:
         label, equals, value = text.partition("=")
         if not (label and equals and value):
-            message = f'"{text}" is not a label and its value; write it like "node.example.com/lifecycle=spot"'
+            message = f'"{text}" is not label=value; write it like "node.example.com/lifecycle=spot"'
             raise ConfigurationError([ConfigProblem("", "placement.spotLabels", message)])
         values.setdefault(label, []).append(value)
     return (
@@ -139,7 +139,7 @@ def deletion_cost(config: Config) -> DeletionCostController:
 def allocation(config: Config, *, clock: Clock | None = None, nonce: str = "") -> AllocationController:
     section = config.allocation
     if config.operator.watch_namespaces:
-        message = "the controller allocation must see all containers of a node, in whatever namespace: leave it empty"
+        message = "the allocation controller must see the containers of a node in all namespaces; leave it empty"
         raise ConfigurationError([ConfigProblem("", "operator.watchNamespaces", message)])
     settings = AllocationSettings(
         namespace=section.namespace,
@@ -212,6 +212,6 @@ MAKERS: Mapping[str, Callable[[Config], Controller]] = {
     AllocationController.name: allocation,
     NodeGroupController.name: node_groups,
 }
-# Two allocators that do not know of each other would give the same drive away, and two autoscalers undo each other's work. Both also
-# need kinds that a cluster has only if someone installed them.
+# Enabled only if named: two independent allocators would allocate the same drive, and two autoscalers would undo each other's
+# work. Both also need CRDs that must be installed first.
 ONLY_IF_NAMED = (AllocationController.name, NodeGroupController.name)
