@@ -21,7 +21,7 @@ from plimsoll.kube.types.resources import SECRETS
 from plimsoll.providers.errors import OfferingUnavailable, ProviderUnreachable, Unauthorised
 from plimsoll.providers.kwok.provider import KwokProvider
 from plimsoll.providers.protocol import Scope
-from plimsoll.providers.registry import Installed, discover, provider_settings
+from plimsoll.providers.registry import LoadedProviders, load_providers, provider_settings
 from plimsoll.providers.vpsie.cluster_nodes import ClusterNodesProvider
 from plimsoll.providers.vpsie.credentials import secret_in_cluster
 from plimsoll.providers.vpsie.servers import ServersProvider
@@ -60,8 +60,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return where
 
 
-def find(client: Client, *wanted: str, **config: Any) -> Installed:
-    return discover(Providers(**config), client=client, namespace="home", clock=RealClock(), wanted=wanted)
+def find(client: Client, *wanted: str, **config: Any) -> LoadedProviders:
+    return load_providers(Providers(**config), client=client, namespace="home", clock=RealClock(), wanted=wanted)
 
 
 def install(site: Path, code: str, entry: str = "acme = broken:Acme") -> None:
@@ -205,7 +205,7 @@ async def test_what_vpsie_orders_can_be_chosen(nowhere: Client) -> None:
 async def test_vpsie_reads_the_secret_that_the_configuration_names(control_plane: ControlPlane, namespace: str) -> None:
     async with Client(load_credentials(control_plane.kubeconfig), clock=RealClock()) as client:
         config = Providers(vpsie=Vpsie(secret_name="mine", secret_namespace=namespace))
-        found = discover(config, client=client, namespace=namespace, clock=RealClock(), wanted=["vpsie"])
+        found = load_providers(config, client=client, namespace=namespace, clock=RealClock(), wanted=["vpsie"])
         provider = found.usable["vpsie"]
         with pytest.raises(Unauthorised, match=f"there is no Secret {namespace}/mine; create it with clientId"):
             await provider.list(Scope())

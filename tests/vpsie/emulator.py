@@ -43,7 +43,7 @@ class Node:
 
 
 @dataclass
-class Cluster:
+class VpsieCluster:
     nodes: list[Node] = field(default_factory=list)
     groups: dict[int, tuple[str, int]] = field(default_factory=dict)  # number → name and size
 
@@ -84,7 +84,7 @@ class Emulator:
     page_shape: Literal["pagination", "total"] = "pagination"
     throttles: bool = True
     machines: list[Vm] = field(default_factory=list)
-    clusters: dict[str, Cluster] = field(default_factory=dict)
+    clusters: dict[str, VpsieCluster] = field(default_factory=dict)
     node_seconds: float = 0.0  # how long an ordered node takes to be in its cluster's list
     requests: list[Seen] = field(default_factory=list)
     url: str = ""
@@ -254,7 +254,7 @@ class Emulator:
             case _:
                 return _yes(self._row(vm))
 
-    def _cluster(self, method: str, cluster: Cluster, rest: list[str], body: Any) -> web.Response:
+    def _cluster(self, method: str, cluster: VpsieCluster, rest: list[str], body: Any) -> web.Response:
         match method, rest:
             case "GET", []:
                 now = self.clock.monotonic()

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from plimsoll.providers.errors import AmbiguousOutcome, ProviderError, ProviderUnreachable, Unauthorised
-from plimsoll.providers.vpsie.credentials import Credentials
+from plimsoll.providers.vpsie.credentials import VpsieCredentials
 from plimsoll.providers.vpsie.replies import AccessToken, Grant
 from plimsoll.providers.vpsie.token import Access
 from tests.vpsie.conftest import Desk
@@ -146,9 +146,9 @@ async def test_a_log_in_that_fails_is_told_as_what_it_is(desk: Desk, reply: Any,
 )
 async def test_a_secret_that_cannot_be_used_is_told_without_its_values(desk: Desk, secret: Any, message: str) -> None:
     desk.secret = secret
-    with pytest.raises(Unauthorised, match=message) as refusal:
+    with pytest.raises(Unauthorised, match=message) as refusal_error:
         await desk.list()
-    assert not any(value in str(refusal.value) for value in secret.values() if len(value) > 1)
+    assert not any(value in str(refusal_error.value) for value in secret.values() if len(value) > 1)
     assert desk.emulator.requests == []
 
 
@@ -187,7 +187,7 @@ async def test_no_secret_is_ever_shown(desk: Desk) -> None:
 
 
 def test_no_repr_shows_a_secret() -> None:
-    credentials = Credentials("https://h", token="hidden-1", client_id="hidden-2", client_secret="hidden-3")
+    credentials = VpsieCredentials("https://h", token="hidden-1", client_id="hidden-2", client_secret="hidden-3")
     for thing in (
         credentials,
         Access(credentials, "hidden-4"),
@@ -200,6 +200,6 @@ def test_no_repr_shows_a_secret() -> None:
 
 async def test_a_redirect_is_not_followed(desk: Desk) -> None:
     desk.emulator.fail("GET /vm", (302, {"headers": {"Location": "https://elsewhere.example"}}))
-    with pytest.raises(ProviderError, match="is the url in the Secret right") as refusal:
+    with pytest.raises(ProviderError, match="is the url in the Secret right") as refusal_error:
         await desk.list()
-    assert not isinstance(refusal.value, AmbiguousOutcome)
+    assert not isinstance(refusal_error.value, AmbiguousOutcome)

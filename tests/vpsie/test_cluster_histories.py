@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from plimsoll.providers.errors import ProviderError
 from tests.vpsie.clock import SkippingClock
-from tests.vpsie.cluster_desk import ORDER, Desk
+from tests.vpsie.cluster_api import ORDER, Desk
 from tests.vpsie.emulator import Emulator, Node
 
 STEPS = st.one_of(

@@ -20,7 +20,7 @@ from plimsoll.providers.errors import (
 )
 from plimsoll.providers.protocol import Machine
 from tests.vpsie.clock import SkippingClock
-from tests.vpsie.cluster_desk import ORDER, Desk
+from tests.vpsie.cluster_api import ORDER, Desk
 from tests.vpsie.emulator import Emulator, Node
 
 MINUTE = 60.0
@@ -89,7 +89,7 @@ async def test_a_node_that_is_ones_own_is_not_given_to_the_next(desk: Desk) -> N
 async def test_another_kind_waits_until_the_first_can_be_told_apart(desk: Desk) -> None:
     desk.emulator.node_seconds = MINUTE
     await desk.create("k1", group="a")
-    with pytest.raises(Throttled, match="of another kind"):
+    with pytest.raises(Throttled, match="could not be distinguished"):
         await desk.create("k2", group="b")
     desk.clock.push(MINUTE)
     await desk.create("k2", group="b")
@@ -149,7 +149,7 @@ async def test_a_node_that_never_comes_has_failed_and_is_forgotten_in_the_end(de
     machine = await desk.create()
     desk.clock.push(16 * MINUTE)
     failed = (await desk.list())["k1"]
-    assert (failed.state, failed.message) == ("failed", "ordered 16 minutes ago, and VPSie shows no new node")
+    assert (failed.state, failed.message) == ("failed", "ordered 16 minutes ago and VPSie lists no new node")
     await desk.create("k2", group="other")  # it holds up nobody any more
     await desk.provider.delete(machine.id)
     assert (await desk.list())["k1"].state == "deleting"

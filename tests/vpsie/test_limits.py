@@ -29,9 +29,9 @@ async def test_a_short_pause_is_waited_out_also_with_an_order(desk: Desk) -> Non
 @pytest.mark.parametrize(("headers", "seconds"), [({"Retry-After": "40"}, 40), ({}, 60)])
 async def test_a_long_pause_is_told_and_kept(desk: Desk, headers: dict[str, str], seconds: float) -> None:
     desk.emulator.fail("GET /vm", (429, {"error": True, "message": "slow down", "headers": headers}))
-    with pytest.raises(Throttled) as refusal:
+    with pytest.raises(Throttled) as refusal_error:
         await desk.list()
-    assert refusal.value.retry_after_seconds == seconds
+    assert refusal_error.value.retry_after_seconds == seconds
     sent = len(desk.emulator.requests)
     desk.clock.push(10)
     with pytest.raises(Throttled, match="not sent") as again:
@@ -77,7 +77,7 @@ async def test_five_failures_in_a_row_bring_thirty_seconds_of_peace(desk: Desk) 
             await desk.list()
     sent = len(desk.emulator.requests)
     with pytest.raises(
-        ProviderUnreachable, match=r"not asked for \d+ s, after 5 failures in a row; the last: GET /vm: 500"
+        ProviderUnreachable, match=r"not called for \d+ s after 5 failures in a row; the last: GET /vm: 500"
     ):
         await desk.list()
     assert len(desk.emulator.requests) == sent
@@ -101,7 +101,7 @@ async def test_after_the_pause_one_asks_before_all_do(desk: Desk) -> None:
         await desk.list()
     assert len(desk.emulator.requests) == sent + 1
     desk.clock.push(30)
-    with pytest.raises(ProviderUnreachable, match=r"not asked for \d+ s, after 6 failures"):
+    with pytest.raises(ProviderUnreachable, match=r"not called for \d+ s after 6 failures"):
         await probe
     desk.clock.push(30)
     await desk.list()
@@ -139,6 +139,6 @@ async def test_no_connection_means_that_nothing_was_ordered(desk: Desk) -> None:
     await desk.list()
     desk.secret["url"] = "http://127.0.0.1:1/v2"
     desk.start()
-    with pytest.raises(ProviderUnreachable, match="no connection") as refusal:
+    with pytest.raises(ProviderUnreachable, match="no connection") as refusal_error:
         await desk.create()
-    assert not isinstance(refusal.value, AmbiguousOutcome)
+    assert not isinstance(refusal_error.value, AmbiguousOutcome)

@@ -40,7 +40,7 @@ async def test_an_order_that_may_never_have_arrived_is_sent_anew_only_when_a_mac
     desk.emulator.fail("POST /vm", fault)
     with pytest.raises(AmbiguousOutcome, match="POST /vm"):
         await desk.create()
-    with pytest.raises(AmbiguousOutcome, match="was ordered before, without an answer"):
+    with pytest.raises(AmbiguousOutcome, match="was ordered before without a reply"):
         await desk.create()
     assert desk.emulator.count("POST /vm") == 1
     desk.clock.push(120)
@@ -143,5 +143,5 @@ async def test_a_deletion_that_nobody_can_vouch_for_is_no_success(desk: Desk) ->
 async def test_a_page_that_says_404_is_no_word_about_a_machine(desk: Desk) -> None:
     machine = await desk.create()
     desk.emulator.fail("DELETE /vm", "html", times=3)
-    with pytest.raises(AmbiguousOutcome, match="not one of VPSie's API"):
+    with pytest.raises(AmbiguousOutcome, match="not from the VPSie API"):
         await desk.provider.delete(machine.id)

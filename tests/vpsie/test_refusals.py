@@ -15,7 +15,7 @@ from plimsoll.providers.errors import (
     Throttled,
     Unauthorised,
 )
-from plimsoll.providers.vpsie.api import refusal
+from plimsoll.providers.vpsie.api import refusal_error
 from tests.vpsie.conftest import Desk
 
 
@@ -42,14 +42,14 @@ from tests.vpsie.conftest import Desk
     ],
 )
 def test_what_a_refused_order_means(status: int, message: str, kind: type[ProviderError]) -> None:
-    error = refusal(status, message, "POST /vm", ordering=True)
+    error = refusal_error(status, message, "POST /vm", ordering=True)
     assert type(error) is kind
     assert message in str(error)
 
 
 @pytest.mark.parametrize("message", ["Resource not found", "Quota not found", "plan does not exist"])
 def test_only_an_order_can_fail_for_quota_or_stock(message: str) -> None:
-    assert type(refusal(404, message, "DELETE /vm/1")) is MachineNotFound
+    assert type(refusal_error(404, message, "DELETE /vm/1")) is MachineNotFound
 
 
 async def test_quota_is_told_in_vpsies_words_and_leaves_no_doubt(desk: Desk) -> None:

@@ -20,7 +20,7 @@ from plimsoll.controllers.build import observers
 from plimsoll.dashboard.service import dashboard_of
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import Forbidden, KubeError
-from plimsoll.providers.registry import Installed, discover
+from plimsoll.providers.registry import LoadedProviders, load_providers
 from plimsoll.runtime.clock import RealClock
 from plimsoll.runtime.decision import Controller
 from plimsoll.runtime.exit_codes import ExitCode
@@ -126,12 +126,12 @@ async def _run(
         return ExitCode.UNEXPECTED_ERROR
 
 
-def _providers(config: Config, controllers: Sequence[Controller], client: Client) -> Installed:
+def _providers(config: Config, controllers: Sequence[Controller], client: Client) -> LoadedProviders:
     """The enabled providers; none in read-only mode or without node groups."""
     home, wanted = config.operator.namespace, config.providers.enabled
     if config.operator.read_only_mode or not wanted or not any(one.name == "nodegroups" for one in controllers):
-        return Installed()
-    return discover(config.providers, client=client, namespace=home, clock=RealClock(), wanted=wanted)
+        return LoadedProviders()
+    return load_providers(config.providers, client=client, namespace=home, clock=RealClock(), wanted=wanted)
 
 
 async def _answers(client: Client, stop: asyncio.Event) -> bool:

@@ -1,33 +1,33 @@
-"""What can go wrong between us and a provider, as types: a node group decides by class, a person reads the message.
+"""Errors of providers. Node groups decide by the type, people read the message.
 
-A message carries the provider's own words and never a credential.
+A message contains the provider's own words, and never a credential.
 """
 
 from __future__ import annotations
 
 
 class ProviderError(Exception):
-    """The provider did not do as asked. Nothing was changed, unless a class below says otherwise."""
+    """The provider did not carry out the request. Nothing was changed, unless a subclass says otherwise."""
 
 
 class QuotaExceeded(ProviderError):
-    """The account may have no more of it: another group of the same account fails likewise until someone raises the limit."""
+    """The account's quota is used up: every group of the account fails until a person raises the quota."""
 
 
 class OfferingUnavailable(ProviderError):
-    """This offering cannot be had in this datacenter, for now or at all: another offering or another group may be."""
+    """The offering is not available in this datacenter now; other offerings may be."""
 
 
 class MachineNotFound(ProviderError):
-    """There is no such machine. `delete` never raises it."""
+    """The machine does not exist. `delete` never raises this."""
 
 
 class Unauthorised(ProviderError):
-    """The provider does not accept who we are, or what we may do. Nothing helps but other credentials."""
+    """The provider rejects the credentials or their permissions. A person has to replace them."""
 
 
 class Throttled(ProviderError):
-    """Too many requests. Nothing was changed; ask again after `retry_after_seconds`."""
+    """Too many requests. Nothing was changed; retry after `retry_after_seconds`."""
 
     def __init__(self, message: str, retry_after_seconds: float) -> None:
         self.retry_after_seconds = retry_after_seconds
@@ -35,8 +35,8 @@ class Throttled(ProviderError):
 
 
 class ProviderUnreachable(ProviderError):
-    """There was no answer, or none that means anything, and nothing was changed: ask again later."""
+    """There was no valid reply, and nothing was changed: retry later."""
 
 
 class AmbiguousOutcome(ProviderError):
-    """The request may or may not have been carried out. To ask again under the same key, or to delete again, is safe."""
+    """The request may or may not have been carried out. Retrying under the same key, or deleting again, is safe."""

@@ -1,4 +1,4 @@
-"""What the cluster's API server says to a provider that keeps things there, in the words that askers of a provider know."""
+"""Turns errors of the Kubernetes API into provider errors, for providers that store objects in the cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plimsoll.providers.errors import AmbiguousOutcome, ProviderError, ProviderU
 
 
 @contextmanager
-def told_as_provider_errors() -> Iterator[None]:
+def as_provider_errors() -> Iterator[None]:
     try:
         yield
     except Ambiguous as error:

@@ -1,14 +1,14 @@
-"""What is asked of whoever makes machines: five verbs, and what each of them promises.
+"""The interface of a provider of machines: its methods and what each of them guarantees.
 
-Calls get lost, repeat themselves and overlap, and the operator that began something need not be the one that ends it. Therefore
+Calls are lost, repeated and overlap, and another process may finish what one has started. Therefore
 
-- a machine is asked for under a *key* that its asker has written down before; whoever asks again under the same key, in whatever
-  process, gets the machine that was made and never a second one;
-- a machine that is gone already has been deleted: `delete` of it succeeds;
-- `list` never leaves out a machine in silence: it is whole, or it raises;
-- an error says by its type what the asker may do next (`plimsoll.providers.errors`).
+- a machine is created under a *key* that the caller has recorded before; a second call with the same key, from whatever process,
+  returns the same machine and never creates another;
+- `delete` of a machine that does not exist succeeds;
+- `list` is complete or raises; it never leaves out a machine silently;
+- the type of an error says what the caller may do next (`plimsoll.providers.errors`).
 
-A provider decides nothing: how many machines, of which offering, and when they go is the business of the node groups.
+A provider decides nothing: node groups decide how many machines there are, of which offering, and when they are deleted.
 """
 
 from __future__ import annotations
@@ -19,58 +19,59 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct, field
 
-from plimsoll.kube.types.core import Labels, Resources, Taint
+from plimsoll.kube.types.core import Taint
+from plimsoll.kube.types.meta import Labels, Resources
 
-# provisioning: ordered, and not yet running · running: the machine runs, whether or not its node has joined
-# failed: it will never run, and costs a deletion · deleting: it is on its way out
+# provisioning: ordered, not running yet · running: whether or not its node has joined
+# failed: it will never run and must be deleted · deleting: its deletion was requested
 MachineState: TypeAlias = Literal["provisioning", "running", "failed", "deleting"]
 
 
 class Offering(Struct, frozen=True):
-    """A size of machine that can be had."""
+    """A machine size that the provider sells."""
 
-    id: str  # what a NodeGroup's `offeringIDs` name
-    name: str = ""  # what people call it
-    # What the whole machine has: "cpu", "memory", "ephemeral-storage", "pods" …, in thousandths as `kube.quantity` has them.
+    id: str  # as in a NodeGroup's `offeringIDs`
+    name: str = ""  # for people
+    # The capacity of the whole machine: "cpu", "memory", "ephemeral-storage", "pods" …, in thousandths (see `kube.types.quantity`).
     # A resource that the provider does not know is left out, never guessed.
     capacity: Resources = field(default_factory=dict)
     price_per_hour: float = 0.0
-    labels: Labels = field(default_factory=dict)  # that a node of this offering will carry
-    datacenters: tuple[str, ...] = ()  # where it is sold; empty: everywhere
-    available: bool = True  # False: known, and sold out for now
+    labels: Labels = field(default_factory=dict)  # of the nodes of this offering
+    datacenters: tuple[str, ...] = ()  # where it is sold; empty means everywhere
+    available: bool = True  # False if it is sold out
 
     def sold_in(self, datacenter: str) -> bool:
         return not self.datacenters or datacenter in self.datacenters
 
 
 class Machine(Struct, frozen=True):
-    """A machine that exists, or is being made or unmade."""
+    """A machine that exists, or is being created or deleted."""
 
-    id: str  # the provider's own name for it; what `delete` takes
+    id: str  # the provider's id; the argument of `delete`
     name: str
-    key: str  # of the request that made it; empty: not one of ours, or the provider cannot tell any more
+    key: str  # of the request that created it; empty if the operator did not order it or the provider does not know
     offering: str = ""
     datacenter: str = ""
     group: str = ""
     state: MachineState = "provisioning"
-    node_name: str = ""  # of its Node, once that is known; without it, a Node of the machine's name is meant
+    node_name: str = ""  # of its Node, once it is known; until then the machine's name is assumed
     addresses: tuple[str, ...] = ()
     created_at: datetime | None = None
-    message: str = ""  # the provider's own words on its state, above all on why it failed
-    resource_identifier: str = ""  # of the cluster that it was made for
+    message: str = ""  # the provider's own words about its state, above all why it failed
+    resource_identifier: str = ""  # of the cluster that it belongs to
 
     def within(self, scope: Scope) -> bool:
-        """Whether a list of this scope names it."""
+        """Whether a list of this scope contains it."""
         return (not scope.resource_identifier or scope.resource_identifier == self.resource_identifier) and (
             not scope.group or scope.group == self.group
         )
 
 
 class MachineRequest(Struct, frozen=True):
-    """A machine to be made.
+    """A machine to create.
 
-    `key` and `name` are labels of RFC 1123 (lower-case letters, digits and "-", at most 63), so that every cloud takes them as a
-    tag, a label or a host name. Two requests with the same key are the same request.
+    `key` and `name` are RFC 1123 labels (lower-case letters, digits and "-", at most 63 characters), so that every cloud accepts them
+    as a tag, a label or a host name. Two requests with the same key are the same request.
     """
 
     key: str
@@ -85,62 +86,61 @@ class MachineRequest(Struct, frozen=True):
     project: str = ""
     tags: tuple[str, ...] = ()
     notes: str = ""
-    labels: Labels = field(default_factory=dict)  # that its node is to carry
+    labels: Labels = field(default_factory=dict)  # of its node
     taints: tuple[Taint, ...] = ()
-    # Where it is not the first time: when the key was last asked for, in whatever process, as the asker wrote it down before
-    # asking. A provider whose lists lag behind then looks for the machine for a while before it orders another.
+    # If this is a retry: when the key was last used, by whatever process. A provider whose lists lag then looks for the machine for a
+    # while before it orders another.
     last_asked_at: datetime | None = None
 
 
 class Scope(Struct, frozen=True):
-    """Whose machines are listed."""
+    """Which machines are listed."""
 
-    resource_identifier: str = ""  # of a cluster, as a NodeGroup names it; empty: all that the account shows
-    group: str = ""  # empty: those of every group
+    resource_identifier: str = ""  # of a cluster, as in a NodeGroup; empty means all of the account
+    group: str = ""  # empty means every group
 
 
 class Capabilities(Struct, frozen=True):
-    """What can be relied on beyond the verbs' promises, so that the asker can make up for the rest."""
+    """What the provider guarantees beyond the interface."""
 
-    # Two creates under one key that run at the same moment make one machine. Without it that holds only for one that follows
-    # the other, so whoever asks must be alone: the leader, one call a key.
+    # Concurrent creates under one key create one machine. If False, only consecutive ones do, and only the leader may call, one call
+    # per key at a time.
     idempotent_create: bool
-    # Machines made for a group are told apart by it; without it `list` of a group may name those of others in its cluster.
+    # The provider knows the group of a machine. If False, `list` of a group may contain machines of other groups of the cluster.
     lists_by_group: bool
-    # The provider makes and removes the Node objects itself. Without it a machine joins the cluster by its own means, and the
-    # Node of a machine that is gone is the asker's to delete.
+    # The provider creates and deletes the Node objects. If False, machines join by themselves and the operator deletes their Nodes.
     makes_nodes: bool
 
 
 class Provider(Protocol):
-    """One source of machines. Every verb may raise any `ProviderError`."""
+    """A source of machines. Every method may raise any `ProviderError`."""
 
     @property
     def name(self) -> str:
-        """The name of its entry point, and what a NodeGroup's `provider` says."""
+        """The name of its entry point, as in a NodeGroup's `provider`."""
         ...
 
     async def offerings(self, datacenter: str) -> Sequence[Offering]:
-        """What is sold in a datacenter (empty: in any), sold-out offerings included. May be remembered for some minutes."""
+        """The offerings of a datacenter (empty: of any), including sold-out ones. May be cached for some minutes."""
         ...
 
     async def list(self, scope: Scope) -> Sequence[Machine]:
-        """Every machine of the scope that exists now. Raises rather than give a part."""
+        """Every machine of the scope that exists now. Raises if the list would be incomplete."""
         ...
 
     async def create(self, request: MachineRequest) -> Machine:
         """Order a machine and return as soon as it is ordered, mostly `provisioning`.
 
-        Raises AmbiguousOutcome where nobody can say whether it was ordered: ask again under the same key.
+        Raises AmbiguousOutcome if it is not known whether it was ordered: retry under the same key.
         """
         ...
 
     async def delete(self, machine_id: str) -> None:
-        """Begin to remove a machine, for good. Returns when that is certain to happen; gone already is a success, too."""
+        """Delete a machine. Returns once the deletion is certain to happen; succeeds if the machine does not exist."""
         ...
 
     async def capabilities(self) -> Capabilities: ...
 
     async def close(self) -> None:
-        """End what runs in the background and close connections. Machines are left as they are."""
+        """Stop background tasks and close connections. Machines are not touched."""
         ...

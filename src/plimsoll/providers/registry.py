@@ -1,9 +1,9 @@
-"""Providers are plug-ins: whatever is installed under the entry-point group `plimsoll.providers`, ours included.
+"""Loads providers, which are plug-ins of the entry-point group `plimsoll.providers`; the built-in ones are, too.
 
     [project.entry-points."plimsoll.providers"]
     acme = "my_package:acme_provider"
 
-The entry point's name is what a NodeGroup's `provider` says; what it names is called with a `Setup` and gives a `Provider`.
+A NodeGroup's `provider` is the name of an entry point; the entry point is a function that takes a `Setup` and returns a `Provider`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import structlog
 from msgspec import Struct, field
 
 from plimsoll.config.providers import Providers
-from plimsoll.config.sources import ConfigurationError, Problem
+from plimsoll.config.sources import ConfigProblem, ConfigurationError
 from plimsoll.kube.client.client import Client
 from plimsoll.providers.protocol import Provider
 from plimsoll.runtime.clock import Clock
@@ -28,12 +28,12 @@ log = structlog.get_logger()
 
 
 class Setup(Struct, frozen=True):
-    """What a provider is made with. It may keep all of it; it must not call anything before its first verb is called."""
+    """The arguments of a provider. It may keep them, and must not do I/O before its first method is called."""
 
     config: Providers
     settings: Mapping[str, str]  # its own `providers.settings`: key → value
-    client: Client  # of the cluster's API server: for a Secret with credentials, above all
-    namespace: str  # the operator's own, where a provider may keep what must outlive a restart
+    client: Client  # of the cluster's API server, for example to read a Secret with credentials
+    namespace: str  # the operator's own, where a provider may store what must survive a restart
     clock: Clock
 
 
@@ -41,8 +41,8 @@ class Factory(Protocol):
     def __call__(self, setup: Setup) -> Provider: ...
 
 
-class Installed(Struct, frozen=True):
-    """The providers that can be used, and why others cannot."""
+class LoadedProviders(Struct, frozen=True):
+    """The providers that can be used, and why the others cannot."""
 
     usable: Mapping[str, Provider] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
@@ -52,15 +52,15 @@ class Installed(Struct, frozen=True):
             try:
                 await provider.close()
             except Exception:
-                log.exception("a provider could not be closed", provider=name)
+                log.exception("cannot close provider", provider=name)
 
 
-def discover(
+def load_providers(
     config: Providers, *, client: Client, namespace: str, clock: Clock, wanted: Collection[str] = ()
-) -> Installed:
-    """Make the providers that are installed; `wanted` limits it to some, empty means all.
+) -> LoadedProviders:
+    """Create the installed providers; `wanted` limits them by name, empty means all.
 
-    One that cannot be made is logged, and named to whoever asks for it; it stops nobody else.
+    A provider that cannot be created is logged and appears in `failures`; it does not affect the others.
     """
     settings = provider_settings(config)
     usable: dict[str, Provider] = {}
@@ -75,14 +75,14 @@ def discover(
             failures[entry.name] = f"{entry.value} cannot be used: {error!r}"
     for name in {*wanted, *settings}:
         if name not in usable and name not in failures and (not wanted or name in wanted):
-            failures[name] = f"nothing is installed under this name in the entry-point group {GROUP}"
+            failures[name] = f"no package provides this name in the entry-point group {GROUP}"
     for name, why in sorted(failures.items()):
-        log.error("a provider cannot be used", provider=name, why=why)
-    return Installed(usable, failures)
+        log.error("provider cannot be used", provider=name, error=why)
+    return LoadedProviders(usable, failures)
 
 
 def provider_settings(config: Providers) -> Mapping[str, Mapping[str, str]]:
-    """`providers.settings` by provider; ConfigurationError where an item is not `provider.key=value`."""
+    """`providers.settings` by provider; ConfigurationError if an item is not `provider.key=value`."""
     found: dict[str, dict[str, str]] = {}
     problems = []
     for text in config.settings:
@@ -95,7 +95,7 @@ def provider_settings(config: Providers) -> Mapping[str, Mapping[str, str]]:
         else:
             found.setdefault(provider, {})[key] = value
             continue
-        problems.append(Problem("", "providers.settings", message))
+        problems.append(ConfigProblem("", "providers.settings", message))
     if problems:
         raise ConfigurationError(problems)
     return found

@@ -1,6 +1,6 @@
-"""A machine of the provider `kwok` as the cluster's own objects: first a ConfigMap that says what is being made, then a Node.
+"""The objects of a machine of the provider `kwok`: a ConfigMap while it is on order, then a Node.
 
-Both carry everything that is known of the machine, so that any process can go on where another left off.
+Both contain everything that is known about the machine, so that any process can continue.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from msgspec import Struct
 
 from plimsoll.config.providers import KwokOffering
 from plimsoll.kube.codec import builtins
-from plimsoll.kube.types.core import Labels, Node
+from plimsoll.kube.types.core import ConfigMap, Node
+from plimsoll.kube.types.meta import Labels
 from plimsoll.kube.types.quantity import parse_quantity
-from plimsoll.kube.types.stored import ConfigMap
 from plimsoll.providers.errors import ProviderError
 from plimsoll.providers.protocol import Machine, MachineRequest, MachineState, Offering
 
-# Tells our nodes and orders from others', and finds them all in one list.
+# Labels of the provider's nodes and orders, and the selector that lists them.
 PROVIDER_LABEL = "plimsoll.dev/provider"
 KEY_LABEL = "plimsoll.dev/machine-key"
 SELECTOR = f"{PROVIDER_LABEL}=kwok"
@@ -32,11 +32,11 @@ _CLUSTER = "plimsoll.dev/machine-resource-identifier"
 _CREATED_AT = "plimsoll.dev/machine-created-at"
 DELETING_SINCE = "plimsoll.dev/machine-deleting-since"
 
-_STORAGE = "100Gi"  # KWOK starts no containers, so nothing fills it; only pods that request some ask how much there is
+_STORAGE = "100Gi"  # KWOK runs no containers, so only requests use it up
 _SYSTEM = {"operatingSystem": "linux", "architecture": "amd64"}
 
 
-class Order(Struct, frozen=True):
+class KwokOrder(Struct, frozen=True):
     """What a ConfigMap holds while a node is being made."""
 
     request: MachineRequest
@@ -48,25 +48,25 @@ def order_name(key: str) -> str:
     return f"plimsoll-kwok-{key}"
 
 
-def order_body(order: Order) -> dict[str, Any]:
+def order_body(order: KwokOrder) -> dict[str, Any]:
     labels = {PROVIDER_LABEL: "kwok", KEY_LABEL: order.request.key}
     return {"metadata": {"name": order_name(order.request.key), "labels": labels}, "data": order_data(order)}
 
 
-def order_data(order: Order) -> dict[str, str]:
+def order_data(order: KwokOrder) -> dict[str, str]:
     return {"order": msgspec.json.encode(order).decode()}
 
 
-def order_of(record: ConfigMap) -> Order:
+def read_order(record: ConfigMap) -> KwokOrder:
     try:
-        return msgspec.json.decode(record.data.get("order", ""), type=Order)
+        return msgspec.json.decode(record.data.get("order", ""), type=KwokOrder)
     except msgspec.DecodeError as error:
         raise ProviderError(
             f"the order in ConfigMap {record.namespace}/{record.name} cannot be read: {error}"
         ) from error
 
 
-def ordered_machine(order: Order) -> Machine:
+def ordered_machine(order: KwokOrder) -> Machine:
     request = order.request
     state: MachineState = "failed" if order.failure else "provisioning"
     return Machine(
@@ -84,13 +84,13 @@ def offering_labels(offering: KwokOffering) -> Labels:
     }
 
 
-def sold(offering: KwokOffering) -> Offering:
+def to_offering(offering: KwokOffering) -> Offering:
     capacity = {name: parse_quantity(text) for name, text in _capacity(offering).items()}
     return Offering(offering.id, offering.id, capacity, offering.price, offering_labels(offering))
 
 
-def machine_marks(request: MachineRequest) -> tuple[dict[str, str], dict[str, str]]:
-    """The labels and annotations by which a Node is known as this machine."""
+def machine_metadata(request: MachineRequest) -> tuple[dict[str, str], dict[str, str]]:
+    """The labels and annotations that identify a Node as this machine."""
     labels = {PROVIDER_LABEL: "kwok", KEY_LABEL: request.key}
     annotations = {
         _OFFERING: request.offering,
@@ -101,11 +101,11 @@ def machine_marks(request: MachineRequest) -> tuple[dict[str, str], dict[str, st
     return labels, annotations
 
 
-def node_body(order: Order, offering: KwokOffering) -> dict[str, Any]:
+def node_body(order: KwokOrder, offering: KwokOffering) -> dict[str, Any]:
     request = order.request
-    marks, notes = machine_marks(request)
+    marks, notes = machine_metadata(request)
     labels = {**offering_labels(offering), **request.labels, "kubernetes.io/hostname": request.name, **marks}
-    # By the first KWOK knows that the node is its own to keep alive.
+    # The first annotation makes KWOK manage the node.
     annotations = {"kwok.x-k8s.io/node": "fake", **notes, _CREATED_AT: order.ordered_at.isoformat()}
     version = request.kubernetes_version or "kwok"
     return {
@@ -139,12 +139,12 @@ def node_machine(node: Node) -> Machine:
         group=notes.get(_GROUP, ""),
         state="deleting" if deleting else "running",
         node_name=node.name,
-        created_at=time_of(notes.get(_CREATED_AT, "")) or node.metadata.creation_timestamp,
+        created_at=parse_time(notes.get(_CREATED_AT, "")) or node.metadata.creation_timestamp,
         resource_identifier=notes.get(_CLUSTER, ""),
     )
 
 
-def time_of(text: str) -> datetime | None:
+def parse_time(text: str) -> datetime | None:
     try:
         return datetime.fromisoformat(text)
     except ValueError:

@@ -1,9 +1,9 @@
-"""Nodes that KWOK keeps alive in place of machines: for development clusters, demonstrations and tests.
+"""The provider `kwok`: nodes that KWOK simulates, for development clusters, demonstrations and tests.
 
-A machine is an order (a ConfigMap in the operator's namespace) until `createDelay` is over, then a Node; once it is deleted, a
-Node with a mark until `deleteDelay` is over, then nothing. All of that is in the cluster, so whoever lists, creates or deletes
-next, in whatever process, takes up what is under way. An order is named after its key and a Node after its machine: neither can
-be made twice.
+A machine is an order (a ConfigMap in the operator's namespace) until `createDelay` has passed, then a Node; after its deletion was
+requested, it is an annotated Node until `deleteDelay` has passed. All state is in the cluster, so every call of `list`, `create`
+or `delete`, in whatever process, continues what was started. An order is named after its key and a Node after its machine, so
+neither can be created twice.
 """
 
 from __future__ import annotations
@@ -20,25 +20,24 @@ from plimsoll.config.providers import Kwok, KwokOffering
 from plimsoll.kube.backoff import Backoff
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
-from plimsoll.kube.types.core import Node
+from plimsoll.kube.types.core import ConfigMap, Node
 from plimsoll.kube.types.resources import CONFIGMAPS, NODES
-from plimsoll.kube.types.stored import ConfigMap
 from plimsoll.providers.errors import OfferingUnavailable, ProviderError
-from plimsoll.providers.kube_errors import told_as_provider_errors
+from plimsoll.providers.kube_errors import as_provider_errors
 from plimsoll.providers.kwok.nodes import (
     DELETING_SINCE,
     KEY_LABEL,
     SELECTOR,
-    Order,
+    KwokOrder,
     node_body,
     node_machine,
     order_body,
     order_data,
     order_name,
-    order_of,
     ordered_machine,
-    sold,
-    time_of,
+    parse_time,
+    read_order,
+    to_offering,
 )
 from plimsoll.providers.protocol import Capabilities, Machine, MachineRequest, Offering, Scope
 from plimsoll.providers.registry import Setup
@@ -60,36 +59,36 @@ class KwokProvider:
         self._client = client
         self._namespace = namespace
         self._clock = clock
-        self._under_way: dict[str, asyncio.Task[None]] = {}  # by key: waits until a node is to appear, or to go
-        # A deletion must not pass an order that is just becoming a node: it would find neither.
+        self._under_way: dict[str, asyncio.Task[None]] = {}  # by key: creates or deletes a node after its delay
+        # A deletion must not overtake an order that is just becoming a node: it would find neither.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def capabilities(self) -> Capabilities:
         return Capabilities(idempotent_create=True, lists_by_group=True, makes_nodes=True)
 
-    async def offerings(self, datacenter: str) -> Sequence[Offering]:  # noqa: ARG002 - the same are sold everywhere
-        return [sold(offering) for offering in self._config.offerings]
+    async def offerings(self, datacenter: str) -> Sequence[Offering]:  # noqa: ARG002 - the same everywhere
+        return [to_offering(offering) for offering in self._config.offerings]
 
     async def list(self, scope: Scope) -> Sequence[Machine]:
-        with told_as_provider_errors():
-            # Orders first: one that becomes a node in between is then seen twice, never overlooked.
+        with as_provider_errors():
+            # Orders first: an order that becomes a node in between is then listed twice, never missed.
             records = (await self._client.list(CONFIGMAPS, self._namespace, label_selector=SELECTOR)).items
             nodes = (await self._client.list(NODES, label_selector=SELECTOR)).items
         machines = {}
         for record in records:
             try:
-                order = order_of(record)
+                order = read_order(record)
             except ProviderError as error:
                 key = record.labels.get(KEY_LABEL, "")
                 machines[key] = Machine(key, key, key, state="failed", message=str(error))
             else:
                 machines[order.request.key] = ordered_machine(order)
-                self._take_up_order(order)
+                self._schedule_creation(order)
         for node in nodes:
             machine = node_machine(node)
             machines[machine.key] = machine
             if machine.state == "deleting":
-                self._take_up_deletion(node)
+                self._schedule_deletion(node)
         return [machine for machine in machines.values() if machine.within(scope)]
 
     async def create(self, request: MachineRequest) -> Machine:
@@ -99,26 +98,28 @@ class KwokProvider:
                 f'kwok has no offering "{request.offering}"; providers.kwok.offerings has: {known}'
             )
         async with self._turn(request.key):
-            with told_as_provider_errors():
+            with as_provider_errors():
                 if node := await self._node_named(request.name):
                     if node.labels.get(KEY_LABEL) != request.key:
-                        raise ProviderError(f"a node named {request.name} is there already, and not of this request")
+                        raise ProviderError(
+                            f"a node named {request.name} exists already and belongs to another request"
+                        )
                     return node_machine(node)
-                order = Order(request, self._clock.now())
+                order = KwokOrder(request, self._clock.now())
                 if not self._config.create_delay:
                     return await self._make_node(order)
                 try:
                     await self._client.create(CONFIGMAPS, self._namespace, order_body(order))
                 except AlreadyExists:
                     record = await self._client.get(CONFIGMAPS, self._namespace, order_name(request.key))
-                    order = order_of(record)
-        self._take_up_order(order)
+                    order = read_order(record)
+        self._schedule_creation(order)
         return ordered_machine(order)
 
     async def delete(self, machine_id: str) -> None:
         node: Node | None = None
         async with self._turn(machine_id):
-            with told_as_provider_errors():
+            with as_provider_errors():
                 if record := await self._record(machine_id):
                     await self._drop(record)
                 if node := await self._node_of(machine_id):
@@ -131,9 +132,9 @@ class KwokProvider:
                             NODES, "", node.name, {"metadata": {"annotations": since}}, uid=node.uid
                         )
         if node is None:
-            self._forget(machine_id)
+            self._cancel(machine_id)
         else:
-            self._take_up_deletion(node)
+            self._schedule_deletion(node)
 
     async def close(self) -> None:
         tasks = list(self._under_way.values())
@@ -142,21 +143,21 @@ class KwokProvider:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._under_way.clear()
 
-    # ── what takes time ──────────────────────────────────────────────────────────────────────────────────────────────
+    # ── delayed creation and deletion ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _take_up_order(self, order: Order) -> None:
+    def _schedule_creation(self, order: KwokOrder) -> None:
         if not order.failure:
             due = order.ordered_at + self._config.create_delay
-            self._take_up(order.request.key, self._appear(order.request.key, due))
+            self._schedule(order.request.key, self._create_later(order.request.key, due))
 
-    def _take_up_deletion(self, node: Node) -> None:
-        since = time_of(node.annotations.get(DELETING_SINCE, ""))
+    def _schedule_deletion(self, node: Node) -> None:
+        since = parse_time(node.annotations.get(DELETING_SINCE, ""))
         if since is not None and not node.terminating:
             key = node.labels.get(KEY_LABEL, "")
-            self._forget(key)  # its making is over, or no longer wanted
-            self._take_up(f"{key} deletion", self._go(key, since + self._config.delete_delay))
+            self._cancel(key)  # its creation is finished or obsolete
+            self._schedule(f"{key} deletion", self._delete_later(key, since + self._config.delete_delay))
 
-    def _take_up(self, name: str, work: Coroutine[None, None, None]) -> None:
+    def _schedule(self, name: str, work: Coroutine[None, None, None]) -> None:
         running = self._under_way.get(name)
         if running is not None and not running.done():
             work.close()
@@ -164,7 +165,7 @@ class KwokProvider:
         task = self._under_way[name] = asyncio.create_task(work)
         task.add_done_callback(lambda done: self._under_way.pop(name) if self._under_way.get(name) is done else None)
 
-    def _forget(self, key: str) -> None:
+    def _cancel(self, key: str) -> None:
         task = self._under_way.pop(key, None)
         if task is not None:
             task.cancel()
@@ -172,7 +173,7 @@ class KwokProvider:
     def _turn(self, key: str) -> asyncio.Lock:
         return self._turns.setdefault(key, asyncio.Lock())
 
-    async def _appear(self, key: str, due: datetime) -> None:
+    async def _create_later(self, key: str, due: datetime) -> None:
         await self._until(due)
         backoff = _backoff()
         while True:
@@ -180,7 +181,7 @@ class KwokProvider:
                 async with self._turn(key):
                     await self._fulfil(key)
             except KubeError as error:
-                log.warning("a KWOK node could not be made and is tried again", key=key, why=str(error))
+                log.warning("cannot create KWOK node; retrying", key=key, error=str(error))
                 await self._clock.sleep(backoff.next())
             else:
                 return
@@ -188,23 +189,23 @@ class KwokProvider:
     async def _fulfil(self, key: str) -> None:
         record = await self._record(key)
         if record is None:
-            return  # deleted before it was made
+            return  # deleted before it was created
         try:
-            order = order_of(record)
+            order = read_order(record)
         except ProviderError:
-            return  # spoilt meanwhile; every list says so
+            return  # the record became invalid; `list` reports it
         try:
             await self._make_node(order)
         except (ProviderError, Invalid) as error:
-            failed = Order(order.request, order.ordered_at, str(error))
+            failed = KwokOrder(order.request, order.ordered_at, str(error))
             await self._client.patch(
                 CONFIGMAPS, self._namespace, record.name, {"data": order_data(failed)}, uid=record.uid
             )
-            log.warning("a KWOK node cannot be made", key=key, why=str(error))
+            log.warning("cannot create KWOK node", key=key, error=str(error))
             return
         await self._drop(record)
 
-    async def _go(self, key: str, due: datetime) -> None:
+    async def _delete_later(self, key: str, due: datetime) -> None:
         await self._until(due)
         backoff = _backoff()
         while True:
@@ -212,7 +213,7 @@ class KwokProvider:
                 if node := await self._node_of(key):
                     await self._remove(node)
             except KubeError as error:
-                log.warning("a KWOK node could not be removed and is tried again", key=key, why=str(error))
+                log.warning("cannot delete KWOK node; retrying", key=key, error=str(error))
                 await self._clock.sleep(backoff.next())
             else:
                 return
@@ -222,10 +223,10 @@ class KwokProvider:
         if left > timedelta(0):
             await self._clock.sleep(left.total_seconds())
 
-    # ── the cluster's objects ────────────────────────────────────────────────────────────────────────────────────────
+    # ── objects ────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _make_node(self, order: Order) -> Machine:
-        """ProviderError where it can never be made."""
+    async def _make_node(self, order: KwokOrder) -> Machine:
+        """Raises ProviderError if the node can never be created."""
         request = order.request
         offering = self._offerings.get(request.offering)
         if offering is None:
@@ -235,7 +236,9 @@ class KwokProvider:
         except AlreadyExists:
             node = await self._node_named(request.name)
             if node is None or node.labels.get(KEY_LABEL) != request.key:
-                raise ProviderError(f"a node named {request.name} is there already, and not of this request") from None
+                raise ProviderError(
+                    f"a node named {request.name} exists already and belongs to another request"
+                ) from None
             return node_machine(node)
 
     async def _node_named(self, name: str) -> Node | None:

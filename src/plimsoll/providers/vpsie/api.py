@@ -1,4 +1,7 @@
-"""What VPSie's refusals mean to a node group. The API says it in words more than in codes."""
+"""Calls to the VPSie API: rate limited, retried where that is safe, with typed errors.
+
+The API explains a refusal by its message rather than by a code, so errors are classified by words.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,13 @@ from plimsoll.providers.errors import (
     Throttled,
     Unauthorised,
 )
-from plimsoll.providers.vpsie.credentials import Credentials, ReadSecret
-from plimsoll.providers.vpsie.http import Call, Exchange, NoReply, NotSent, Reply
-from plimsoll.providers.vpsie.replies import Garbled, Grant, as_type, data_of, refusal_in
-from plimsoll.providers.vpsie.token import Access, AccessKeeper
+from plimsoll.providers.vpsie.credentials import ReadSecret, VpsieCredentials
+from plimsoll.providers.vpsie.http import ApiCall, ApiReply, NoReply, NotSent, VpsieHttp
+from plimsoll.providers.vpsie.replies import Grant, UnexpectedReply, as_type, data_of, refusal_of
+from plimsoll.providers.vpsie.token import Access, TokenCache
 from plimsoll.runtime.clock import Clock
 
-# The limit is a hundred a minute: after a minute it has passed for certain.
+# VPSie allows 100 requests per minute, so after a minute the limit no longer applies.
 THROTTLED_SECONDS = 60.0
 
 _THROTTLED = re.compile(r"rate.?limit|too many requests|throttl", re.IGNORECASE)
@@ -42,13 +45,12 @@ _UNAVAILABLE = re.compile(
 )
 
 
-def refusal(
+def refusal_error(
     status: int, message: str, what: str, *, ordering: bool = False, retry_after_seconds: float | None = None
 ) -> ProviderError:
-    """The error that a definite no stands for.
+    """The error for a reply that refuses the request `what` with VPSie's `message`.
 
-    `what` is what was asked, `message` VPSie's own words. Only an order can fail for quota or stock; elsewhere the same words
-    ("resource not found") mean something else.
+    Only an order can fail because of quota or stock; elsewhere the same words ("resource not found") mean something else.
     """
     text = f"{what}: VPSie answered {status}: {message}"
     if status == 429 or (status < 500 and _THROTTLED.search(message)):
@@ -67,20 +69,18 @@ def refusal(
     return ProviderError(text)
 
 
-# Calls to the VPSie API: in turn, as often as that is harmless, and honest about what is not known.
-
 T = TypeVar("T")
 
 ATTEMPTS = 3
-# VPSie allows a hundred requests in any minute. A bucket passes its burst and a minute's refill within one: 10 + 60 × 1.5.
+# VPSie allows 100 requests per minute. A token bucket lets its burst and one minute's refill pass: 10 + 60 × 1.5.
 _BURST = 10
 _PER_SECOND = 1.5
-# So long a pause that VPSie asks for is waited out; a longer one is the caller's to plan with.
+# The longest requested pause that a call waits for; for a longer one it raises Throttled.
 _SHORT_PAUSE_SECONDS = 5.0
 
 
-class _OtherToken(Exception):
-    """401: this token is worth nothing any more."""
+class _TokenRefused(Exception):
+    """401: the token is not valid any more."""
 
     def __init__(self, error: ProviderError) -> None:
         self.error = error
@@ -92,31 +92,31 @@ class VpsieApi:
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311 (spreads load, hides nothing)
         self._limit = RateLimit(_PER_SECOND, _BURST, clock)
-        self._exchange = Exchange(clock)
-        self._access = AccessKeeper(read_secret, self._authenticate, clock)
-        self._quiet_until = 0.0  # VPSie asked for a pause
+        self._exchange = VpsieHttp(clock)
+        self._access = TokenCache(read_secret, self._authenticate, clock)
+        self._quiet_until = 0.0  # monotonic; VPSie requested a pause until then
 
     async def close(self) -> None:
         await self._access.close()
         await self._exchange.close()
 
     async def read(self, path: str, params: Mapping[str, str] | None = None) -> Any:
-        """The reply to a GET. ProviderUnreachable where there is none."""
-        return await self._asked(Call("GET", path, params))
+        """The reply to a GET. Raises ProviderUnreachable if there is none."""
+        return await self._asked(ApiCall("GET", path, params))
 
     async def ask(self, path: str, body: Mapping[str, Any]) -> Any:
-        """The reply to a POST that changes nothing, or nothing that matters if it is done twice."""
-        return await self._asked(Call("POST", path, body=body))
+        """The reply to a POST that can safely be repeated."""
+        return await self._asked(ApiCall("POST", path, body=body))
 
-    async def _asked(self, call: Call) -> Any:
+    async def _asked(self, call: ApiCall) -> Any:
         try:
             return await self._repeated(lambda: self._perform(call), NotSent, NoReply)
         except (NotSent, NoReply) as error:
             raise ProviderUnreachable(str(error)) from error
 
     async def order(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """The reply to a POST that makes something: sent once. AmbiguousOutcome where nobody knows whether it was made."""
-        call = Call("POST", path, body=body)
+        """The reply to a POST that creates something; sent once. Raises AmbiguousOutcome if its outcome is unknown."""
+        call = ApiCall("POST", path, body=body)
         try:
             return await self._repeated(lambda: self._perform(call, ordering=True), NotSent)
         except NotSent as error:
@@ -125,8 +125,8 @@ class VpsieApi:
             raise AmbiguousOutcome(f"{error}; it may have been carried out") from error
 
     async def delete(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """The reply to a DELETE, which may be sent again and again. MachineNotFound where VPSie knows of no such thing."""
-        call = Call("DELETE", path, body=body)
+        """The reply to a DELETE, which can safely be repeated. Raises MachineNotFound if the object does not exist."""
+        call = ApiCall("DELETE", path, body=body)
         try:
             return await self._repeated(lambda: self._perform(call), NotSent, NoReply)
         except NotSent as error:
@@ -143,12 +143,12 @@ class VpsieApi:
                 await self._clock.sleep(delays.next())
         return await attempt()
 
-    async def _perform(self, call: Call, *, ordering: bool = False) -> Any:
-        """Once, but again where it was certainly not carried out: a short pause was asked for, or the token has gone stale."""
+    async def _perform(self, call: ApiCall, *, ordering: bool = False) -> Any:
+        """Send once; again if it was certainly not carried out because of a short pause or an expired token."""
         waited = renewed = False
         access = await self._access.access()
         while True:
-            await self._not_before_its_time(str(call))
+            await self._respect_pause(str(call))
             await self._limit.take()
             try:
                 return self._accepted(await self._exchange.send(call, access), access, str(call), ordering=ordering)
@@ -156,27 +156,27 @@ class VpsieApi:
                 if waited or error.retry_after_seconds > _SHORT_PAUSE_SECONDS:
                     raise
                 waited = True
-            except _OtherToken as refused:
+            except _TokenRefused as refused:
                 if renewed:
                     raise Unauthorised(str(refused.error)) from None
                 renewed = True
                 access = await self._access.after_refusal(access, Unauthorised(str(refused.error)))
 
-    async def _not_before_its_time(self, what: str) -> None:
+    async def _respect_pause(self, what: str) -> None:
         left = self._quiet_until - self._clock.monotonic()
         if left > _SHORT_PAUSE_SECONDS:
-            raise Throttled(f"{what}: not sent; VPSie asked for a pause, of which {left:.0f} s are left", left)
+            raise Throttled(f"{what}: not sent; VPSie requested a pause that lasts another {left:.0f} s", left)
         if left > 0:
             await self._clock.sleep(left)
 
-    async def _authenticate(self, credentials: Credentials) -> Grant:
-        """A new token. Asking twice makes two, which harms nobody."""
+    async def _authenticate(self, credentials: VpsieCredentials) -> Grant:
+        """A new token. A repeated request creates a second token, which is harmless."""
         form = {"clientId": credentials.client_id, "clientSecret": credentials.client_secret}
-        call = Call("POST", "/auth/from/api", form=form)
+        call = ApiCall("POST", "/auth/from/api", form=form)
         access = Access(credentials, "")
 
         async def attempt() -> Any:
-            await self._not_before_its_time(str(call))
+            await self._respect_pause(str(call))
             await self._limit.take()
             return self._accepted(await self._exchange.send(call, access), access, str(call))
 
@@ -185,36 +185,36 @@ class VpsieApi:
             grant = as_type(data_of(document), Grant, str(call))
         except (NotSent, NoReply) as error:
             raise ProviderUnreachable(str(error)) from error
-        except Garbled:
+        except UnexpectedReply:
             grant = Grant()
         except (Throttled, ProviderUnreachable):
             raise
-        except (ProviderError, _OtherToken) as error:
-            # Whatever the code (some say 400, some 404): VPSie does not know us.
+        except (ProviderError, _TokenRefused) as error:
+            # Whatever the status (400 and 404 occur): VPSie rejects the credentials.
             raise Unauthorised(str(error)) from None
         if not grant.access_token.token:
-            raise ProviderUnreachable(f"{call}: the reply holds no token")
+            raise ProviderUnreachable(f"{call}: the reply contains no token")
         return grant
 
-    def _accepted(self, reply: Reply, access: Access, what: str, *, ordering: bool = False) -> Any:
-        """The document of a reply that says yes; every other is raised as what it means."""
+    def _accepted(self, reply: ApiReply, access: Access, what: str, *, ordering: bool = False) -> Any:
+        """The document of a successful reply; raises the matching error for every other."""
         status = reply.status
-        code, message = refusal_in(reply.document) or (0, "")
+        code, message = refusal_of(reply.document) or (0, "")
         if status < 300 and reply.is_json and not message:
             return reply.document
         if message and code >= 400:
-            status = code  # its own word, where a proxy's, or a plain 200, says less
+            status = code  # the code in the document is more specific than the HTTP status
         message = access.scrub(message or reply.excerpt)
         if 300 <= status < 400:
             raise ProviderError(f"{what}: VPSie answered {status}, a redirect; is the url in the Secret right?")
         if not reply.is_json and status not in (401, 403, 429):
-            # Not a word of the API's own. A page that says 404 is what a wrong url gives; it tells nothing of a machine.
-            raise NoReply(f"{what}: the reply ({status}) is not one of VPSie's API: {message}")
-        error = refusal(status, message, what, ordering=ordering, retry_after_seconds=reply.retry_after_seconds)
+            # Not a reply of the API. A 404 page of a wrong url says nothing about a machine.
+            raise NoReply(f"{what}: the reply ({status}) is not from the VPSie API: {message}")
+        error = refusal_error(status, message, what, ordering=ordering, retry_after_seconds=reply.retry_after_seconds)
         if isinstance(error, Throttled):
             self._quiet_until = self._clock.monotonic() + error.retry_after_seconds
         if status >= 500 and type(error) is ProviderError:
             raise NoReply(str(error))
         if status == 401:
-            raise _OtherToken(error)
+            raise _TokenRefused(error)
         raise error

@@ -1,6 +1,6 @@
-"""Who we are to VPSie, from a Secret: `clientId` and `clientSecret`, or `token`, and `url` where the API is elsewhere.
+"""VPSie credentials from a Secret: `clientId` and `clientSecret`, or `token`; optionally `url`.
 
-Nothing here shows a secret: no repr, no message, no log.
+No repr, message or log contains a secret.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DEFAULT_URL = "https://api.vpsie.com/v2"
 ReadSecret: TypeAlias = Callable[[], Awaitable[Mapping[str, str]]]  # its data, in base64 as the API server has it
 
 
-class Credentials(Struct, frozen=True):
+class VpsieCredentials(Struct, frozen=True):
     url: str
     token: str = ""
     client_id: str = ""
@@ -33,7 +33,7 @@ class Credentials(Struct, frozen=True):
         return f"Credentials({self.url}, …)"
 
     def scrub(self, text: str, *more: str) -> str:
-        """The text without any secret that it repeats."""
+        """The text with every secret replaced."""
         for secret in sorted((self.token, self.client_secret, self.client_id, *more), key=len, reverse=True):
             if secret:
                 text = text.replace(secret, "…")
@@ -55,26 +55,26 @@ def secret_in_cluster(client: Client, namespace: str, name: str) -> ReadSecret:
     return read
 
 
-def parse_credentials(data: Mapping[str, str]) -> Credentials:
-    """Unauthorised where the Secret does not hold what it should, with the name of the field and never its value."""
+def parse_credentials(data: Mapping[str, str]) -> VpsieCredentials:
+    """Raises Unauthorised if the Secret is invalid; the message names the field, never its value."""
     url = (_text(data, "url") or DEFAULT_URL).rstrip("/")
     _check_url(url)
     token = _text(data, "token")
     if token:
-        return Credentials(url, token=token)
+        return VpsieCredentials(url, token=token)
     client_id, client_secret = _text(data, "clientId"), _text(data, "clientSecret")
     if not client_id or not client_secret:
         missing = " and ".join(name for name in ("clientId", "clientSecret") if not _text(data, name))
         raise Unauthorised(f"the Secret for VPSie has no {missing}, and no token instead")
-    return Credentials(url, client_id=client_id, client_secret=client_secret)
+    return VpsieCredentials(url, client_id=client_id, client_secret=client_secret)
 
 
 def _text(data: Mapping[str, str], name: str) -> str:
     try:
-        # People paste a line break along with a token; as part of a header it would be refused.
+        # A pasted token often ends with a line break, which is not allowed in a header.
         text = base64.b64decode(data.get(name) or "", validate=True).decode().strip()
     except (binascii.Error, UnicodeDecodeError):
-        raise Unauthorised(f"the Secret for VPSie has a {name} that is no text") from None
+        raise Unauthorised(f"the Secret for VPSie has a {name} that is not text") from None
     if not text.isprintable():
         raise Unauthorised(f"the Secret for VPSie has a {name} with characters that cannot be sent")
     return text
@@ -90,6 +90,6 @@ def _check_url(text: str) -> None:
             "the url in the Secret for VPSie holds a user or a password; put them into fields of their own"
         )
     if url.scheme == "http" and url.host in ("127.0.0.1", "::1", "localhost"):
-        return  # nobody listens between us and ourselves
+        return  # local traffic
     if url.scheme != "https" or not url.host or url.query_string or url.fragment:
         raise Unauthorised("the url in the Secret for VPSie is not one like https://api.vpsie.com/v2")

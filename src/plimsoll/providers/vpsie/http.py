@@ -1,4 +1,4 @@
-"""A service that fails again and again is left in peace for a while, and then asked once before all ask."""
+"""One HTTP request and its reply: with a time-out, a size limit and a circuit breaker, and clear about whether it was sent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ FAILURES = 5
 PAUSE_SECONDS = 30.0
 
 
-class Breaker:
+class CircuitBreaker:
+    """After `FAILURES` failures in a row no request is sent for `PAUSE_SECONDS`; then one request probes the service."""
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._failures = 0  # in a row
@@ -33,13 +35,13 @@ class Breaker:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Leave to ask. ProviderUnreachable, and nothing is to be sent, while the service is left in peace."""
+        """Permission to send. Raises ProviderUnreachable while the breaker is open."""
         if self._failures >= FAILURES:
             left = self._paused_until - self._clock.monotonic()
             if left > 0 or self._probing:
                 when = f"for {left:.0f} s" if left > 0 else "until another request is answered"
                 raise ProviderUnreachable(
-                    f"VPSie is not asked {when}, after {self._failures} failures in a row; the last: {self._last}"
+                    f"VPSie is not called {when} after {self._failures} failures in a row; the last: {self._last}"
                 )
             self._probing = True
         try:
@@ -48,34 +50,32 @@ class Breaker:
             self._probing = False
 
     def failed(self, why: str) -> None:
-        """No reply, or one that tells of a service in trouble."""
+        """No reply, or a server error."""
         self._failures += 1
         self._last = why
         if self._failures >= FAILURES:
             self._paused_until = self._clock.monotonic() + PAUSE_SECONDS
 
     def answered(self) -> None:
-        """Also by a refusal: the service is there."""
+        """Any other reply, also a refusal."""
         self._failures = 0
 
-
-# One request and its reply: in time, within bounds, and clear about whether it was sent.
 
 T = TypeVar("T")
 
 TIMEOUT_SECONDS = 30.0
-MOST_BYTES = 10 * 1024 * 1024
+MAX_REPLY_BYTES = 10 * 1024 * 1024
 
 
 class NotSent(Exception):
-    """There was no connection: nothing was asked."""
+    """There was no connection: nothing was sent."""
 
 
 class NoReply(Exception):
-    """It was sent, and no reply came that says anything: nobody knows what became of it."""
+    """The request was sent and no valid reply came: it may have been carried out."""
 
 
-class Call(Struct, frozen=True):
+class ApiCall(Struct, frozen=True):
     method: Literal["GET", "POST", "DELETE"]
     path: str
     params: Mapping[str, str] | None = None
@@ -86,25 +86,25 @@ class Call(Struct, frozen=True):
         return f"{self.method} {self.path}"
 
 
-class Reply(Struct, frozen=True):
+class ApiReply(Struct, frozen=True):
     status: int
     document: Any
     is_json: bool
-    excerpt: str  # enough of a strange reply to recognise who sent it
+    excerpt: str  # the start of a reply that is not JSON, to recognize its sender
     retry_after_seconds: float | None
 
 
-class Exchange:
+class VpsieHttp:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._breaker = Breaker(clock)
+        self._breaker = CircuitBreaker(clock)
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
 
-    async def send(self, call: Call, access: Access) -> Reply:
+    async def send(self, call: ApiCall, access: Access) -> ApiReply:
         with self._breaker.turn():
             try:
                 reply = await self._within_time(self._send(call, access))
@@ -121,7 +121,7 @@ class Exchange:
             self._breaker.failed(str(failure))
             raise failure
 
-    async def _send(self, call: Call, access: Access) -> Reply:
+    async def _send(self, call: ApiCall, access: Access) -> ApiReply:
         headers = {"Accept": "application/json"}
         if access.token:
             headers["Authorization"] = f"Bearer {access.token}"
@@ -140,21 +140,23 @@ class Exchange:
             received = bytearray()
             async for chunk in response.content.iter_any():
                 received += chunk
-                if len(received) > MOST_BYTES:
-                    raise aiohttp.ClientPayloadError(f"the reply is larger than {MOST_BYTES >> 20} MB")
+                if len(received) > MAX_REPLY_BYTES:
+                    raise aiohttp.ClientPayloadError(f"the reply is larger than {MAX_REPLY_BYTES >> 20} MB")
             try:
                 document, is_json = msgspec.json.decode(received), True
             except (msgspec.DecodeError, UnicodeDecodeError):
                 document, is_json = None, False
             excerpt = " ".join(received[:2000].decode("utf-8", "replace").split())[:300] or "an empty body"
-            return Reply(response.status, document, is_json, excerpt, retry_after_seconds(response, self._clock.now()))
+            return ApiReply(
+                response.status, document, is_json, excerpt, retry_after_seconds(response, self._clock.now())
+            )
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=10),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None),  # time is taken by our own clock
+                timeout=aiohttp.ClientTimeout(total=None),  # the injected clock limits the time
                 headers={"User-Agent": "plimsoll"},
                 middlewares=(never_repeat,),
             )

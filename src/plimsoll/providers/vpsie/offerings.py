@@ -1,4 +1,4 @@
-"""What VPSie sells, as offerings."""
+"""Turns the rows of VPSie's offerings into `Offering`s."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from plimsoll.providers.errors import ProviderUnreachable
 from plimsoll.providers.protocol import Offering
 from plimsoll.providers.vpsie.replies import OfferingRow
 
-_HOURS_A_MONTH = 730
+_HOURS_PER_MONTH = 730
 _KUBELET_PODS = 110  # the kubelet's own default
 
 
-def merged(rows: Sequence[OfferingRow]) -> tuple[Offering, ...]:
-    """An offering is listed once for each datacenter that sells it."""
+def offerings_from_rows(rows: Sequence[OfferingRow]) -> tuple[Offering, ...]:
+    """VPSie lists an offering once per datacenter."""
     by_id: dict[str, list[OfferingRow]] = {}
     for row in rows:
         if row.id is None:
@@ -25,7 +25,7 @@ def merged(rows: Sequence[OfferingRow]) -> tuple[Offering, ...]:
         sold = [row for row in same if row.available is not False]
         first = (sold or same)[0]
         everywhere = any(row.datacenter_id in (None, "") for row in sold)
-        hourly = first.hourly_price if first.hourly_price is not None else (first.price or 0.0) / _HOURS_A_MONTH
+        hourly = first.hourly_price if first.hourly_price is not None else (first.price or 0.0) / _HOURS_PER_MONTH
         found.append(
             Offering(
                 name,

@@ -1,6 +1,6 @@
-"""Which machines are ours, and under which key: VPSie has no idempotency key, so each machine carries its own.
+"""The mark by which a server is recognized as ours, with its key: VPSie has no idempotency keys.
 
-It stands in the machine's notes, where lists show it, and in tags, where people see it. Either is enough to know it again.
+The mark is in the server's notes and in its tags; either is enough.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import msgspec
 from msgspec import Struct
 
 from plimsoll.providers.protocol import Machine, MachineRequest, MachineState
-from plimsoll.providers.vpsie.replies import Vm, time_of
+from plimsoll.providers.vpsie.replies import Vm, parse_vpsie_time
 
-_LINE = "plimsoll: "  # begins the line of the notes that is ours
+_LINE = "plimsoll: "  # prefix of our line in the notes
 _TAG = "plimsoll"
 
 _STATES: dict[str, MachineState] = {
@@ -28,7 +28,7 @@ _STATES: dict[str, MachineState] = {
 }
 
 
-class Mark(Struct, frozen=True, omit_defaults=True):
+class MachineMark(Struct, frozen=True, omit_defaults=True):
     key: str
     group: str = ""
     cluster: str = ""
@@ -36,12 +36,12 @@ class Mark(Struct, frozen=True, omit_defaults=True):
     datacenter: str = ""
 
 
-def mark_for(request: MachineRequest) -> Mark:
-    return Mark(request.key, request.group, request.resource_identifier, request.offering, request.datacenter)
+def mark_for(request: MachineRequest) -> MachineMark:
+    return MachineMark(request.key, request.group, request.resource_identifier, request.offering, request.datacenter)
 
 
-def order_body(request: MachineRequest) -> dict[str, Any]:
-    """What `POST /vm` takes."""
+def server_body(request: MachineRequest) -> dict[str, Any]:
+    """The body of `POST /vm`."""
     mark = mark_for(request)
     ours = [_TAG, f"{_TAG}-key-{mark.key}", f"{_TAG}-group-{mark.group}", f"{_TAG}-cluster-{mark.cluster}"]
     line = _LINE + msgspec.json.encode(mark).decode()
@@ -60,24 +60,24 @@ def order_body(request: MachineRequest) -> dict[str, Any]:
     return {name: value for name, value in body.items() if value}
 
 
-def mark_of(vm: Vm) -> Mark | None:
-    """None for a machine that is not ours."""
+def mark_of(vm: Vm) -> MachineMark | None:
+    """None for a server that is not ours."""
     for line in reversed((vm.notes or "").splitlines()):
         if line.startswith(_LINE):
             try:
-                return msgspec.json.decode(line.removeprefix(_LINE), type=Mark)
+                return msgspec.json.decode(line.removeprefix(_LINE), type=MachineMark)
             except msgspec.DecodeError:
-                break  # someone wrote there; the tags may still know
+                break  # edited by a person; use the tags
     tags = vm.tag_names
 
     def tagged(name: str) -> str:
         prefix = f"{_TAG}-{name}-"
         return next((tag.removeprefix(prefix) for tag in tags if tag.startswith(prefix)), "")
 
-    return Mark(tagged("key"), tagged("group"), tagged("cluster")) if tagged("key") else None
+    return MachineMark(tagged("key"), tagged("group"), tagged("cluster")) if tagged("key") else None
 
 
-def machine_of(vm: Vm, mark: Mark) -> Machine:
+def server_machine(vm: Vm, mark: MachineMark) -> Machine:
     status = (vm.status or vm.state or "").strip().lower()
     hostname = (vm.hostname or vm.name or "").strip()
     return Machine(
@@ -87,11 +87,11 @@ def machine_of(vm: Vm, mark: Mark) -> Machine:
         offering=mark.offering or ("" if vm.boxsize_id is None else str(vm.boxsize_id)),
         datacenter=mark.datacenter or vm.datacenter or ("" if vm.datacenter_id is None else str(vm.datacenter_id)),
         group=mark.group,
-        # What we do not know is not yet running, and surely not failed: a machine that a person stopped is not ours to judge.
+        # An unknown status counts as not running yet, never as failed: a person may have stopped the server.
         state=_STATES.get(status, "provisioning"),
         node_name=hostname.lower(),
         addresses=tuple(address for address in (vm.default_ip, vm.default_ipv6, vm.private_ip) if address),
-        created_at=time_of(vm.created_on),
+        created_at=parse_vpsie_time(vm.created_on),
         message="" if status == "running" else status,
         resource_identifier=mark.cluster,
     )

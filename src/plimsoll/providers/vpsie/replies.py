@@ -1,4 +1,4 @@
-"""Replies of the VPSie API, as they come: ids as numbers or texts, fields that are null, and now and then just `true`."""
+"""Replies of the VPSie API. Ids are numbers or strings, fields may be null, and a reply may be just `true`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ T = TypeVar("T")
 Id: TypeAlias = int | str | None
 
 
-class Garbled(Exception):
-    """JSON, but not what the API promises."""
+class UnexpectedReply(Exception):
+    """JSON that does not match the API."""
 
 
 class Vm(Struct, frozen=True):
@@ -30,7 +30,7 @@ class Vm(Struct, frozen=True):
     datacenter_id: Id = None
     datacenter: str | None = field(default=None, name="dcIdentifier")
     created_on: str | None = None
-    tags: Any = None  # a list of texts, of objects with a name, or nothing
+    tags: Any = None  # a list of strings or of objects with a name, or null
     notes: str | None = None
     is_deleted: int | bool | None = None
 
@@ -47,12 +47,12 @@ class ClusterNode(Struct, frozen=True):
     private_ip: str | None = None
 
 
-class Cluster(Struct, frozen=True):
-    nodes: tuple[ClusterNode, ...]  # those that rule it among them, which are there before any order of ours
+class VpsieCluster(Struct, frozen=True):
+    nodes: tuple[ClusterNode, ...]  # including control plane nodes, which exist before any order
 
 
 class NodeGroupRow(Struct, frozen=True):
-    """A node group of VPSie's: all of its nodes have one size."""
+    """A node group of VPSie, whose nodes have one size."""
 
     id: int
     group_name: str | None = None
@@ -66,7 +66,7 @@ class OfferingRow(Struct, frozen=True):
     cpu: float | None = None
     ram: float | None = None  # MB
     disk: float | None = None  # GB
-    price: float | None = None  # a month
+    price: float | None = None  # per month
     hourly_price: float | None = None
     available: bool | None = None
     datacenter_id: Id = None
@@ -90,8 +90,8 @@ class Grant(Struct, frozen=True):
     access_token: AccessToken = field(default=AccessToken(), name="accessToken")
 
 
-def refusal_in(document: Any) -> tuple[int, str] | None:
-    """The code and the message of a reply that says no, whatever its HTTP status: `{"error": true, "code": 402, …}`."""
+def refusal_of(document: Any) -> tuple[int, str] | None:
+    """The code and message of a refusal, whatever the HTTP status: `{"error": true, "code": 402, …}`."""
     if not isinstance(document, dict) or not document.get("error"):
         return None
     code, error = document.get("code"), document["error"]
@@ -101,7 +101,7 @@ def refusal_in(document: Any) -> tuple[int, str] | None:
 
 
 def data_of(document: Any) -> Any:
-    """What a reply is about: its `data`, or all of it."""
+    """The payload of a reply: its `data`, or all of it."""
     return document["data"] if isinstance(document, dict) and "data" in document else document
 
 
@@ -109,11 +109,11 @@ def as_type(value: Any, kind: type[T], what: str) -> T:
     try:
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise Garbled(f"{what}: {error}") from error
+        raise UnexpectedReply(f"{what}: {error}") from error
 
 
-def time_of(text: str | None) -> datetime | None:
-    """RFC 3339, or the form of databases, which is meant in UTC."""
+def parse_vpsie_time(text: str | None) -> datetime | None:
+    """RFC 3339, or a database timestamp, which is in UTC."""
     try:
         time = datetime.fromisoformat((text or "").strip())
     except ValueError:

@@ -1,8 +1,8 @@
-"""Virtual machines of VPSie, behind the five verbs.
+"""The provider `vpsie` for servers (virtual machines).
 
-VPSie knows no idempotency key, its lists lag, and its reply to an order may be lost or just `true`. So a machine carries its key
-(`marks`); before an order we look for it; an order is sent once; and where the answer is lost we look again, and again when asked
-again, and do not order anew until a machine would surely have turned up.
+VPSie has no idempotency keys, its lists lag, and the reply to an order may be lost or just `true`. So each server carries its key
+(`ownership`). `create` looks for the key before it orders, sends an order once, and after a lost reply does not order again until the
+server would certainly be listed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from weakref import WeakValueDictionary
 from plimsoll.providers.errors import AmbiguousOutcome, MachineNotFound, ProviderError
 from plimsoll.providers.protocol import Capabilities, Machine, MachineRequest, Offering, Scope
 from plimsoll.providers.vpsie.api import VpsieApi
-from plimsoll.providers.vpsie.offerings import merged
-from plimsoll.providers.vpsie.ownership import machine_of, mark_for, mark_of, order_body
-from plimsoll.providers.vpsie.pages import whole_list
-from plimsoll.providers.vpsie.recent_changes import Lag
-from plimsoll.providers.vpsie.replies import Garbled, OfferingRow, Vm, as_type, data_of
+from plimsoll.providers.vpsie.offerings import offerings_from_rows
+from plimsoll.providers.vpsie.ownership import mark_for, mark_of, server_body, server_machine
+from plimsoll.providers.vpsie.pages import list_all_pages
+from plimsoll.providers.vpsie.recent_changes import RecentChanges
+from plimsoll.providers.vpsie.replies import OfferingRow, UnexpectedReply, Vm, as_type, data_of
 from plimsoll.runtime.clock import Clock
 
 OFFERINGS_SECONDS = 300.0
@@ -34,7 +34,7 @@ class ServersProvider:
     def __init__(self, api: VpsieApi, clock: Clock) -> None:
         self._api = api
         self._clock = clock
-        self._lag = Lag(clock)
+        self._lag = RecentChanges(clock)
         self._offerings: tuple[float, tuple[Offering, ...]] | None = None
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
@@ -47,8 +47,8 @@ class ServersProvider:
     async def offerings(self, datacenter: str) -> Sequence[Offering]:
         now = self._clock.monotonic()
         if self._offerings is None or now >= self._offerings[0] + OFFERINGS_SECONDS:
-            rows = await whole_list(self._api, "/offerings", OfferingRow)
-            self._offerings = (now, merged(rows))
+            rows = await list_all_pages(self._api, "/offerings", OfferingRow)
+            self._offerings = (now, offerings_from_rows(rows))
         return [offering for offering in self._offerings[1] if not datacenter or offering.sold_in(datacenter)]
 
     async def list(self, scope: Scope) -> Sequence[Machine]:
@@ -58,9 +58,9 @@ class ServersProvider:
         async with self._turns.setdefault(request.key, asyncio.Lock()):
             if machine := await self._find(request.key):
                 return machine
-            self._wait_for_an_answer(request)
+            self._check_unanswered(request)
             try:
-                reply = await self._api.order("/vm", order_body(request))
+                reply = await self._api.order("/vm", server_body(request))
             except AmbiguousOutcome:
                 self._lag.unanswered(request.key)
                 if machine := await self._find_soon(request.key):
@@ -81,12 +81,12 @@ class ServersProvider:
         self._lag.deleted(machine_id)
 
     async def _machines(self) -> Sequence[Machine]:
-        rows = await whole_list(self._api, "/vm", Vm)
+        rows = await list_all_pages(self._api, "/vm", Vm)
         marked = [(vm, mark) for vm in rows if not vm.is_deleted and (mark := mark_of(vm))]
-        return self._lag.applied_to(machine_of(vm, mark) for vm, mark in marked)
+        return self._lag.applied_to(server_machine(vm, mark) for vm, mark in marked)
 
     async def _find(self, key: str) -> Machine | None:
-        """Of two under one key, which only lists that lag for very long could bring about, always the same one."""
+        """The machine of a key. Of two under one key, which only very long lags could cause, always the same one."""
         machines = [machine for machine in await self._machines() if machine.key == key and machine.state != "deleting"]
         if not machines:
             return None
@@ -94,37 +94,37 @@ class ServersProvider:
         return min(machines, key=lambda machine: (len(machine.id), machine.id))
 
     async def _find_soon(self, key: str) -> Machine | None:
-        """A few looks: most machines are listed within seconds."""
+        """Looks a few times: most machines are listed within seconds."""
         for seconds in _LOOK_AGAIN_SECONDS:
             await self._clock.sleep(seconds)
             try:
                 if machine := await self._find(key):
                     return machine
             except ProviderError:
-                return None  # whoever asks again looks again
+                return None  # the next call looks again
         return None
 
-    def _wait_for_an_answer(self, request: MachineRequest) -> None:
-        """AmbiguousOutcome while a machine of an earlier order may still turn up."""
+    def _check_unanswered(self, request: MachineRequest) -> None:
+        """Raises AmbiguousOutcome while the machine of an earlier order may still appear."""
         if request.last_asked_at is not None:
             self._lag.asked_before(request.key, request.last_asked_at)
         left = self._lag.unanswered_seconds_left(request.key)
         if left > 0:
             raise AmbiguousOutcome(
-                f"machine {request.name} was ordered before, without an answer, and VPSie does not list it; "
-                f"it can be ordered anew if it is not there in {left:.0f} s"
+                f"machine {request.name} was ordered before without a reply and VPSie does not list it; "
+                f"it is ordered again if it does not appear within {left:.0f} s"
             )
         self._lag.answered(request.key)
 
     async def _ordered(self, request: MachineRequest, reply: object) -> Machine:
-        """The machine that VPSie says it makes: as the reply shows it, or as a list does, or without an id."""
+        """The ordered machine, from the reply or from a list; without an id if neither shows it."""
         try:
             vm = as_type(data_of(reply), Vm, "the reply to an order")
-        except Garbled:
-            vm = Vm()  # `true`, or something else that is no refusal
+        except UnexpectedReply:
+            vm = Vm()  # `true`, or another reply that is no refusal
         if vm.id is not None:
-            # The reply shows what is made, not what we wrote on it.
-            machine = machine_of(vm, mark_for(request))
+            # The reply does not contain our mark.
+            machine = server_machine(vm, mark_for(request))
             return machine if machine.name else _without_details(request, machine.id)
         return await self._find_soon(request.key) or _without_details(request, "")
 
@@ -132,5 +132,5 @@ class ServersProvider:
 def _without_details(request: MachineRequest, machine_id: str) -> Machine:
     return Machine(
         machine_id, request.name, request.key, request.offering, request.datacenter, request.group,
-        message="ordered; VPSie has not shown it yet", resource_identifier=request.resource_identifier,
+        message="ordered; VPSie does not list it yet", resource_identifier=request.resource_identifier,
     )  # fmt: skip

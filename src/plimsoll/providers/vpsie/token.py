@@ -1,4 +1,4 @@
-"""The bearer token: obtained once for all who wait, renewed five minutes before it ends, and anew when the Secret changes."""
+"""The bearer token: requested once for all concurrent callers, renewed five minutes before it expires and when the Secret changes."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import structlog
 from msgspec import Struct
 
 from plimsoll.providers.errors import ProviderError, Unauthorised
-from plimsoll.providers.vpsie.credentials import Credentials, ReadSecret, parse_credentials
-from plimsoll.providers.vpsie.replies import Grant, time_of
+from plimsoll.providers.vpsie.credentials import ReadSecret, VpsieCredentials, parse_credentials
+from plimsoll.providers.vpsie.replies import Grant, parse_vpsie_time
 from plimsoll.runtime.clock import Clock
 
 RENEW_BEFORE_SECONDS = 300.0
-SECRET_EVERY_SECONDS = 60.0  # how soon a changed Secret is noticed, unless a refusal tells earlier
-_UNKNOWN_LIFETIME_SECONDS = 3600.0  # where the reply names no end, or one that has passed by our clock
-_REFUSED_SECONDS = 60.0  # credentials that were refused are not shown again so soon: accounts get locked
+SECRET_EVERY_SECONDS = 60.0  # how often the Secret is read; a refused token reads it at once
+_UNKNOWN_LIFETIME_SECONDS = 3600.0  # if the reply contains no expiry, or one in the past
+_REFUSED_SECONDS = 60.0  # refused credentials are not sent again for this long, because accounts get locked
 
-Authenticate: TypeAlias = Callable[[Credentials], Awaitable[Grant]]
+Authenticate: TypeAlias = Callable[[VpsieCredentials], Awaitable[Grant]]
 
 log = structlog.get_logger()
 
 
 class Access(Struct, frozen=True):
-    """What a request is sent with."""
+    """The credentials and token of a request."""
 
-    credentials: Credentials
+    credentials: VpsieCredentials
     token: str
-    ends_at: float | None = None  # on the monotonic clock; None: never
+    ends_at: float | None = None  # monotonic; None means never
     renew_at: float | None = None
 
     def __repr__(self) -> str:
@@ -39,14 +39,14 @@ class Access(Struct, frozen=True):
         return self.credentials.scrub(text, self.token)
 
 
-class AccessKeeper:
+class TokenCache:
     def __init__(self, read_secret: ReadSecret, authenticate: Authenticate, clock: Clock) -> None:
         self._read_secret = read_secret
         self._authenticate = authenticate
         self._clock = clock
         self._access: Access | None = None
         self._secret_read_at = 0.0
-        self._refused: tuple[Credentials, float, str] | None = None  # who, until when, and what was said
+        self._refused: tuple[VpsieCredentials, float, str] | None = None  # credentials, until when, error
         self._renewal: asyncio.Task[Access] | None = None
 
     async def access(self) -> Access:
@@ -59,13 +59,13 @@ class AccessKeeper:
         except ProviderError as error:
             if access is None or self._access is None or _due(access.ends_at, now):
                 raise
-            log.warning("VPSie access could not be renewed; the present token still holds", why=str(error))
+            log.warning("cannot renew VPSie token; using the current one", error=str(error))
             return access
 
     async def after_refusal(self, refused: Access, error: Unauthorised) -> Access:
-        """Another access than the one that was refused, or the refusal again where there is none."""
+        """A new token instead of the refused one; raises the refusal if there is none."""
         if self._access is refused:
-            self._access = None  # those who come later wait for the new one
+            self._access = None  # later callers wait for the new one
         access = await self._renewed()
         if access.token == refused.token:
             self._access = None
@@ -78,7 +78,7 @@ class AccessKeeper:
             await asyncio.gather(self._renewal, return_exceptions=True)
 
     async def _renewed(self) -> Access:
-        """One renewal serves all who ask while it runs, and outlives any of them that gives up."""
+        """One renewal serves all concurrent callers and continues if one of them is cancelled."""
         if self._renewal is None or self._renewal.done():
             self._renewal = asyncio.create_task(self._renew())
         return await asyncio.shield(self._renewal)
@@ -102,11 +102,11 @@ class AccessKeeper:
             if access and access.credentials == credentials:
                 self._access = None
             raise
-        ends = time_of(grant.expires)
+        ends = parse_vpsie_time(grant.expires)
         lifetime = (ends - self._clock.now()).total_seconds() if ends else 0.0
         if lifetime <= 0:
             lifetime = _UNKNOWN_LIFETIME_SECONDS
-        # A token that lives for less than ten minutes is renewed at half its life, not at once.
+        # A token with a lifetime below ten minutes is renewed after half of it.
         renew_in = max(lifetime - RENEW_BEFORE_SECONDS, lifetime / 2)
         self._access = Access(credentials, grant.token, now + lifetime, now + renew_in)
         return self._access

@@ -9,8 +9,8 @@ from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.credentials import load_credentials
 from plimsoll.kube.types.resources import CONFIGMAPS
 from plimsoll.providers.errors import AmbiguousOutcome, ProviderError
-from plimsoll.providers.vpsie.order_store import LedgerInCluster
-from plimsoll.providers.vpsie.orders import Order
+from plimsoll.providers.vpsie.order_store import ConfigMapOrderStore
+from plimsoll.providers.vpsie.orders import NodeOrder
 from plimsoll.runtime.clock import RealClock
 from tests.vpsie.clock import START
 from tools.controlplane.cluster import ControlPlane
@@ -18,8 +18,8 @@ from tools.controlplane.cluster import ControlPlane
 
 async def test_the_ledger_in_the_cluster(control_plane: ControlPlane, namespace: str) -> None:
     async with Client(load_credentials(control_plane.kubeconfig), clock=RealClock()) as client:
-        first, second = LedgerInCluster(client, namespace), LedgerInCluster(client, namespace)
-        order = Order("k1", "node-k1", "g", "c1", "7", "dc-1", START, ("a", "b"))
+        first, second = ConfigMapOrderStore(client, namespace), ConfigMapOrderStore(client, namespace)
+        order = NodeOrder("k1", "node-k1", "g", "c1", "7", "dc-1", START, ("a", "b"))
         await first.begin(order)
         with pytest.raises(AmbiguousOutcome):
             await second.begin(order)

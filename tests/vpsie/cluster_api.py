@@ -10,9 +10,9 @@ from plimsoll.providers.errors import AmbiguousOutcome, ProviderUnreachable
 from plimsoll.providers.protocol import Machine, MachineRequest, Scope
 from plimsoll.providers.vpsie.api import VpsieApi
 from plimsoll.providers.vpsie.cluster_nodes import ClusterNodesProvider
-from plimsoll.providers.vpsie.orders import Order
+from plimsoll.providers.vpsie.orders import NodeOrder
 from tests.providers import build
-from tests.vpsie.emulator import Cluster, Emulator
+from tests.vpsie.emulator import Emulator, VpsieCluster
 
 ORDER = "POST /k8s/cluster/byId/c1/add/slave"
 
@@ -21,7 +21,7 @@ class Book:
     """What all processes share."""
 
     def __init__(self) -> None:
-        self.pages: dict[str, tuple[int, Order]] = {}
+        self.pages: dict[str, tuple[int, NodeOrder]] = {}
         self.closed = False
 
 
@@ -32,26 +32,26 @@ class LedgerInBook:
         self._book = book
         self._read: dict[str, int] = {}
 
-    async def read(self) -> Sequence[Order]:
+    async def read(self) -> Sequence[NodeOrder]:
         if self._book.closed:
             raise ProviderUnreachable("the book is closed")
         self._read = {key: revision for key, (revision, _) in self._book.pages.items()}
         return [order for _, order in self._book.pages.values()]
 
-    async def begin(self, order: Order) -> None:
+    async def begin(self, order: NodeOrder) -> None:
         if order.key in self._book.pages:
             raise AmbiguousOutcome("taken")
         self._book.pages[order.key] = (0, order)
         self._read[order.key] = 0
 
-    async def write(self, order: Order) -> None:
+    async def write(self, order: NodeOrder) -> None:
         revision = self._read[order.key]
         if order.key not in self._book.pages or self._book.pages[order.key][0] != revision:
             raise AmbiguousOutcome("changed")
         self._read[order.key] = revision + 1
         self._book.pages[order.key] = (revision + 1, order)
 
-    async def end(self, order: Order) -> None:
+    async def end(self, order: NodeOrder) -> None:
         self._book.pages.pop(order.key, None)
 
 
@@ -60,7 +60,7 @@ class Desk:
         self.emulator = emulator
         self.clock = emulator.clock
         self.book = Book()
-        self.cluster = emulator.clusters["c1"] = Cluster()
+        self.cluster = emulator.clusters["c1"] = VpsieCluster()
         emulator.order_reply = "true"
         self._started: list[ClusterNodesProvider] = []
         self.provider = self.start()
