@@ -15,13 +15,10 @@ COMPONENTS = ("etcd", "tokens", "apiserver", "controller-manager", "scheduler", 
 STAGES = Path(__file__).with_name("stages.yaml")
 # The client-side limits of the controllers are made for sparing a big cluster; here they would make a test wait.
 _UNHURRIED = ("--kube-api-qps=5000", "--kube-api-burst=10000")
-# They need a cloud, which there is none of.
-_NEED_A_CLOUD = (
-    "node-ipam-controller",
-    "node-route-controller",
-    "cloud-node-lifecycle-controller",
-    "service-lb-controller",
-)
+# Controllers that need a cloud provider, which this cluster does not have.
+_CLOUD_CONTROLLERS = ("node-ipam-controller",)
+# kube-controller-manager 1.37 no longer has these, and refuses a name that it does not know.
+_CLOUD_CONTROLLERS_BEFORE_1_37 = ("node-route-controller", "cloud-node-lifecycle-controller", "service-lb-controller")
 
 
 @dataclass(frozen=True)
@@ -124,7 +121,9 @@ class Layout:
         ]
 
     def _controller_manager(self) -> list[str]:
-        disabled = ",".join(f"-{controller}" for controller in _NEED_A_CLOUD)
+        older = self.binaries.versions.kubernetes_minor in ("1.34", "1.35", "1.36")
+        names = (*_CLOUD_CONTROLLERS, *(_CLOUD_CONTROLLERS_BEFORE_1_37 if older else ()))
+        disabled = ",".join(f"-{name}" for name in names)
         return [
             str(self.binaries.path("kube-controller-manager")),
             f"--kubeconfig={self.kubeconfigs['kube-controller-manager']}",
