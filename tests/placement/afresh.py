@@ -56,8 +56,7 @@ class RoomsAfresh:
                 snapshot.add(promise.stand_in, promise.node)
         waiting = [pod for pod in view[PODS] if active(pod) and not pod.spec.node_name]
         waiting += [promise.stand_in for promise in self.promised if not promise.node]
-        labels = {label for node in view[NODES] for label in node.labels}
-        rules = state.settings.rules.in_use(labels)
+        rules = state.settings.rules.in_use(node.labels for node in view[NODES])
         wanted = tuple(replacement(move, state.workload.spec.template.spec, rules) for move in moves)
         with snapshot.trial():
             by_uid = {pod.uid: pod for pod in waiting}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from plimsoll.config import Config, Kubernetes, LeaderElection, Webhook
+from plimsoll.config import Config, Kubernetes, LeaderElectionConfig, Webhook
 from plimsoll.controllers.build import placement_settings
 from plimsoll.controllers.placement.controller import PlacementController
 from plimsoll.controllers.placement.spec import SPOT_PERCENTAGE
@@ -32,7 +32,7 @@ from tools.controlplane.cluster import ControlPlane
 
 REPLICAS, MINIMUM = 6, 3
 TOLD_APART = "plimsoll.dev/story"  # a label of the namespaces that the webhook is asked about
-SHORT_LEASE = LeaderElection(
+SHORT_LEASE = LeaderElectionConfig(
     lease_duration=timedelta(seconds=4), renew_deadline=timedelta(seconds=3), retry_period=timedelta(milliseconds=200)
 )
 PATIENCE_SECONDS = 240.0
@@ -40,11 +40,11 @@ PATIENCE_SECONDS = 240.0
 NewStory = Callable[..., AbstractAsyncContextManager["Story"]]
 
 
-def settings_in(home: str, namespace: str, *, election: LeaderElection | None = None) -> Config:
+def settings_in(home: str, namespace: str, *, election: LeaderElectionConfig | None = None) -> Config:
     made = config(home, namespace)
     return replace(
         made,
-        operator=replace(made.operator, leader_election=election or LeaderElection(enabled=False)),
+        operator=replace(made.operator, leader_election=election or LeaderElectionConfig(enabled=False)),
         webhook=Webhook(mode="service"),  # somebody else's
         kubernetes=Kubernetes(qps=500, burst=500, request_timeout=timedelta(seconds=10)),
     )
@@ -75,7 +75,7 @@ class Story:
         self.installation, self.rules, self.history, self.on_demand = installation, rules, history, on_demand
         self.record: Record = proxy.record
 
-    def settings(self, *, election: LeaderElection | None = None) -> Config:
+    def settings(self, *, election: LeaderElectionConfig | None = None) -> Config:
         return settings_in(self.home, self.namespace, election=election)
 
     async def life(self, name: str = "a", settings: Config | None = None) -> Life:

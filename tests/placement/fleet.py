@@ -301,7 +301,7 @@ class Fleet:
             creationTimestamp=stamp(self.now),
         )  # fmt: skip
         if spot:  # as admission gives it, so that it is no other class of pod than the one that was promised a place
-            rules = self.settings.rules.in_use(SPOT_LABEL)
+            rules = self.settings.rules.in_use([SPOT_LABEL])
             made = replace(made, spec=of_class(made.spec, CapacityClass.SPOT, rules))
         self.stores[PODS].put(made)
 

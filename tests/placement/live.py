@@ -13,13 +13,13 @@ from typing import Any
 from plimsoll.config import (
     Config,
     Controllers,
-    DisruptionLimits,
+    DisruptionLimitsConfig,
     Kubernetes,
+    OperatorConfig,
     Placement,
     Webhook,
     WorkloadTiming,
 )
-from plimsoll.config import Operator as OperatorConfig
 from plimsoll.controllers.build import controllers
 from plimsoll.controllers.placement.capacity_class import ClassRules
 from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
@@ -40,7 +40,7 @@ from tools.controlplane.cluster import ControlPlane
 SPOT, ON_DEMAND = CapacityClass.SPOT, CapacityClass.ON_DEMAND
 RULES = ClassRules()
 # A test of a hundred moves must not wait for tomorrow; what limits do is shown without a cluster.
-MANY = DisruptionLimits(per_workload=1000, per_cluster=1000)
+MANY = DisruptionLimitsConfig(per_workload=1000, per_cluster=1000)
 
 
 def config(
@@ -49,7 +49,7 @@ def config(
     *,
     cooldown: timedelta = timedelta(0),
     enabled: tuple[Any, ...] = ("placement",),
-    limits: DisruptionLimits = MANY,
+    limits: DisruptionLimitsConfig = MANY,
     **placement: Any,
 ) -> Config:
     moving = {"max_migrations": 1000, "max_migrations_per_cluster": 1000, **placement}

@@ -63,4 +63,4 @@ def test_kept_counts_are_what_counting_finds(changes, begins_at):
         for owner in OWNERS:
             found = count(replicas(pods_of(owner, view), view, rules))
             assert counts.of(owner.namespace, owner.uid) == (found.spot, found.on_demand)
-        assert counts.rules_in_use == rules.in_use({label for node in view[NODES] for label in node.labels})
+        assert counts.rules_in_use == rules.in_use(node.labels for node in view[NODES])

@@ -64,6 +64,53 @@ def test_only_rules_that_the_cluster_follows_are_asked_for():
     assert in_use.current == RULES
 
 
+def test_rules_are_not_narrowed_before_a_spot_node_was_seen():
+    """With on-demand nodes of an EKS managed group alone, a spot pod must not ask for that group's label only."""
+    on_demand = build.node("n1", labels={"eks.amazonaws.com/capacityType": "ON_DEMAND"})
+    spot = build.node("n2", labels={"karpenter.sh/capacity-type": "spot"})
+    in_use = RulesInUse(RULES)
+    in_use.node_changed(None, on_demand)
+    assert in_use.current == RULES == RULES.in_use([on_demand.labels])
+    in_use.node_changed(None, spot)
+    both = ["karpenter.sh/capacity-type", "eks.amazonaws.com/capacityType"]
+    assert [rule.label for rule in in_use.current.rules] == both
+    assert in_use.current == RULES.in_use([on_demand.labels, spot.labels])
+    in_use.node_changed(spot, None)
+    assert in_use.current == RULES
+
+
+KARPENTER, GKE = "karpenter.sh/capacity-type", "cloud.google.com/gke-spot"
+
+
+@pytest.mark.parametrize(
+    ("terms", "label"),
+    [
+        ([[(KARPENTER, "In", ["spot", "on-demand"])]], None),
+        ([[(KARPENTER, "Exists", [])]], None),
+        ([[(KARPENTER, "NotIn", ["reserved"])]], None),
+        ([[(KARPENTER, "In", ["spot"])], [(KARPENTER, "In", ["on-demand"])]], None),
+        ([[(KARPENTER, "In", ["spot"])], [("zone", "In", ["a"])]], None),
+        ([[(KARPENTER, "In", ["spot"])]], KARPENTER),
+        ([[("zone", "In", ["a"]), (KARPENTER, "In", ["on-demand", "reserved"])]], KARPENTER),
+        ([[(KARPENTER, "NotIn", ["spot"])]], KARPENTER),
+        ([[(KARPENTER, "DoesNotExist", [])]], KARPENTER),
+        ([[(GKE, "Exists", [])]], GKE),
+        ([[(KARPENTER, "In", ["spot"])], []], KARPENTER),  # an empty term matches no node
+    ],
+)
+def test_an_affinity_selects_a_class_only_if_it_leaves_one(
+    terms: list[list[tuple[str, str, list[str]]]], label: str | None
+):
+    selector_terms = [
+        {"matchExpressions": [{"key": k, "operator": o, "values": v} for k, o, v in requirements]}
+        if requirements
+        else {}
+        for requirements in terms
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": selector_terms}}
+    assert RULES.chosen_by(convert({"affinity": {"nodeAffinity": required}}, PodSpec)) == label
+
+
 def test_spot_nodes_that_are_tainted_are_tolerated_by_spot_pods_alone():
     (toleration,) = RULES.tolerations(SPOT)
     assert (toleration.key, toleration.value, toleration.effect) == (

@@ -29,7 +29,7 @@ from plimsoll.providers.protocol import Offering
 from tests import build
 from tests.build import START
 from tests.nodegroups.cloud import SMALL
-from tests.placement.scene import SPOT_LABEL, Scene, codes, evicted, on_demand_node, spot_node, stores, stamp
+from tests.placement.scene import SPOT_LABEL, Scene, codes, evicted, on_demand_node, spot_node, stamp, stores
 from tests.placement.test_promised_places import Pair
 
 MINUTE = timedelta(minutes=1)
@@ -71,7 +71,7 @@ def why_not(decision: PlacementDecision) -> str:
 def test_a_group_that_can_grow_is_a_place_and_is_named():
     decision = scene(group()).decide()
     assert len(evicted(decision)) == 1
-    assert decision.reason.message.endswith("; no spot node has room, and node group default/spot makes a node")
+    assert decision.reason.message.endswith("; no spot node has room, and node group default/spot adds a node")
 
 
 def test_a_node_that_is_there_needs_no_group():
@@ -89,12 +89,12 @@ def test_without_a_maker_of_nodes_nobody_moves():
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        ({"maxNodes": 0}, "group default/spot has all of its 0 nodes"),
-        ({"labels": {}}, "a node of group default/spot would not take it"),
-        ({"taints": [{"key": "gpu", "effect": "NoSchedule"}]}, "a node of group default/spot would not take it"),
+        ({"maxNodes": 0}, "group default/spot has its maximum of 0 nodes"),
+        ({"labels": {}}, "a node of group default/spot would not fit it"),
+        ({"taints": [{"key": "gpu", "effect": "NoSchedule"}]}, "a node of group default/spot would not fit it"),
         ({"scaleUpPolicy": {"enabled": False}}, "group default/spot is not scaled up: scaleUpPolicy.enabled is false"),
-        ({"offeringIDs": ["huge"]}, "group default/spot: none of huge is to be had in dc-1 now"),
-        ({"provider": "elsewhere"}, "group default/spot: nothing recent is known of elsewhere: it was not asked yet"),
+        ({"offeringIDs": ["huge"]}, "group default/spot: none of its offerings (huge) is available in dc-1"),
+        ({"provider": "elsewhere"}, "group default/spot: provider elsewhere cannot be used: it was not polled yet"),
     ],
 )
 def test_a_group_that_cannot_bring_the_node_is_no_place(changed: dict[str, Any], why: str):
@@ -102,21 +102,21 @@ def test_a_group_that_cannot_bring_the_node_is_no_place(changed: dict[str, Any],
 
 
 def test_a_pod_larger_than_the_offering_has_no_place():
-    assert why_not(scene(group(), cpu="3").decide()).endswith("; a node of group default/spot would not take it")
+    assert why_not(scene(group(), cpu="3").decide()).endswith("; a node of group default/spot would not fit it")
 
 
 def test_a_group_that_rests_after_failures_is_a_place_only_afterwards():
     backoff = {"offering": "", "reason": "QuotaExceeded", "message": "no more", "failures": 2}
     until = {"lastFailure": stamp(START - MINUTE), "until": stamp(START + MINUTE)}
     made = scene(group(status={"setbacks": [{**backoff, **until}]}))
-    assert why_not(made.decide()).endswith("; group default/spot rests after 2 failures: no more")
+    assert why_not(made.decide()).endswith("; group default/spot is in back-off after 2 failures: no more")
     assert len(evicted(made.decide(after=MINUTE))) == 1
 
 
 def test_an_old_answer_of_the_provider_is_not_relied_on():
     made = scene(group())
     assert len(evicted(made.decide(after=timedelta(seconds=59)))) == 1
-    assert "nothing recent is known" in why_not(made.decide(after=timedelta(seconds=61)))
+    assert "cannot be used" in why_not(made.decide(after=timedelta(seconds=61)))
 
 
 def test_a_group_that_is_full_is_no_place_and_its_node_that_is_coming_is_one():
@@ -130,7 +130,7 @@ def test_a_group_that_is_full_is_no_place_and_its_node_that_is_coming_is_one():
     assert decision.reason.message.endswith("; no spot node has room, and node spot-1 is coming")
     made.objects[VPSIE_NODES] = [convert({**member, "status": {"phase": "Terminating"}}, VPSieNode)]
     made.objects[NODE_GROUPS] = [group(maxNodes=0)]
-    assert "all of its 0 nodes" in why_not(made.decide())
+    assert "its maximum of 0 nodes" in why_not(made.decide())
 
 
 def test_a_node_that_has_joined_and_is_not_ready_is_still_coming_and_is_counted_once():
@@ -199,7 +199,7 @@ def test_explain_says_which_group_would_grow():
     answer = explain_workload(
         made.key, made.view(), made.now, placement=made.controller, settings=settings, deletion_cost=cost
     )
-    assert any("node group default/spot makes a node" in step for step in answer.steps)
+    assert any("node group default/spot adds a node" in step for step in answer.steps)
 
 
 @pytest.mark.parametrize(("enabled", "told"), [(("placement", "nodegroups"), True), (("placement",), False)])
@@ -213,7 +213,7 @@ def test_explain_from_outside_names_the_group_where_groups_are_looked_after(enab
     answer = explainer.explain(made.key, view, made.now)
     assert isinstance(answer, WorkloadExplanation)
     message = next(blocker.message for blocker in answer.blockers if blocker.code == "NoPlaceToMovePods")
-    assert ("group default/spot: nothing recent is known of cloud" in message) is told
+    assert ("group default/spot: provider cloud cannot be used" in message) is told
 
 
 def test_the_operator_hands_its_node_groups_to_placement():
@@ -223,6 +223,6 @@ def test_the_operator_hands_its_node_groups_to_placement():
     assert isinstance(placing, PlacementController)
     made = scene(group())
     made.controller = placing
-    assert "nothing recent is known of cloud" in why_not(made.decide())
+    assert "provider cloud cannot be used" in why_not(made.decide())
     grouping.inventories.record("cloud", ProviderInventory.of(START, offerings={"dc-1": (SMALL,)}))
     assert len(evicted(made.decide())) == 1

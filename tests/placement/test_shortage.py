@@ -109,11 +109,13 @@ def test_only_pods_of_class_spot_that_the_scheduler_cannot_place_are_replaced(co
     assert scene.decide().actions == ()
 
 
-def test_a_pod_that_is_about_to_get_a_node_is_left_in_peace():
+@pytest.mark.parametrize("preempting", [True, False], ids=["victims are terminating", "a stale nomination"])
+def test_a_pod_for_which_others_are_preempted_is_not_replaced(preempting: bool):
     scene = short()
     (pod,) = (p for held in scene.objects.values() for p in held if p.name == "waits-0")
     scene.add(msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, nominated_node_name="spot-1")))  # type: ignore[attr-defined]
-    assert scene.decide().actions == ()
+    scene.add(build.pod("victim", node="spot-1", terminating=preempting, spec={"priority": -1}))
+    assert (scene.decide().actions == ()) is preempting
 
 
 def test_a_shortage_soon_after_the_last_makes_the_pause_longer():

@@ -232,6 +232,12 @@ def test_an_update_that_is_not_everywhere_yet_comes_first():
     assert codes(decision) == ["RolloutInProgress"]
 
 
+def test_an_on_delete_update_that_is_everywhere_is_complete():
+    """Before Kubernetes 1.37 `currentRevision` never advances with OnDelete; `updatedReplicas` tells."""
+    decision = stateful({5}, status={"updateRevision": "web-b", "updatedReplicas": 6}).decide()
+    assert evicted(decision) == ["web-5"]
+
+
 def test_ordinals_that_start_elsewhere_are_counted_from_there():
     share = Share(1, 50)
     body = {"metadata": {"name": "web"}, "spec": {"replicas": 4, "ordinals": {"start": 7}}}

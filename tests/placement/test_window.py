@@ -99,3 +99,12 @@ def test_what_is_wrong_is_named(schedule: str, duration: str, timezone: str, say
 def test_all_faults_are_named_at_once():
     with pytest.raises(ValueError, match=r"cron.*unit.*time zone"):
         parse_window("never", "4", "Nowhere")
+
+
+def test_a_duration_beyond_what_a_time_can_hold_is_refused_and_not_raised_in_every_decision():
+    with pytest.raises(ValueError, match="longer than the longest Go duration"):
+        parse_window("0 2 * * *", "99999999h")
+    longest = parse_window("0 2 * * *", "2562047h")
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert longest.is_open(now)
+    longest.changes_at(now)

@@ -10,8 +10,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
-from plimsoll.config import Config, Kubernetes, LeaderElection, Placement, Webhook
-from plimsoll.config import Operator as OperatorConfig
+from plimsoll.config import Config, Kubernetes, LeaderElectionConfig, OperatorConfig, Placement, Webhook
 from plimsoll.controllers.build import placement_settings
 from plimsoll.controllers.placement.annotations import CLASS
 from plimsoll.controllers.placement.controller import PlacementController
@@ -33,7 +32,7 @@ from tools.controlplane.api import ApiError
 from tools.controlplane.cluster import ControlPlane
 
 # A machine that stands still for half a minute must not cost the lease: who leads is tested elsewhere.
-ELECTION = LeaderElection(
+ELECTION = LeaderElectionConfig(
     lease_duration=timedelta(seconds=60), renew_deadline=timedelta(seconds=45), retry_period=timedelta(milliseconds=100)
 )
 

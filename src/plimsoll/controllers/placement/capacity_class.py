@@ -5,7 +5,7 @@ Admission and the capacity check build affinities here; everything that asks for
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from itertools import product
 from typing import Any
 
@@ -24,6 +24,23 @@ class ClassRule(Struct, frozen=True):
     spot: tuple[str, ...]
     on_demand: tuple[str, ...] = ()
     taint: bool = False  # spot nodes carry a NoSchedule taint of the same key and value
+
+    def allowed_by(self, requirement: Requirement) -> set[CapacityClass]:
+        """The classes of the nodes that can meet a requirement on this label. Without the label a node is on-demand."""
+        values = set(requirement.values)
+        match requirement.operator:
+            case "In":
+                spot, on_demand = not values.isdisjoint(self.spot), not values <= set(self.spot)
+            case "NotIn":
+                spot, on_demand = not values >= set(self.spot), True
+            case "Exists":
+                spot, on_demand = True, bool(self.on_demand)
+            case "DoesNotExist":
+                spot, on_demand = False, True
+            case _:
+                spot = on_demand = False  # Gt and Lt compare numbers, which no class label holds
+        allowed = ((CapacityClass.SPOT, spot), (CapacityClass.ON_DEMAND, on_demand))
+        return {capacity_class for capacity_class, possible in allowed if possible}
 
 
 DEFAULT_RULES = (
@@ -47,13 +64,23 @@ class ClassRules(Struct, frozen=True):
                 return CapacityClass.SPOT
         return CapacityClass.ON_DEMAND
 
-    def in_use(self, labels: Container[str]) -> ClassRules:
-        """The rules that some node of this cluster follows, by all labels that nodes carry; all rules where none is seen yet.
+    def in_use(self, nodes: Iterable[Labels]) -> ClassRules:
+        """The rules whose label some node has, by the labels of all nodes; all rules while no node is spot.
 
-        Affinity terms are ORed and multiply with those that a pod has already: rules of other clouds would only swell it.
+        Affinity terms are ORed and multiply with those of the pod: rules of other clouds would only swell it. While no spot node
+        exists nobody knows which autoscaler will provide one: with on-demand nodes of an EKS managed group in view, the spot
+        value of that group alone is one that Karpenter cannot provide.
         """
-        used = tuple(rule for rule in self.rules if rule.label in labels)
-        return ClassRules(used or self.rules)
+        seen: set[str] = set()
+        any_spot = False
+        for labels in nodes:
+            seen |= labels.keys()
+            any_spot = any_spot or self.of_labels(labels) is CapacityClass.SPOT
+        return self.narrowed_to(seen) if any_spot else self
+
+    def narrowed_to(self, labels: Container[str]) -> ClassRules:
+        """The rules with one of these labels."""
+        return ClassRules(tuple(rule for rule in self.rules if rule.label in labels))
 
     def requirements(self, wanted: CapacityClass) -> tuple[tuple[Requirement, ...], ...]:
         """The requirements of a class: alternatives (ORed), each of requirements that must all hold.
@@ -75,18 +102,31 @@ class ClassRules(Struct, frozen=True):
         )
 
     def chosen_by(self, spec: PodSpec) -> str | None:
-        """The label with which a pod template selects a class itself, or None."""
-        keys = {rule.label for rule in self.rules}
+        """The label with which a pod template selects a class itself, or None.
+
+        A nodeSelector with such a label selects one. A required node affinity does if its terms, which are ORed, leave only one
+        class: `In [spot, on-demand]` and `Exists` mention the label and select nothing.
+        """
+        by_label = {rule.label: rule for rule in self.rules}
         for label in spec.node_selector:
-            if label in keys:
+            if label in by_label:
                 return label
         affinity = spec.affinity.node_affinity if spec.affinity else None
         terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
+        left: set[CapacityClass] = set()
+        selecting: str | None = None
         for term in terms:
+            if not (term.match_expressions or term.match_fields):
+                continue  # an empty term matches no node
+            of_term = set(CapacityClass)
             for requirement in term.match_expressions:
-                if requirement.key in keys:
-                    return requirement.key
-        return None
+                if (rule := by_label.get(requirement.key)) is not None and (
+                    allowed := rule.allowed_by(requirement)
+                ) != of_term:
+                    of_term &= allowed
+                    selecting = selecting or requirement.key
+            left |= of_term
+        return selecting if left != set(CapacityClass) else None
 
 
 class RulesInUse:
@@ -95,6 +135,7 @@ class RulesInUse:
     def __init__(self, rules: ClassRules) -> None:
         self._rules = rules
         self._nodes_with: dict[str, int] = dict.fromkeys((rule.label for rule in rules.rules), 0)
+        self._spot_nodes = 0
         self.current = rules
 
     def node_changed(self, before: KubeObject | None, after: KubeObject | None) -> None:
@@ -102,7 +143,10 @@ class RulesInUse:
             if node is not None:
                 for label in self._nodes_with.keys() & node.labels.keys():
                     self._nodes_with[label] += step
-        self.current = self._rules.in_use({label for label, nodes in self._nodes_with.items() if nodes})
+                if self._rules.of_labels(node.labels) is CapacityClass.SPOT:
+                    self._spot_nodes += step
+        used = {label for label, nodes in self._nodes_with.items() if nodes}
+        self.current = self._rules.narrowed_to(used) if self._spot_nodes else self._rules
 
 
 def with_class(

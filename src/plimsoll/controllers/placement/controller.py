@@ -57,6 +57,7 @@ from plimsoll.kube.types.resources import (
     label_in,
 )
 from plimsoll.runtime.decision import Action, Blocker, Decision, Event, Evict, Permission, Reason, Ref
+from plimsoll.runtime.phrases import counted
 from plimsoll.scheduling.growth_options import NodeProvisioner
 
 
@@ -170,8 +171,7 @@ class PlacementController:
             migrating = action in (NextAction.MIGRATE_TO_SPOT, NextAction.MIGRATE_TO_ON_DEMAND)
             if not migrating:
                 return _Rebalancing(action)
-            message = "every replica that could move says that it must not be moved, or has no node yet"
-            return _Rebalancing(action, blockers=(Blocker("NothingMovable", message),))
+            return _Rebalancing(action, blockers=(_nothing_movable(state, action),))
         first = wanted[0]
         spot = first.to is CapacityClass.SPOT
         action = NextAction.MIGRATE_TO_SPOT if spot else NextAction.MIGRATE_TO_ON_DEMAND
@@ -225,7 +225,25 @@ def _reason(state: WorkloadState, actions: Sequence[Action], blocking: Sequence[
         return Reason("Blocked", f"{action.value}: " + "; ".join(blocker.message for blocker in blocking))
     target, counts = state.managed.target, state.counts
     split = f"{counts.spot} on spot and {counts.on_demand} on-demand, {target.spot} and {target.on_demand} are wanted"
-    return Reason("Settled" if action is NextAction.NONE else "Waiting", f"{action.value}: {split}")
+    pending = [replica for replica in state.replicas if not replica.bound]
+    if pending:
+        split += f"; {counted(len(pending), 'pod')} without a node, such as {pending[0].pod.name}"
+    settled = action is NextAction.NONE and not pending
+    return Reason("Settled" if settled else "Waiting", f"{action.value}: {split}")
+
+
+def _nothing_movable(state: WorkloadState, action: NextAction) -> Blocker:
+    """Why no replica of the class in excess can move: some have no node, are about to lose it, or opt out."""
+    surplus = CapacityClass.ON_DEMAND if action is NextAction.MIGRATE_TO_SPOT else CapacityClass.SPOT
+    of_class = [replica for replica in state.replicas if replica.capacity_class is surplus]
+    pending = [replica.pod.name for replica in of_class if not replica.bound]
+    if pending:
+        message = f"{counted(len(pending), 'pod')} of class {surplus.value} without a node, such as {pending[0]}"
+        return Blocker("ReplicasPending", f"{message}; nothing moves before it is scheduled")
+    message = (
+        f"every {surplus.value} replica opts out of disruption by an annotation, or its node is about to be removed"
+    )
+    return Blocker("NothingMovable", message)
 
 
 def _requeue_after(

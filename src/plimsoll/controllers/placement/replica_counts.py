@@ -6,6 +6,7 @@ A pod that has a node counts by that node's class, a pod without one by the clas
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 
@@ -22,6 +23,9 @@ from plimsoll.kube.types.resources import NODES
 from plimsoll.kube.workloads import active, pods_of
 from plimsoll.runtime.decision import Blocker
 
+FAILING_AFTER = timedelta(minutes=5)
+FAILING_RESTARTS = 3
+
 
 class Replica(Struct, frozen=True):
     """An active pod: neither terminating nor finished."""
@@ -33,6 +37,17 @@ class Replica(Struct, frozen=True):
     @property
     def bound(self) -> bool:
         return self.pod.spec.node_name != ""
+
+    def failing(self, now: datetime) -> bool:
+        """Whether a scheduled pod is unready for long, or restarts again and again: not a pod that is just starting."""
+        pod = self.pod
+        if pod.ready or not self.bound:
+            return False
+        if any(status.restart_count >= FAILING_RESTARTS for status in pod.status.container_statuses):
+            return True
+        unready = next((c.last_transition_time for c in pod.status.conditions if c.type == "Ready"), None)
+        since = unready or pod.metadata.creation_timestamp
+        return since is not None and now >= since + FAILING_AFTER
 
     @property
     def stays_ready(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from plimsoll.config.sources import ConfigurationError, ConfigProblem
+from plimsoll.config.sources import ConfigProblem, ConfigurationError
 from plimsoll.controllers.placement.workload import KUBE_SYSTEM
 
 SERVICE = "plimsoll-webhook"

@@ -19,6 +19,8 @@ _MICROSECONDS = {
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _BARE_NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
 _DAYS = re.compile(r"(\d+)d", re.ASCII)
+# Go keeps nanoseconds in an int64. Without the limit, adding a duration to a time could leave the years that a datetime holds.
+_LONGEST_MICROSECONDS = (2**63 - 1) // 1000
 _FORM = 'write it like "10s", "1h30m" or "500ms"'
 
 
@@ -44,10 +46,9 @@ def parse_duration(text: str) -> timedelta:
         raise ValueError(f'"{text}" is not a duration; {_FORM}')
     if microseconds != int(microseconds):
         raise ValueError(f'"{text}" is finer than a microsecond')
-    try:
-        return timedelta(microseconds=int(microseconds))
-    except OverflowError:
-        raise ValueError(f'"{text}" is too long') from None
+    if microseconds > _LONGEST_MICROSECONDS:
+        raise ValueError(f'"{text}" is longer than the longest Go duration (2562047h47m)')
+    return timedelta(microseconds=int(microseconds))
 
 
 def format_duration(span: timedelta) -> str:

@@ -37,6 +37,7 @@ def moves(state: WorkloadState) -> list[Move]:
         able.sort(key=lambda replica: _by_ordinal(replica, to, state.managed))
     else:
         able.sort(key=_least_disruptive_first)
+    able.sort(key=lambda replica: not replica.failing(state.now))  # stable: a failing replica serves nobody
     return [Move(replica, to) for replica in able if pod_opt_out(replica.pod, state.now) is None][:excess]
 
 

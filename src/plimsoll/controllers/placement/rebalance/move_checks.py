@@ -41,6 +41,8 @@ class MoveCheck(Struct, frozen=True):
 
 # After a move whose replacement ran elsewhere, or that another installation placed, the next move waits this long.
 RETRY_AFTER = timedelta(minutes=10)
+# This share of a workload's replicas may fail without blocking its moves.
+TOLERATED_FAILING_PERCENTAGE = 5
 
 
 def webhook_blocker(state: WorkloadState, _: Move) -> Blocker | None:
@@ -78,10 +80,11 @@ def rollout_blocker(state: WorkloadState, _: Move) -> Blocker | None:
     if status.observed_generation < workload.metadata.generation:
         return Blocker("RolloutInProgress", "Kubernetes has not observed the latest change of the workload yet")
     if state.is_stateful_set:
-        if status.current_revision != status.update_revision:
-            # An eviction would apply the pending update to this pod, whatever partition or strategy holds it back.
-            message = f"revision {status.update_revision} has not replaced {status.current_revision} everywhere"
-            return Blocker("RolloutInProgress", message)
+        # An eviction would apply the pending update to this pod, whatever strategy holds it back. `currentRevision` alone does not
+        # tell: before Kubernetes 1.37 it never advances with OnDelete.
+        if status.current_revision != status.update_revision and status.updated_replicas < workload.spec.replicas:
+            updated = f"{status.updated_replicas} of {workload.spec.replicas} replicas are of revision {status.update_revision}"
+            return Blocker("RolloutInProgress", updated)
         return None
     if status.updated_replicas < workload.spec.replicas or status.replicas > status.updated_replicas:
         updated = f"{status.updated_replicas} of {workload.spec.replicas} replicas are of the newest revision"
@@ -89,16 +92,29 @@ def rollout_blocker(state: WorkloadState, _: Move) -> Blocker | None:
     return None
 
 
-def availability_blocker(state: WorkloadState, _: Move) -> Blocker | None:
-    if state.unavailable < max_unavailable(state):
+def availability_blocker(state: WorkloadState, move: Move) -> Blocker | None:
+    if _unavailable_for(state, move) < max_unavailable(state):
         return None
     wanted = state.workload.spec.replicas
     return Blocker("ReplicasNotReady", f"{wanted - state.unavailable} of {wanted} replicas are available")
 
 
+def _unavailable_for(state: WorkloadState, move: Move) -> int:
+    """Unavailable replicas that count against a move.
+
+    The replica to be moved does not count if it is unready itself. Replicas that fail for other reasons than moves do not count
+    up to a share of all, where a disruption budget watches over the rest; without one, one replica at a time is the rule.
+    """
+    unavailable = state.unavailable - (not move.replica.pod.ready)
+    if not state.allowance(move.replica.pod).budget:
+        return unavailable
+    failing = sum(1 for one in state.replicas if one is not move.replica and one.failing(state.now))
+    return unavailable - min(failing, state.workload.spec.replicas * TOLERATED_FAILING_PERCENTAGE // 100)
+
+
 def minimum_blocker(state: WorkloadState, move: Move) -> Blocker | None:
     minimum, ready = state.managed.policy.share.min_on_demand, state.counts.ready_on_demand
-    if move.to is CapacityClass.ON_DEMAND or ready - 1 >= minimum:
+    if move.to is CapacityClass.ON_DEMAND or ready - move.replica.stays_ready >= minimum:
         return None
     return Blocker("MinimumOnDemand", f"{ready} on-demand replicas are ready; the minimum is {minimum}")
 
@@ -144,7 +160,7 @@ def cooldown_blocker(state: WorkloadState, _: Move) -> Blocker | None:
     last = _last_disruption(state)
     if last is None:
         return None
-    until = min(last, state.now) + cooldown  # a clock that was ahead makes a disruption young, never younger than now
+    until = last + cooldown
     if until <= state.now:
         return None
     return Blocker("Cooldown", f"a pod of the workload was evicted less than {format_duration(cooldown)} ago", until)
@@ -204,7 +220,9 @@ def max_unavailable(state: WorkloadState) -> int:
 
 def moves_at_once(state: WorkloadState, move: Move) -> int:
     """How many moves like this one may happen together, once every check has passed for one."""
-    limits = [max_unavailable(state) - state.unavailable, state.counts.ready - 1]
+    if not move.replica.pod.ready:
+        return 1  # it serves nobody; the others are moved by later decisions
+    limits = [max_unavailable(state) - _unavailable_for(state, move), state.counts.ready - 1]
     allowed = state.allowance(move.replica.pod).disruptions
     limits.append(1 if allowed is None else allowed)
     if move.to is CapacityClass.SPOT:
@@ -219,7 +237,9 @@ def moves_at_once(state: WorkloadState, move: Move) -> int:
 
 
 def _last_disruption(state: WorkloadState) -> datetime | None:
-    return max(state.disruptions.to(state.key), default=None)
+    """The last disruption of the workload. A time further ahead than the cooldown is from a clock that was wrong: ignored."""
+    latest = state.now + state.settings.cooldown
+    return max((moment for moment in state.disruptions.to(state.key) if moment <= latest), default=None)
 
 
 def window_of(state: WorkloadState) -> tuple[DisruptionWindow | None, tuple[AnnotationProblem, ...], str]:
