@@ -16,7 +16,7 @@ import yaml
 from plimsoll.config import Config, Controllers
 from plimsoll.embedded_cluster.api import kinds
 from plimsoll.simulate.custom_kinds import CONTAINERS
-from plimsoll.simulate.run import Scenario, simulate
+from plimsoll.simulate.run import Scenario, run_simulation
 from plimsoll.simulate.world import World
 from tests.cli.command import environment
 from tests.docs.written import FENCE, ROOT
@@ -71,7 +71,7 @@ def test_the_containers_of_the_example_get_what_the_page_says():
         }
 
     config = Config(controllers=Controllers(enabled=("allocation",)))
-    simulate(config, Scenario(seconds=60, node_lines=("1 zone=a",), documents=objects), seen=look)
+    run_simulation(config, Scenario(seconds=60, node_lines=("1 zone=a",), documents=objects), seen=look)
     assert found["status"]["allocations"] == status["allocations"]
     (shown_condition,), (condition,) = status["conditions"], found["status"]["conditions"]
     for one in (shown_condition, condition):  # an epoch is whatever the store counts
