@@ -17,13 +17,20 @@ from tests.faults.scene import Scene
 
 
 @asynccontextmanager
-async def gap(scene: Scene, run: Run, kind: str) -> AsyncIterator[None]:
-    """The watch of a kind is broken, and stays so until the end."""
+async def gap(scene: Scene, run: Run, kind: str, *, history_expires: bool = False) -> AsyncIterator[None]:
+    """The watch of a kind is broken until the end of the block.
+
+    history_expires: the server has no history of the gap afterwards, so that the operator lists again and sees only its end.
+    Otherwise the watch replays the gap, and the operator may decide between any two of its events.
+    """
     closed = scene.rules.add(on("watch", kind), Answer(answers.unavailable))
     run.link.drop(on("watch", kind))
     await eventually(lambda: closed.struck > 0, "the watch is being tried again")
     yield
+    expired = scene.rules.add(on("watch", kind), Answer(answers.expired), times=1) if history_expires else None
     scene.rules.drop(closed)
+    if expired is not None:
+        await eventually(lambda: expired.struck and not run.operator.view.stale, "the kind is listed again")
 
 
 async def test_a_pod_that_was_to_leave_is_another_by_now(scene: Scene) -> None:
@@ -112,9 +119,10 @@ async def test_kept_let_go_and_kept_again_in_the_gap(scene: Scene) -> None:
     run = await Run.start(scene.proxy, "a", config(scene.namespace))
     await scene.comes_to_rest(run)
     mark = len(scene.record)
-    async with gap(scene, run, "deployments"):
+    async with gap(scene, run, "deployments", history_expires=True):
         await scene.let_go()
-        await scene.annotate("apps/v1/deployments", "web", {KEEP: "true"})
+        await scene.annotate("apps/v1/deployments", "web", {KEEP: "true", "after": "the gap"})
+    await eventually(lambda: _is_after_the_gap(scene, run), "what happened in the gap is known")
     await scene.comes_to_rest(run)
     await run.stop()
     assert scene.record.works(since=mark) == [], "in the end nothing had changed"
