@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from plimsoll.controllers.allocation.lease import NONCE, LeaseObservation, lease_name
+from plimsoll.controllers.allocation.lease import NONCE, lease_name
 from plimsoll.controllers.allocation.session import Ended, ListingContainers
+from plimsoll.kube.lease_observation import LeaseObservation
 from plimsoll.runtime.decision import Create, Patch
 from plimsoll.runtime.transaction import Get, ListAll
 from tests.allocation.sessions import Talk, lease, own_lease

@@ -19,6 +19,7 @@ from msgspec import Struct
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import AlreadyExists, Conflict, KubeError, NotFound
 from plimsoll.kube.codec import micro_time
+from plimsoll.kube.lease_observation import LeaseObservation, observe_lease
 from plimsoll.kube.types.coordination import Lease
 from plimsoll.kube.types.resources import LEASES
 from plimsoll.runtime.clock import Clock
@@ -52,20 +53,6 @@ class LeaseTimes(Struct, frozen=True):
     retry_period: timedelta = timedelta(seconds=2)
 
 
-class _Observation(Struct):
-    """The lease as this process last saw it change, and when, on its own clock.
-
-    Timestamps in the lease come from another machine's wall clock, so only the time since the record last changed counts.
-    """
-
-    lease: Lease
-    seen_at: float
-
-    def expired(self, now: float) -> bool:
-        seconds = self.lease.spec.lease_duration_seconds or 0
-        return not self.lease.spec.holder_identity or now >= self.seen_at + seconds
-
-
 class LeaderElection:
     """Competes for one lease until cancelled, and holds it while it can renew it in time."""
 
@@ -95,7 +82,8 @@ class LeaderElection:
         self._on_elected = on_elected
         self._on_resumed = on_resumed
         self._on_lost = on_lost
-        self._observed: _Observation | None = None
+        self._lease: Lease | None = None  # as last observed
+        self._observation: LeaseObservation | None = None
         self._term: str | None = None
         self._acquiring = False  # an acquiring write was sent and is not known to have failed
         self._valid_until = 0.0
@@ -108,12 +96,12 @@ class LeaderElection:
     @property
     def holder(self) -> str:
         """The last observed holder of the lease; empty if there is none."""
-        return (self._observed.lease.spec.holder_identity or "") if self._observed else ""
+        return (self._lease.spec.holder_identity or "") if self._lease is not None else ""
 
     @property
     def holder_annotations(self) -> Mapping[str, str]:
         """The annotations of the lease; empty if there is no holder."""
-        return self._observed.lease.annotations if self._observed is not None and self.holder else {}
+        return self._lease.annotations if self._lease is not None and self.holder else {}
 
     async def run(self) -> None:
         """Compete for the lease and renew it while held; on cancellation release it at once."""
@@ -138,9 +126,9 @@ class LeaderElection:
             log.warning("lease call failed", lease=self._name, error=str(error))
 
     async def _acquire_or_renew(self) -> None:
-        if self._term is not None and self._observed is not None:
+        if self._term is not None and self._lease is not None:
             try:
-                await self._renew(self._observed.lease)
+                await self._renew(self._lease)
             except (Conflict, NotFound) as error:
                 # Deleted, edited or taken by another process: the lease's current state decides.
                 log.info("lease was changed by another client", lease=self._name, error=str(error))
@@ -155,22 +143,23 @@ class LeaderElection:
             # Do not compete again in this round: a process that exits because of this must not take the lease first.
             holder = lease.spec.holder_identity or "no process" if lease is not None else ""
             self._lose(f"the lease is held by {holder}" if holder else "the lease was deleted")
-        elif lease is None or (self._observed is not None and self._observed.expired(self._clock.monotonic())):
+        elif lease is None or (
+            self._observation is not None and self._observation.expired(lease, self._clock.monotonic())
+        ):
             await self._acquire(lease)
 
     async def _read(self) -> Lease | None:
         try:
             lease = await self._client.get(LEASES, self._namespace, self._name, urgent=True)
         except NotFound:
-            self._observed = None
+            self._lease = self._observation = None
             return None
-        self._see(lease)
+        self._observe(lease)
         return lease
 
-    def _see(self, lease: Lease) -> None:
-        known = self._observed
-        if known is None or known.lease.metadata.resource_version != lease.metadata.resource_version:
-            self._observed = _Observation(lease, self._clock.monotonic())
+    def _observe(self, lease: Lease) -> None:
+        self._lease = lease
+        self._observation = observe_lease(lease, self._observation, self._clock.monotonic())
 
     async def _acquire(self, lease: Lease | None) -> None:
         sent_at = self._clock.monotonic()
@@ -221,7 +210,7 @@ class LeaderElection:
             LEASES, self._namespace, self._name, {"spec": {"renewTime": micro_time(self._clock.now())}},
             uid=lease.metadata.uid, resource_version=lease.metadata.resource_version, urgent=True,
         )  # fmt: skip
-        self._see(renewed)
+        self._observe(renewed)
         expired = self.term() is None
         self._extend(sent_at)
         if expired and self.term() is not None:
@@ -230,7 +219,7 @@ class LeaderElection:
 
     def _win(self, lease: Lease, sent_at: float) -> None:
         self._acquiring = self._namespace_missing = False
-        self._observed = _Observation(lease, self._clock.monotonic())
+        self._observe(lease)
         self._term = lease.metadata.resource_version
         self._extend(sent_at)
         log.info("leading", lease=self._name, identity=self._identity, term=self._term)
@@ -255,7 +244,7 @@ class LeaderElection:
         """Release the lease, so that the next leader starts at once instead of after a whole lease duration."""
         if self._term is None and not self._acquiring:
             return
-        held = self._observed.lease if self._term is not None and self._observed is not None else None
+        held = self._lease if self._term is not None else None
         self._term = None
         try:
             async with asyncio.timeout(RELEASE_SECONDS):

@@ -12,14 +12,16 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct
-
 from plimsoll.kube.codec import micro_time
 from plimsoll.kube.leader_election import LeaseTimes
+from plimsoll.kube.lease_observation import LeaseObservation
 from plimsoll.kube.types.coordination import Lease
 
 NONCE = "plimsoll.dev/allocator-nonce"
 PREFIX = "weka-allocator-"
+# Containers that have an allocation on the node. It survives the loss of a container's whole status.
+HOLDERS = "plimsoll.dev/allocated-containers"
+_MOST_HOLDERS = 5_000  # bounds the annotation to 65 KB
 _LONGEST_NAME = 253
 
 
@@ -31,27 +33,18 @@ def lease_name(node: str) -> str:
     return f"{name[: _LONGEST_NAME - 17].rstrip('.-')}-{digest}"
 
 
-class LeaseObservation(Struct, frozen=True):
-    """The last observed version of a lease and when it was first seen, by our clock: times in the lease are another machine's."""
-
-    uid: str
-    resource_version: str
-    at: float
-
-
-def observe_lease(lease: Lease, known: LeaseObservation | None, at: float) -> LeaseObservation:
-    meta = lease.metadata
-    if known is not None and (known.uid, known.resource_version) == (meta.uid, meta.resource_version):
-        return known
-    return LeaseObservation(meta.uid, meta.resource_version, at)
-
-
 def can_acquire(lease: Lease, observation: LeaseObservation, *, process: str, times: LeaseTimes, at: float) -> bool:
     """Whether the lease is free, has expired, or is left over from an earlier session of this process."""
-    spec = lease.spec
-    if not spec.holder_identity or lease.annotations.get(NONCE, "").startswith(f"{process}/"):
-        return True
-    return at >= observation.at + (spec.lease_duration_seconds or times.duration.total_seconds())
+    left_over = lease.annotations.get(NONCE, "").startswith(f"{process}/")
+    return left_over or observation.expired(lease, at, times.duration.total_seconds())
+
+
+def held_by(lease: Lease | None) -> str:
+    """Who holds the lease and since when, for messages."""
+    if lease is None or not lease.spec.holder_identity:
+        return "another process"
+    since = lease.spec.acquire_time
+    return f"{lease.spec.holder_identity}" + (f" since {since:%Y-%m-%dT%H:%M:%SZ}" if since is not None else "")
 
 
 def acquire_patch(
@@ -70,8 +63,21 @@ def acquire_patch(
     }
 
 
-def release_patch(now: datetime) -> dict[str, Any]:
-    return {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time(now)}}
+def release_patch(now: datetime, holders: frozenset[str] | None = None) -> dict[str, Any]:
+    """holders: ids of the containers with an allocation on the node; None leaves the record as it is."""
+    record = (
+        {} if holders is None else {"metadata": {"annotations": {HOLDERS: ",".join(sorted(holders)[:_MOST_HOLDERS])}}}
+    )
+    return {**record, "spec": {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time(now)}}
+
+
+def holder_id(container_uid: str) -> str:
+    """A short id of a container for the record on the lease."""
+    return hashlib.sha256(container_uid.encode()).hexdigest()[:12]
+
+
+def recorded_holders(lease: Lease) -> frozenset[str]:
+    return frozenset(part for part in lease.annotations.get(HOLDERS, "").split(",") if part)
 
 
 def orphans(leases: Iterable[Lease], nodes: Iterable[str]) -> tuple[tuple[str, Lease], ...]:

@@ -24,13 +24,14 @@ from msgspec import structs
 
 from plimsoll.controllers.allocation import conditions
 from plimsoll.controllers.allocation.conditions import Proposal, proposal_of
-from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS, nodes_of
+from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS, holding_nodes, nodes_of
 from plimsoll.controllers.allocation.lease import (
     NONCE,
-    LeaseObservation,
     acquire_patch,
     can_acquire,
-    observe_lease,
+    held_by,
+    holder_id,
+    recorded_holders,
     release_patch,
 )
 from plimsoll.controllers.allocation.plan import Assignment, Plan, lost_containers, make_plan, restore_plan
@@ -55,6 +56,7 @@ from plimsoll.controllers.allocation.session import (
 from plimsoll.controllers.allocation.shortage import LONGEST_NOTE
 from plimsoll.controllers.allocation.types import WekaContainer
 from plimsoll.kube.cache.store import is_older
+from plimsoll.kube.lease_observation import LeaseObservation, observe_lease
 from plimsoll.kube.types.coordination import Lease
 from plimsoll.kube.types.resources import LEASES
 from plimsoll.runtime.decision import Blocker, Create, Event, Patch, Reason, Ref
@@ -112,7 +114,7 @@ def step(state: State, reply: TransactionReply) -> Next:
         case (Committing(), WritesDone()):
             return _committed(state, reply)
         case (ReleasingLease(), WritesDone()):
-            return Ended(state.session.task, unserved=state.plan.unserved), state.end
+            return Ended(state.session.task, unserved=state.plan.unserved, lost=state.lost), state.end
         case _:
             raise TypeError(f"unexpected reply {type(reply).__name__} in state {type(state).__name__}")
 
@@ -129,7 +131,7 @@ def _look(state: ReadingLease, lease: Lease | None, moment: Moment) -> Next:
         return taken, ConcurrentWrites((Create(LEASES, task.lease_namespace, task.lease_name, body, why),))
     seen = observe_lease(lease, task.observation, moment.at)
     if not can_acquire(lease, seen, process=task.process, times=task.times, at=moment.at):
-        return _held(task, lease.spec.holder_identity or "", seen)
+        return _held(task, lease, seen)
     return taken, ConcurrentWrites((Patch(Ref.to(LEASES, lease), body, why),))
 
 
@@ -145,25 +147,28 @@ def _taken(state: AcquiringLease, reply: WritesDone) -> Next:
             f"namespace {task.lease_namespace} for the node leases does not exist: create it, or set allocation.namespace to "
             "another one"
         )
-        return Ended(task), End("failed", message, Blocker("NoLeaseNamespace", message))
+        blocker = Blocker("NoLeaseNamespace", message)
+        return Ended(task, blocker=blocker), End("failed", message, blocker)
     if answer.status in ("conflict", "gone"):
-        return _held(task, "another process", None)
+        return _held(task, None, None)
     return Ended(task), End(answer.status, f"cannot acquire the lease: {answer.detail}")
 
 
 def _found_out(state: ConfirmingLease, lease: Lease | None) -> Next:
     if lease is not None and lease.annotations.get(NONCE) == state.nonce and lease.spec.holder_identity:
         return _begin(state.task, lease, state.nonce, state.since)
-    return _held(state.task, (lease.spec.holder_identity if lease else None) or "nobody", None)
+    return _held(state.task, lease, None)
 
 
 def _begin(task: Task, lease: Lease, nonce: str, since: float) -> Next:
-    return ListingContainers(Session(task, Ref.to(LEASES, lease), nonce, since)), ListAll(WEKA_CONTAINERS)
+    session = Session(task, Ref.to(LEASES, lease), nonce, since, recorded_holders(lease))
+    return ListingContainers(session), ListAll(WEKA_CONTAINERS)
 
 
-def _held(task: Task, holder: str, seen: LeaseObservation | None) -> Next:
-    message = f"the lease {task.lease_namespace}/{task.lease_name} is held by {holder}"
-    return Ended(task, seen), End("refused", message, Blocker("LeaseHeld", message))
+def _held(task: Task, lease: Lease | None, seen: LeaseObservation | None) -> Next:
+    message = f"the lease {task.lease_namespace}/{task.lease_name} is held by {held_by(lease)}"
+    blocker = Blocker("LeaseHeld", message)
+    return Ended(task, seen, blocker=blocker), End("refused", message, blocker)
 
 
 def _still_ours(session: Session, lease: Lease | None) -> bool:
@@ -188,12 +193,15 @@ def _unread(state: State, reply: ReadFailed) -> Next:
     return Ended(cast("Task", getattr(state, "task", None))), end
 
 
-def _release(session: Session, end: End, moment: Moment, plan: Plan = NOTHING) -> Next:
+def _release(
+    session: Session, end: End, moment: Moment, plan: Plan = NOTHING, *, lost: frozenset[str] = frozenset()
+) -> Next:
     if session.failure is not None:
         # The other containers were served; the failed one is retried with back-off.
         end = End("failed", session.failure.message, events=(*end.events, session.failure))
     why = Reason("ReleaseLease", f"the session on node {session.task.node} has ended")
-    return ReleasingLease(session, end, plan), ConcurrentWrites((Patch(session.lease, release_patch(moment.now), why),))
+    write = Patch(session.lease, release_patch(moment.now, session.holders), why)
+    return ReleasingLease(session, end, plan, lost), ConcurrentWrites((write,))
 
 
 # ── current state ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -204,11 +212,18 @@ def _listed(state: ListingContainers, items: tuple[WekaContainer, ...], moment: 
     containers = tuple(
         container for container in items if session.task.node in nodes_of(container) or not container.node_name
     )
+    session = structs.replace(session, holders=_holders(session, containers))
     stale = _stale(session, containers)
     if any(not is_older(cast("Proposal", proposal_of(container)).epoch, session.epoch) for container in stale):
         task = session.task
         return RecheckingLease(session, containers), Get(LEASES, task.lease_namespace, task.lease_name)
     return _clear(session, containers, stale, moment)
+
+
+def _holders(session: Session, containers: tuple[WekaContainer, ...]) -> frozenset[str]:
+    """Ids to record: containers with an allocation on the node, and recorded ones that lost theirs and still exist."""
+    here = {holder_id(one.uid) for one in containers if session.task.node in holding_nodes(one)}
+    return frozenset(here | {one for one in (holder_id(c.uid) for c in containers) if one in session.recorded})
 
 
 def _stale(session: Session, containers: tuple[WekaContainer, ...]) -> tuple[WekaContainer, ...]:
@@ -266,13 +281,15 @@ def _plan(session: Session, containers: tuple[WekaContainer, ...], moment: Momen
     if task.restore is not None:
         plan = restore_plan(task.node, task.inventory, containers, task.restore, epoch=session.epoch)
         return _propose(Proposing(session, plan, plan.assignments), moment)
-    if missing := lost_containers(containers, task.node, task.running):
+    recorded = frozenset(one.uid for one in containers if holder_id(one.uid) in session.recorded)
+    if missing := lost_containers(containers, task.node, task.running, recorded):
         names = ", ".join(container.title for container in missing)
         message = f"{names} runs on node {task.node} without an allocation in its status"
-        return _release(session, End("refused", message, Blocker("AllocationLost", message)), moment)
+        end = End("refused", message, Blocker("AllocationLost", message))
+        return _release(session, end, moment, lost=frozenset(one.uid for one in missing))
     plan = make_plan(
         task.node, task.inventory, containers, epoch=session.epoch, turn=task.turn, held_back=task.held_back,
-        ports_per_container=task.ports_per_container,
+        ports_per_container=task.ports_per_container, labels=dict(task.labels), clusters=task.clusters,
     )  # fmt: skip
     return _propose(Proposing(session, plan, plan.assignments), moment)
 
@@ -341,7 +358,13 @@ def _commitment(one: Assignment, moment: Moment) -> Patch:
 
 def _committed(state: Committing, reply: WritesDone) -> Next:
     done = sum(answer.status == "done" for answer in reply.answers)
-    session = _with_failure(state.session, (one.container for one in state.rest[:BATCH]), reply.answers)
+    written = {
+        holder_id(one.container.uid)
+        for one, answer in zip(state.rest[:BATCH], reply.answers, strict=True)
+        if answer.status in ("done", "unknown")
+    }
+    session = structs.replace(state.session, holders=(state.session.holders or frozenset()) | written)
+    session = _with_failure(session, (one.container for one in state.rest[:BATCH]), reply.answers)
     return _commit(Committing(session, state.plan, state.rest[BATCH:], state.committed + done), reply.moment)
 
 

@@ -7,11 +7,11 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from plimsoll.controllers.allocation.inventory import Inventory
-from plimsoll.controllers.allocation.lease import LeaseObservation
 from plimsoll.controllers.allocation.plan import Assignment, Plan, RestoreRequest, Unserved
-from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.controllers.allocation.types import Clusters, WekaContainer
 from plimsoll.kube.leader_election import LeaseTimes
-from plimsoll.runtime.decision import Event, Ref
+from plimsoll.kube.lease_observation import LeaseObservation
+from plimsoll.runtime.decision import Blocker, Event, Ref
 from plimsoll.runtime.transaction import End
 
 # Writes that are sent together. After each batch the session checks its deadline.
@@ -31,6 +31,8 @@ class Task(Struct, frozen=True):
     held_back: frozenset[str] = frozenset()  # UIDs in back-off after a shortage
     running: frozenset[str] = frozenset()  # UIDs of containers with a pod on this node
     ports_per_container: int = 100
+    labels: tuple[tuple[str, str], ...] = ()  # of the node
+    clusters: Clusters = ()
     times: LeaseTimes = LeaseTimes()
     observation: LeaseObservation | None = None
     restore: RestoreRequest | None = None  # set: restore this allocation and serve nobody else
@@ -43,6 +45,8 @@ class Session(Struct, frozen=True):
     lease: Ref  # uid and resourceVersion of the acquiring write
     nonce: str
     since: float  # when the acquiring write was sent, by our clock
+    recorded: frozenset[str] = frozenset()  # ids of containers that had an allocation, from the lease
+    holders: frozenset[str] | None = None  # ids to record on release; None before the containers are listed
     failure: Event | None = None  # the first write that the server rejected; retrying at once would not help
 
     @property
@@ -117,12 +121,15 @@ class ReleasingLease(Struct, frozen=True):
     session: Session
     end: End
     plan: Plan = Plan()
+    lost: frozenset[str] = frozenset()
 
 
 class Ended(Struct, frozen=True):
     task: Task
     observation: LeaseObservation | None = None
     unserved: tuple[Unserved, ...] = ()
+    blocker: Blocker | None = None  # why the lease could not be acquired
+    lost: frozenset[str] = frozenset()  # UIDs of containers that lost their allocation
 
 
 State: TypeAlias = (

@@ -11,9 +11,11 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from plimsoll.controllers.allocation.inventory import Inventory
-from plimsoll.controllers.allocation.lease import LeaseObservation
 from plimsoll.controllers.allocation.session import Ended, State
+from plimsoll.controllers.allocation.shortage import Shortage
 from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.kube.lease_observation import LeaseObservation
+from plimsoll.runtime.decision import Blocker
 
 
 class RefusedContainer(Struct, frozen=True):
@@ -23,6 +25,14 @@ class RefusedContainer(Struct, frozen=True):
     generation: int
     taken: frozenset[str]
     inventory: Inventory | None
+    shortage: Shortage
+
+
+class NodeBlocker(Struct, frozen=True):
+    """Why no session could start on a node, and since when."""
+
+    blocker: Blocker
+    since: datetime
 
 
 class WaitQueue:
@@ -32,6 +42,8 @@ class WaitQueue:
         self._wait = wait
         self._refused: dict[str, dict[str, RefusedContainer]] = {}
         self._observations: dict[str, LeaseObservation] = {}
+        self._blocked: dict[str, NodeBlocker] = {}
+        self._lost: dict[str, frozenset[str]] = {}
         self.nodes_at_last_gc: frozenset[str] | None = None
 
     def observation(self, node: str) -> LeaseObservation | None:
@@ -43,12 +55,18 @@ class WaitQueue:
             return
         node = ended.task.node
         self._observations.pop(node, None)
+        known = self._blocked.pop(node, None)
+        if ended.blocker is not None:
+            same = known is not None and known.blocker == ended.blocker
+            self._blocked[node] = known if same and known is not None else NodeBlocker(ended.blocker, now)
+        if ended.lost:
+            self._lost[node] = ended.lost
         if ended.observation is not None:
             self._observations[node] = ended.observation
         refused = self._refused.setdefault(node, {})
         for one in ended.unserved:
             refused[one.container.uid] = RefusedContainer(
-                now, one.container.metadata.generation, one.taken, ended.task.inventory
+                now, one.container.metadata.generation, one.taken, ended.task.inventory, one.shortage
             )
 
     def until(
@@ -64,6 +82,18 @@ class WaitQueue:
         if over or freed or refused.generation != container.metadata.generation:
             return None
         return refused.at + self._wait
+
+    def shortage(self, node: str, container: WekaContainer) -> Shortage | None:
+        """What the container lacked when it was last tried."""
+        refused = self._refused.get(node, {}).get(container.uid)
+        return refused.shortage if refused is not None else None
+
+    def blocked(self, node: str) -> NodeBlocker | None:
+        return self._blocked.get(node)
+
+    def lost(self, node: str) -> frozenset[str]:
+        """UIDs of containers that a session found to have lost their allocation."""
+        return self._lost.get(node, frozenset())
 
     def turn(self, node: str, waiting: Iterable[WekaContainer]) -> tuple[str, ...]:
         """UIDs in serving order: new containers by age, then unserved ones, longest wait first."""
@@ -85,5 +115,5 @@ class WaitQueue:
             del self._refused[node]
 
     def node_gone(self, node: str) -> None:
-        self._refused.pop(node, None)
-        self._observations.pop(node, None)
+        for known in (self._refused, self._observations, self._blocked, self._lost):
+            known.pop(node, None)
