@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from plimsoll.controllers.allocation.inventory import BLOCKED, DRIVES, SHARED
-from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.controllers.allocation.types import WekaCluster, WekaContainer
 from plimsoll.kube.codec import convert
 from plimsoll.kube.types.core import Node
 from tests import build
@@ -44,6 +44,12 @@ def container(name: str, *, cluster: str = "", **fields: Any) -> WekaContainer:
         meta["ownerReferences"] = [{"kind": "WekaCluster", "name": cluster, "uid": cluster}]
     body = container_body(name, **fields)
     return convert({**body, "metadata": meta}, WekaContainer)
+
+
+def weka_cluster(name: str, **ports: int) -> WekaCluster:
+    """A storage cluster whose UID is its name."""
+    meta = {**build.metadata(name, "default"), "uid": name}
+    return convert({"metadata": meta, "status": {"ports": ports}}, WekaCluster)
 
 
 def holding(name: str, *, drives: Sequence[str] = (), port: int = 0, agent: int = 0, **fields: Any) -> WekaContainer:

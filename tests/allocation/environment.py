@@ -11,8 +11,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
-from plimsoll.config import Config, Controllers, Kubernetes, LeaderElection
-from plimsoll.config import Operator as OperatorConfig
+from plimsoll.config import Config, Controllers, Kubernetes, LeaderElectionConfig, OperatorConfig
 from plimsoll.controllers.allocation.controller import AllocationController, AllocationSettings
 from plimsoll.kube.leader_election import LeaseTimes
 from plimsoll.runtime.clock import Clock, RealClock
@@ -42,7 +41,7 @@ def config(namespace: str, *, read_only: bool = False, alone: bool = False) -> C
         operator=OperatorConfig(
             namespace=namespace,
             audit_log="",
-            leader_election=LeaderElection(enabled=False),
+            leader_election=LeaderElectionConfig(enabled=False),
             read_only_mode=read_only,
             watch_namespaces=(namespace,) if alone else (),
         ),

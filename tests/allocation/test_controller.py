@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
-from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS
-from plimsoll.controllers.allocation.controller import AllocationController, AllocationDecision, AllocationSettings
+from plimsoll.controllers.allocation.container_nodes import WEKA_CLUSTERS, WEKA_CONTAINERS
+from plimsoll.controllers.allocation.controller import (
+    LEASE_HELD_GRACE,
+    NO_NODE_GRACE,
+    AllocationController,
+    AllocationDecision,
+    AllocationSettings,
+)
 from plimsoll.controllers.allocation.inventory import BLOCKED, DRIVES
 from plimsoll.controllers.allocation.plan import Unserved
 from plimsoll.controllers.allocation.session import Ended, Starting, Task
@@ -18,9 +24,9 @@ from plimsoll.controllers.allocation.usage import NodeUsage
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.core import Node, Pod
 from plimsoll.kube.types.resources import NODES, PODS, Key
-from plimsoll.runtime.decision import Patch, Transaction
+from plimsoll.runtime.decision import Blocker, Patch, Transaction
 from tests import build
-from tests.allocation.build import container, holding, node
+from tests.allocation.build import container, holding, node, weka_cluster
 
 NOW = build.START
 KEY = Key("Node", "", "n1")
@@ -33,9 +39,9 @@ class World:
         self.see(*objects)
 
     def see(self, *objects: WekaContainer | Node | Pod) -> None:
-        kinds: dict[Any, list[Any]] = {WEKA_CONTAINERS: [], NODES: [], PODS: []}
+        kinds: dict[Any, list[Any]] = {WEKA_CONTAINERS: [], WEKA_CLUSTERS: [], NODES: [], PODS: []}
         for one in objects:
-            kinds[{"WekaContainer": WEKA_CONTAINERS, "Node": NODES, "Pod": PODS}[type(one).__name__]].append(one)
+            kinds[next(kind for kind in kinds if kind.type is type(one))].append(one)
         self.view = View.of(kinds)
 
     def decide(self, key: Key = KEY) -> AllocationDecision:
@@ -45,6 +51,9 @@ class World:
         (transaction,) = [one for one in self.decide().actions if isinstance(one, Transaction)]
         assert isinstance(transaction.start, Starting)
         return transaction.start.task
+
+    def sessions(self) -> list[Transaction]:
+        return [one for one in self.decide().actions if isinstance(one, Transaction)]
 
     def patches(self) -> list[Patch]:
         return [one for one in self.decide().actions if isinstance(one, Patch)]
@@ -56,6 +65,10 @@ class World:
         taken = NodeUsage("n1", task.inventory, here).tokens()  # type: ignore[arg-type]
         (transaction,) = [one for one in self.decide().actions if isinstance(one, Transaction)]
         transaction.ended(Ended(task, unserved=(Unserved(one, Shortage("InsufficientDrives", "too few"), taken),)))
+
+    def end(self, ended: Ended) -> None:
+        (transaction,) = [one for one in self.decide().actions if isinstance(one, Transaction)]
+        transaction.ended(ended)
 
 
 def pod_of(one: WekaContainer, **fields: Any) -> Pod:
@@ -104,9 +117,9 @@ def test_one_that_found_too_little_waits_thirty_seconds_and_the_others_go_on() -
     world = World(node("n1", "S1"), big)
     world.refuse(big)
     decision = world.decide()
-    assert (decision.reason.code, decision.actions, decision.requeue_after) == (
+    assert (decision.reason.code, world.sessions(), decision.requeue_after) == (
         "Insufficient",
-        (),
+        [],
         timedelta(seconds=30),
     )
     world.see(node("n1", "S1"), big, small)
@@ -125,7 +138,7 @@ def test_the_wait_ends_early_when_something_changes(change: str) -> None:
     )
     world = World(node("n1", "S1", "S2"), big, other)
     world.refuse(big)
-    assert world.decide().actions == ()
+    assert world.sessions() == []
     match change:
         case "freed":
             world.see(node("n1", "S1", "S2"), big)
@@ -143,7 +156,7 @@ def test_something_more_that_is_taken_does_not_end_the_wait() -> None:
     world = World(node("n1", "S1", "S2"), big)
     world.refuse(big)
     world.see(node("n1", "S1", "S2"), big, holding("new", drives=("S1",), port=35000, agent=35300))
-    assert world.decide().actions == ()
+    assert world.sessions() == []
 
 
 def test_proposals_that_nobody_finished_are_cleared_even_if_nobody_waits() -> None:
@@ -214,8 +227,112 @@ def test_a_container_that_moved_with_its_drives() -> None:
     assert world.decide(Key("Node", "", "n2")).problems == ()
 
 
+EVIDENCE = [
+    {"containerID": 3},
+    {"addedDrives": [{"uuid": "u", "serial_number": "S1", "status": "ACTIVE"}]},
+    {"conditions": [{"type": "ResourcesAllocated", "status": "True", "reason": "Success"}]},
+    {"conditions": [{"type": "ResourcesWritten", "status": "True", "reason": "Success"}]},
+    {"conditions": [{"type": "Allocated", "status": "True", "reason": "AllocatedByPlimsoll", "message": "node n1: "}]},
+]
+
+
+@pytest.mark.parametrize("status", EVIDENCE)
+def test_evidence_of_an_earlier_allocation_and_none_now_is_a_loss(status: dict[str, Any]) -> None:
+    lost = container("lost", drives=2, status={"status": "Running", **status})
+    assert World(node("n1", "S1", "S2"), lost, pod_of(lost)).decide().reason.code == "AllocationLost"
+
+
+def test_a_new_backend_has_a_pod_before_it_has_an_allocation() -> None:
+    """The storage operator starts the pod, learns the node from it, and only then allocates."""
+    status = {"status": "PodRunning", "nodeAffinity": "n1", "conditions": [{"type": "EnsureDrivers", "status": "True"}]}
+    new = container("new", node="", drives=2, status=status)
+    world = World(node("n1", "S1", "S2"), new, pod_of(new))
+    assert world.decide().reason.code == "ContainersWaiting"
+    assert world.task().turn == (new.uid,)
+    assert world.patches() == []
+
+
+def test_a_container_without_a_node_says_so_after_a_while() -> None:
+    new = container("new", node="", drives=2, status={"status": "Init"}, creationTimestamp=NOW.isoformat())
+    world = World(new)
+    (key,) = world.controller.keys(WEKA_CONTAINERS, new, world.view)
+    decision = world.decide(key)
+    assert (decision.reason.code, decision.actions) == ("NoNode", ())
+    assert decision.requeue_after == NO_NODE_GRACE
+    world.now += NO_NODE_GRACE
+    (patch,) = [one for one in world.decide(key).actions if isinstance(one, Patch)]
+    assert (condition(patch)["status"], condition(patch)["reason"]) == ("False", "NoNode")
+    scheduled = container("new", node="", drives=2, status={"nodeAffinity": "n1"})
+    world.see(node("n1", "S1", "S2"), scheduled, pod_of(scheduled))
+    assert world.decide(key).actions == ()
+
+
+def test_a_client_is_left_alone_even_if_its_pod_runs() -> None:
+    client = container("client", mode="client", status={"status": "Running", "containerID": 4})
+    world = World(node("n1", "S1"), client, container("backend", drives=1), pod_of(client))
+    assert world.decide().reason.code == "ContainersWaiting"
+    assert world.decide().waiting == ("default/backend",)
+
+
+def test_a_shortage_is_a_condition() -> None:
+    one = container("a", drives=2)
+    world = World(node("n1", "S1"), one)
+    world.refuse(one)
+    (patch,) = world.patches()
+    assert (condition(patch)["status"], condition(patch)["reason"], condition(patch)["message"]) == (
+        "False", "InsufficientDrives", "too few",
+    )  # fmt: skip
+    said = container("a", drives=2, uid=one.uid, status={"conditions": [condition(patch)]})
+    world.see(node("n1", "S1"), said)
+    assert world.patches() == [], "it is said once"
+    world.now += timedelta(minutes=1)
+    assert world.patches() == [], "and stays while the container is tried again"
+
+
+def test_a_held_lease_is_a_condition_once_it_is_held_for_long() -> None:
+    one = container("a", drives=1)
+    world = World(node("n1", "S1"), one)
+    blocker = Blocker("LeaseHeld", "the lease ns/weka-allocator-n1 is held by other/b since 2026-01-01T00:00:00Z")
+    world.end(Ended(world.task(), blocker=blocker))
+    assert world.patches() == [], "held for a moment is normal"
+    world.now += LEASE_HELD_GRACE
+    world.end(Ended(world.task(), blocker=blocker))
+    (patch,) = world.patches()
+    assert (condition(patch)["reason"], condition(patch)["message"]) == ("LeaseHeld", blocker.message)
+    world.end(Ended(world.task()))
+    assert world.patches() == []
+
+
+def test_a_missing_lease_namespace_is_a_condition_at_once() -> None:
+    one = container("a", drives=1)
+    world = World(node("n1", "S1"), one)
+    world.end(Ended(world.task(), blocker=Blocker("NoLeaseNamespace", "create it")))
+    (patch,) = world.patches()
+    assert condition(patch)["reason"] == "NoLeaseNamespace"
+
+
+def test_a_cluster_without_ports_is_waited_for() -> None:
+    one = container("a", drives=1, cluster="c1")
+    world = World(node("n1", "S1"), one, weka_cluster("c1"))
+    assert world.decide().waiting == ()
+    assert [condition(patch)["reason"] for patch in world.patches()] == ["NoClusterPorts"]
+    assert world.decide().problems == ()
+    ready = weka_cluster("c1", basePort=40000, portRange=500, lbPort=40000, s3Port=40100)
+    world.see(node("n1", "S1"), one, ready)
+    assert world.task().clusters == (("c1", ready.status.ports),)
+    assert set(world.controller.keys(WEKA_CLUSTERS, ready, world.view)) == {KEY}
+
+
+def test_what_a_session_found_lost_stays_lost() -> None:
+    one, waiting = container("a", drives=1), container("b", drives=1)
+    world = World(node("n1", "S1"), one, waiting, pod_of(one))
+    world.end(Ended(world.task(), lost=frozenset({one.uid})))
+    assert world.decide().reason.code == "AllocationLost"
+
+
 def test_a_status_that_is_lost_stops_the_node_and_says_what_to_do() -> None:
-    lost, waiting = container("lost", drives=2), container("waiting", drives=1)
+    lost = container("lost", drives=2, status={"containerID": 7})
+    waiting = container("waiting", drives=1)
     world = World(node("n1", "S1", "S2", "S3"), lost, waiting, pod_of(lost))
     decision = world.decide()
     assert decision.reason.code == "AllocationLost"
@@ -244,7 +361,7 @@ def test_the_pod_of_a_namesake_that_is_gone_loses_nothing() -> None:
 
 
 def test_a_container_whose_whole_status_is_lost_is_found_by_its_pod() -> None:
-    lost = container("lost", node="", drives=1)
+    lost = container("lost", node="", drives=1, status={"containerID": 7})
     world = World(node("n1", "S1"), lost, container("b", drives=1), pod_of(lost))
     assert world.decide().reason.code == "AllocationLost"
 

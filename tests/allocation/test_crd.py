@@ -34,7 +34,7 @@ def test_nothing_is_required_or_bounded() -> None:
 
 def test_the_fields_have_the_names_of_the_specification() -> None:
     allocations = schema()["status"]["properties"]["allocations"]["properties"]
-    assert set(allocations) == {"drives", "virtualDrives", "wekaPort", "agentPort"}
+    assert set(allocations) == {"drives", "virtualDrives", "wekaPort", "agentPort", "failureDomain"}
     assert set(allocations["virtualDrives"]["items"]["properties"]) == {
         "virtualUUID", "physicalUUID", "capacityGiB", "serial", "type",
     }  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS
+from plimsoll.controllers.allocation.container_nodes import WEKA_CLUSTERS, WEKA_CONTAINERS
 from plimsoll.controllers.allocation.controller import AllocationController, AllocationSettings
 from plimsoll.controllers.allocation.lease_gc import LeaseGC, collect_leases
 from plimsoll.kube.cache.store import View
@@ -39,7 +39,7 @@ def lease(name: str) -> Lease:
 
 
 def view(*names: str) -> View:
-    return View.of({NODES: [node(name) for name in names], WEKA_CONTAINERS: (), PODS: ()})
+    return View.of({NODES: [node(name) for name in names], WEKA_CONTAINERS: (), WEKA_CLUSTERS: (), PODS: ()})
 
 
 def test_only_leases_of_nodes_that_are_really_gone_are_removed() -> None:

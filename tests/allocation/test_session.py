@@ -8,11 +8,13 @@ from msgspec import structs
 
 from plimsoll.controllers.allocation.conditions import PROPOSED, marker_of, proposal_of
 from plimsoll.controllers.allocation.inventory import Inventory, SharedDrive
+from plimsoll.controllers.allocation.lease import HOLDERS, holder_id
 from plimsoll.controllers.allocation.session import Ended
 from plimsoll.controllers.allocation.types import WekaContainer
 from plimsoll.runtime.decision import Patch
 from plimsoll.runtime.transaction import Get, WriteResult, WritesDone
-from tests.allocation.build import container, holding
+from tests import build
+from tests.allocation.build import container, holding, weka_cluster
 from tests.allocation.sessions import NODE, Talk, after, lease, own_lease
 
 STALE = '{"node":"n1","epoch":"400","drives":["S1"],"weka_port":35000,"ports":100,"agent_port":35300}'
@@ -76,9 +78,9 @@ def test_what_others_wrote_in_lists_goes_back_to_the_letter() -> None:
         "status": "Running", "conditions": [other],
         "allocations": {"virtualDrives": [theirs], "wekaPort": 35000, "agentPort": 35300},
     }  # fmt: skip
-    shared = Inventory(shared=(SharedDrive("uuid-S8", "S8", 100),))
+    shared = Inventory(shared=(SharedDrive("uuid-S8", "S8", 1000),))
     talk = Talk(inventory=shared)
-    talk.serve(container("a", spec={"driveCapacity": 5, "numDrives": 2}, status=status))
+    talk.serve(container("a", spec={"driveCapacity": 400, "numDrives": 2}, status=status))
     talk.applied()
     talk.found(own_lease())
     (commit,) = talk.writes
@@ -204,7 +206,7 @@ def test_a_proposal_that_cannot_be_read_is_cleared_or_nothing_is_given_out() -> 
 
 def test_a_lost_status_stops_the_node() -> None:
     talk = Talk(running=frozenset({"a-uid"}))
-    talk.serve(container("a", drives=1, uid="a-uid"), container("b", drives=1))
+    talk.serve(container("a", drives=1, uid="a-uid", status={"containerID": 1}), container("b", drives=1))
     talk.applied()
     assert talk.end.blocker is not None
     assert talk.end.blocker.code == "AllocationLost"
@@ -213,10 +215,97 @@ def test_a_lost_status_stops_the_node() -> None:
 
 def test_one_that_lost_the_name_of_its_node_too_stops_the_node_on_which_it_runs() -> None:
     talk = Talk(running=frozenset({"a-uid"}))
-    talk.serve(container("a", node="", drives=1, uid="a-uid"), container("b", drives=1))
+    talk.serve(container("a", node="", drives=1, uid="a-uid", status={"containerID": 1}), container("b", drives=1))
     talk.applied()
     assert talk.end.blocker is not None
     assert talk.end.blocker.code == "AllocationLost"
+
+
+def test_the_lease_records_who_holds_something_and_that_outlives_a_whole_status() -> None:
+    talk = Talk()
+    talk.serve(
+        container("a", drives=1, uid="a-uid"), holding("b", drives=("S3",), port=40000, agent=40100, uid="b-uid")
+    )
+    talk.applied()
+    talk.found(own_lease())
+    talk.applied()
+    (release,) = talk.writes
+    assert isinstance(release, Patch)
+    record = release.body["metadata"]["annotations"][HOLDERS]  # type: ignore[call-overload]
+    assert set(record.split(",")) == {holder_id("a-uid"), holder_id("b-uid")}
+
+    later = Talk(running=frozenset({"a-uid", "new"}))
+    free = structs.replace(lease(holder=""), metadata=structs.replace(lease().metadata, annotations={HOLDERS: record}))
+    later.found(free)
+    taken = structs.replace(free, metadata=structs.replace(free.metadata, resource_version="500"))
+    later.known = {}
+    later.answered("done", item=taken)
+    later.listed(container("a", drives=1, uid="a-uid"), container("new", drives=1, uid="new"))
+    (release,) = later.writes
+    assert isinstance(release, Patch)
+    assert release.body["metadata"]["annotations"][HOLDERS] == holder_id("a-uid")  # type: ignore[call-overload]
+    later.applied()
+    assert later.end.blocker is not None
+    assert later.end.blocker.code == "AllocationLost"
+    assert isinstance(later.state, Ended)
+    assert later.state.lost == {"a-uid"}
+
+
+def test_a_new_backend_whose_pod_runs_is_served() -> None:
+    talk = Talk(running=frozenset({"a-uid"}))
+    status = {"status": "PodRunning", "nodeAffinity": "n1"}
+    talk.serve(container("a", node="", drives=1, uid="a-uid", status=status))
+    talk.applied()
+    talk.found(own_lease())
+    (commit,) = talk.writes
+    assert isinstance(commit, Patch)
+    assert commit.body["status"]["allocations"]["drives"] == ["S1"]  # type: ignore[call-overload]
+
+
+def test_the_failure_domain_is_written_with_the_allocation() -> None:
+    talk = Talk(labels=(("rack", "r7"),))
+    talk.serve(container("a", drives=1, spec={"failureDomain": {"label": "rack"}}))
+    talk.applied()
+    talk.found(own_lease())
+    (commit,) = talk.writes
+    assert isinstance(commit, Patch)
+    assert commit.body["status"]["allocations"]["failureDomain"] == "r7"  # type: ignore[call-overload]
+
+
+def test_ports_come_from_the_cluster_and_avoid_its_single_ports() -> None:
+    ports = weka_cluster("c", basePort=45000, portRange=500, lbPort=45000, s3Port=45300, lbAdminPort=45301).status.ports
+    talk = Talk(clusters=(("c", ports),))
+    talk.serve(container("a", drives=1, cluster="c"))
+    talk.applied()
+    talk.found(own_lease())
+    (commit,) = talk.writes
+    assert isinstance(commit, Patch)
+    allocations = commit.body["status"]["allocations"]  # type: ignore[call-overload]
+    assert (allocations["wekaPort"], allocations["agentPort"]) == (45001, 45302)
+
+
+def test_a_failed_drive_that_was_removed_from_the_list_is_replaced() -> None:
+    """The storage operator first removes the failed drive and sorts the list; the drive is blocked on the node."""
+    talk = Talk(inventory=Inventory(("S1", "S2", "S3"), blocked=frozenset({"S1"})))
+    talk.serve(holding("a", drives=("S2",), port=35000, agent=35300, spec={"numDrives": 2}))
+    talk.applied()
+    talk.found(own_lease())
+    (commit,) = talk.writes
+    assert isinstance(commit, Patch)
+    allocations = commit.body["status"]["allocations"]  # type: ignore[call-overload]
+    assert (allocations["drives"], allocations["wekaPort"]) == (["S2", "S3"], 35000)
+
+
+def test_a_held_lease_says_by_whom_and_since_when() -> None:
+    talk = Talk()
+    spec = structs.replace(lease().spec, acquire_time=build.START)
+    talk.found(structs.replace(lease(), spec=spec))
+    assert talk.end.blocker is not None
+    assert talk.end.blocker.message == (
+        f"the lease system/weka-allocator-n1 is held by other/x since {build.START:%Y-%m-%dT%H:%M:%SZ}"
+    )
+    assert isinstance(talk.state, Ended)
+    assert talk.state.blocker == talk.end.blocker
 
 
 def test_everyone_who_waits_is_served_in_turn_and_a_shortage_stops_nobody_else() -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from plimsoll.config import Allocation, Config, Controllers, Operator
+from plimsoll.config import Allocation, Config, Controllers, OperatorConfig
 from plimsoll.config.sources import ConfigurationError
 from plimsoll.controllers.allocation.controller import AllocationController
 from plimsoll.controllers.allocation.session import Starting, Task
@@ -39,7 +39,9 @@ def test_it_runs_only_where_it_is_named() -> None:
 
 
 def test_drives_belong_to_nodes_so_it_must_see_all_namespaces() -> None:
-    config = Config(operator=Operator(watch_namespaces=("storage",)), controllers=Controllers(enabled=("allocation",)))
+    config = Config(
+        operator=OperatorConfig(watch_namespaces=("storage",)), controllers=Controllers(enabled=("allocation",))
+    )
     with pytest.raises(ConfigurationError) as found:
         controllers(config)
     assert "operator.watchNamespaces" in str(found.value)

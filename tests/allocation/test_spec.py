@@ -6,8 +6,14 @@ from typing import Any
 
 import pytest
 
-from plimsoll.controllers.allocation.spec import InvalidSpecError, ResourceRequest, read_request
-from tests.allocation.build import container, holding
+from plimsoll.controllers.allocation.spec import (
+    CapacityRequest,
+    InvalidSpecError,
+    ResourceRequest,
+    failure_domain,
+    read_request,
+)
+from tests.allocation.build import container, holding, weka_cluster
 
 
 def ask(ports: int = 100, **fields: Any) -> ResourceRequest:
@@ -30,7 +36,9 @@ def test_fewer_drives_than_it_has_takes_nothing_away() -> None:
     assert read_request(holding("c", drives=("A", "B"), port=35000, agent=35300, spec={"numDrives": 1}), 100).nothing
 
 
-@pytest.mark.parametrize("mode", ["drivers-loader", "discovery", "adhoc-op", "dist", "ssdproxy"])
+@pytest.mark.parametrize(
+    "mode", ["client", "data-services-fe", "drivers-loader", "discovery", "adhoc-op", "dist", "ssdproxy", ""]
+)
 def test_modes_that_hold_nothing_need_nothing(mode: str) -> None:
     assert ask(mode=mode, drives=5).nothing
 
@@ -54,23 +62,27 @@ def test_an_open_range_ends_where_ports_end() -> None:
 
 
 def test_drive_capacity_makes_drives_virtual() -> None:
-    found = ask(drives=3, spec={"driveCapacity": 500})
-    assert (found.drives, found.pieces_gib) == (0, (500, 500, 500))
+    found = ask(drives=3, spec={"driveCapacity": 500, "numCores": 3})
+    assert (found.drives, found.capacity) == (0, (CapacityRequest("TLC", 1500, 3, exact=True),))
 
 
 @pytest.mark.parametrize(
-    ("spec", "pieces"),
+    ("spec", "capacity"),
     [
-        ({"containerCapacity": 1000, "numDrives": 4}, (250, 250, 250, 250)),
-        ({"containerCapacity": 1000, "numDrives": 3}, (334, 333, 333)),
-        ({"containerCapacity": 1000, "numCores": 2}, (500, 500)),
-        ({"containerCapacity": 1000}, (1000,)),
-        ({"containerCapacity": 2, "numDrives": 5}, (1, 1)),
-        ({"containerCapacity": 1000, "driveCapacity": 7, "numDrives": 2}, (500, 500)),
+        ({"containerCapacity": 1000, "numCores": 2}, [("TLC", 1000, 2)]),
+        ({"containerCapacity": 1000}, [("TLC", 1000, 1)]),
+        ({"containerCapacity": 2000, "numCores": 2, "driveTypesRatio": {"tlc": 1, "qlc": 1}}, [("TLC", 1000, 2), ("QLC", 1000, 2)]),
+        ({"containerCapacity": 2001, "numCores": 2, "driveTypesRatio": {"tlc": 1, "qlc": 2}}, [("TLC", 667, 1), ("QLC", 1334, 2)]),
+        ({"containerCapacity": 2000, "numCores": 2, "driveTypesRatio": {"tlc": 4}}, [("TLC", 2000, 2)]),
+        ({"containerCapacity": 1000, "driveCapacity": 7, "numCores": 2}, [("TLC", 1000, 2)]),
     ],
-)
-def test_container_capacity_is_split_evenly(spec: dict[str, Any], pieces: tuple[int, ...]) -> None:
-    assert ask(spec=spec).pieces_gib == pieces
+)  # fmt: skip
+def test_container_capacity_is_split_by_type(spec: dict[str, Any], capacity: list[tuple[str, int, int]]) -> None:
+    assert [(one.type, one.gib, one.pieces) for one in ask(spec=spec).capacity] == capacity
+
+
+def test_pieces_are_as_equal_as_whole_gib_allow() -> None:
+    assert CapacityRequest("TLC", 1000, 3).sizes(3) == (334, 333, 333)
 
 
 def test_a_container_whose_capacity_grows_gets_the_difference() -> None:
@@ -79,8 +91,67 @@ def test_a_container_whose_capacity_grows_gets_the_difference() -> None:
         "wekaPort": 1,
         "agentPort": 2,
     }
-    found = ask(spec={"containerCapacity": 1000, "numDrives": 2}, status={"allocations": has})
-    assert found == ResourceRequest(pieces_gib=(400,))
+    found = ask(spec={"containerCapacity": 1000, "numCores": 2}, status={"allocations": has})
+    assert found == ResourceRequest(capacity=(CapacityRequest("TLC", 400, 1),))
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"containerCapacity": 1000, "numDrives": 2}, "they exclude each other: use numDrives with driveCapacity"),
+        ({"driveCapacity": 500, "numDrives": 2, "driveTypesRatio": {"tlc": 1}}, "driveCapacity is for TLC drives only"),
+        ({"containerCapacity": 1000, "driveTypesRatio": {"tlc": 0, "qlc": 3}}, "expected tlc above 0"),
+        ({"driveCapacity": 383, "numDrives": 2}, "spec.driveCapacity is 383; a virtual drive has at least 384 GiB"),
+        ({"containerCapacity": 700, "numCores": 2}, "expected at least 768, 384 GiB for each core"),
+        ({"containerCapacity": 1000, "driveTypesRatio": {"tlc": 1, "qlc": 9}}, "100 GiB are missing on TLC drives"),
+        ({"driveCapacity": 500, "numDrives": 2, "numCores": 3}, "expected a drive for each core"),
+    ],
+)
+def test_contradictions_of_shared_drives_are_refused(spec: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidSpecError) as error:
+        ask(spec=spec)
+    assert said in str(error.value)
+
+
+def test_a_complete_container_is_not_judged_by_rules_that_came_later() -> None:
+    has = {
+        "virtualDrives": [{"virtualUUID": "v", "physicalUUID": "u", "capacityGiB": 100}],
+        "wekaPort": 1,
+        "agentPort": 2,
+    }
+    assert ask(spec={"containerCapacity": 100, "numDrives": 1}, status={"allocations": has}).nothing
+
+
+@pytest.mark.parametrize("mode", ["drive", "compute", "s3", "nfs", "smbw", "data-services", "envoy", "telemetry"])
+def test_allocatable_modes(mode: str) -> None:
+    assert ask(mode=mode).agent
+    assert (ask(mode=mode).ports > 0) == (mode not in ("envoy", "telemetry"))
+
+
+def test_ports_come_from_the_owning_cluster() -> None:
+    ports = weka_cluster("c", basePort=45000, portRange=500).status.ports
+    found = read_request(container("a", cluster="c"), 100, ports)
+    assert (found.first_port, found.last_port, found.own_range) == (45000, 45499, True)
+    named = container("a", cluster="c", spec={"portRange": {"basePort": 50000, "portRange": 200}})
+    assert read_request(named, 100, ports).first_port == 50000
+
+
+@pytest.mark.parametrize(
+    ("named", "domain"),
+    [
+        ({"label": "rack"}, "r1"),
+        ({"label": "missing"}, ""),
+        ({"compositeLabels": ["zone", "rack"]}, "eu-1-r1"),
+        ({"compositeLabels": ["missing", "rack"]}, "r1"),
+        ({"label": "path"}, "a-b"),
+        ({"label": "long"}, "ea77ead2f03ca277"),
+        (None, ""),
+    ],
+)
+def test_the_failure_domain_is_named_as_the_storage_operator_does(named: dict[str, Any] | None, domain: str) -> None:
+    labels = {"rack": "r1", "zone": "eu-1", "path": "a/b", "long": "a-rack-with-a-long-name"}
+    one = container("a", spec={"failureDomain": named} if named else {})
+    assert failure_domain(one.spec.failure_domain, labels) == domain
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from plimsoll.runtime.transaction import (
     TransactionStarted,
     WritesDone,
 )
-from tests.runtime.test_door import KEY, WHY, Stage
+from tests.runtime.test_actuator import KEY, WHY, Stage
 from tools.controlplane.cluster import ControlPlane
 
 

@@ -56,7 +56,7 @@ def test_a_file_on_standard_input() -> None:
     [
         (["--namespace", "Not A Name"], '--namespace: operator.namespace: "Not A Name" is not the name of a namespace'),
         (["--controllers", "plcement"], 'controllers.enabled: "plcement" is not one of'),
-        (["--set", "web.port=0"], "web.port: 0 takes any port"),
+        (["--set", "web.port=0"], "web.port: 0 selects a random port"),
     ],
 )
 def test_bad_arguments(arguments: list[str], message: str) -> None:

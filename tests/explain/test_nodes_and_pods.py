@@ -37,7 +37,7 @@ def test_a_node_that_cannot_go_says_whose_pod_has_no_other_place():
 
 def test_a_pod_that_waits_is_told_each_rule():
     answer = explained("pod/big", as_file(objects(waiting=True)))
-    assert answer["reason"] == {"code": "Unschedulable", "message": "none of 4 nodes takes it"}
+    assert answer["reason"] == {"code": "Unschedulable", "message": "it fits on none of 4 nodes"}
     (refusal,) = answer["refusals"]
     assert (refusal["rule"], refusal["nodes"]) == ("Resources", 4)
 
@@ -46,7 +46,7 @@ def test_a_pod_that_runs():
     answer = explained("pod/web-1-0", as_file(objects()))
     assert (answer["node"], answer["capacityClass"], answer["workload"]) == ("s-1", "spot", "Deployment/shop/web")
     told = plimsoll("explain", "pod/web-1-0", "-f", "-", stdin=as_file(objects())).stdout
-    assert "Bound: it has a place on node s-1" in told
+    assert "Bound: it is bound to node s-1" in told
 
 
 def test_what_is_not_there():

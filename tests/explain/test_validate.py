@@ -44,7 +44,7 @@ def test_nothing_is_wrong(tmp_path: Path):
     ("key", "value", "line", "told"),
     [
         ("enabled", '"TRUE"', 8, 'spotalis.io/enabled is "TRUE": must be "true" or "false"'),
-        ("enabled", "true", 8, 'spotalis.io/enabled is "true": must be a string: write "true" with quotes'),
+        ("enabled", "true", 8, 'spotalis.io/enabled is "true": must be a string; write "true" with quotes'),
         ("percentage", '"70"', 9, 'spotalis.io/spot-percentage is "70": must end with %: write "70%"'),
         ("percentage", '"101%"', 9, 'spotalis.io/spot-percentage is "101%": must be a whole number from 0 to 100'),
         ("minimum", "'-1'", 10, 'spotalis.io/min-on-demand is "-1": must be a whole number from 0 to 999'),
@@ -145,4 +145,4 @@ def test_files_that_are_no_objects(text: str, message: str):
 def test_a_folder_without_files(tmp_path: Path):
     result = plimsoll("validate", str(tmp_path))
     assert result.exit_code == 2
-    assert "holds no .yaml, .yml, .json file" in result.stderr
+    assert "contains no .yaml, .yml, .json file" in result.stderr

@@ -110,7 +110,7 @@ def test_what_is_not_there(arguments: list[str], message: str):
 def test_a_name_in_two_namespaces_needs_one():
     text = as_file([*objects(), build.deployment("web", namespace="office")])
     result = plimsoll("explain", "deploy/web", "-f", "-", stdin=text)
-    assert "in several namespaces (office, shop); say which: -n NAMESPACE" in result.stderr
+    assert "in several namespaces (office, shop); choose one with -n NAMESPACE" in result.stderr
     assert explained(text, "deploy/web", "-n", "office")["namespace"] == "office"
     with_default = as_file([*objects(), build.deployment("web", namespace="default")])
     assert explained(with_default, "deploy/web")["namespace"] == "default"

@@ -80,9 +80,9 @@ def test_a_stateful_sets_pods_keep_their_ordinals():
     [
         (
             "kind: Snapshot\nitems: []\ntakenAt: yesterday",
-            "cluster.yaml:3: takenAt is 'yesterday': expected a moment such as",
+            "cluster.yaml:3: takenAt is 'yesterday': expected a time such as",
         ),
-        ("kind: Snapshot\nitems: []", "takenAt is None: expected a moment"),
+        ("kind: Snapshot\nitems: []", "takenAt is None: expected a time"),
         (
             "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n---\napiVersion: v1\nkind: Node\nmetadata: {name: n}",
             "cluster.yaml:5: Node n is also at cluster.yaml:1",

@@ -8,6 +8,8 @@ from typing import Any
 
 from plimsoll.config import Config
 from plimsoll.controllers.allocation.controller import AllocationController
+from plimsoll.controllers.allocation.report import waiting_reason
+from plimsoll.controllers.allocation.types import WekaContainer
 from plimsoll.controllers.build import MAKERS, deletion_cost, node_groups, placement, placement_settings
 from plimsoll.controllers.nodegroups.controller import NodeGroupController
 from plimsoll.explain.nodegroups import explain_group
@@ -86,9 +88,11 @@ class Explainer:
             # A container is decided together with all others of its node.
             decision = controller.decide(keys[0], view, now)
             keeps = controller.removal_blockers(key, view, now) if isinstance(controller, NodeGroupController) else ()
+            waits = waiting_reason(obj) if isinstance(obj, WekaContainer) else None
+            blockers = (*((waits,) if waits is not None else ()), *decision.blockers, *keeps)
             return DecisionExplanation(
                 kind=key.kind, namespace=key.namespace, name=key.name, as_of=now, controller=controller.name,
-                reason=decision.reason, steps=steps(decision), blockers=(*decision.blockers, *keeps),
+                reason=decision.reason, steps=steps(decision), blockers=blockers,
                 errors=tuple(problem.message for problem in decision.problems),
             )  # fmt: skip
         raise LookupError(f"no controller manages {key.kind} {key.namespace}/{key.name} in its current state")

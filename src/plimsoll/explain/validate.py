@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS
-from plimsoll.controllers.allocation.spec import InvalidSpecError, read_ask
+from plimsoll.controllers.allocation.spec import InvalidSpecError, read_request
 from plimsoll.controllers.allocation.types import WekaContainer
 from plimsoll.controllers.deletion_cost.algorithms.registry import Algorithms
 from plimsoll.controllers.deletion_cost.spec import PREFIX as DELETION_COST
@@ -89,7 +89,7 @@ def _meaning(document: Document, resource: Resource[Any], rules: Rules) -> Itera
                 yield FileProblem(document.place("spec"), document.title, "", "", wrong)
         case WekaContainer():
             try:
-                read_ask(obj, rules.ports_per_container)
+                read_request(obj, rules.ports_per_container)
             except InvalidSpecError as error:
                 for problem in error.problems:
                     yield FileProblem(document.place("spec"), document.title, "", "", problem)

@@ -35,6 +35,7 @@ class Proposal(Struct, frozen=True, omit_defaults=True):
     weka_port: int = 0
     ports: int = 0  # size of the range that starts at weka_port
     agent_port: int = 0
+    failure_domain: str = ""
 
     @property
     def text(self) -> str:
@@ -47,6 +48,10 @@ class Marker(Struct, frozen=True):
     node: str
     ports: int  # size of the range that starts at wekaPort; 0 without a range
 
+
+# Conditions of the storage operator that are True only after its container had an allocation.
+THEIR_ALLOCATED = ("ResourcesAllocated", "ResourcesWritten")
+LOST = "AllocationLost"
 
 _PORTS = re.compile(r"\bports (\d+)-(\d+)\b")
 
@@ -71,6 +76,19 @@ def marker_of(container: WekaContainer) -> Marker | None:
         return None
     ports = _PORTS.search(condition.message)
     return Marker(found[1], int(ports[2]) - int(ports[1]) + 1 if ports else 0)
+
+
+def had_allocation(container: WekaContainer) -> bool:
+    """Whether the status shows that the container had an allocation earlier, whoever wrote it.
+
+    A pod without an allocation is no evidence: the storage operator starts the pod before it allocates.
+    """
+    status, ours = container.status, condition_of(container, ALLOCATED)
+    if status.container_id is not None or status.added_drives:
+        return True
+    if ours is not None and ours.reason in (OURS, LOST):
+        return True
+    return any((one := condition_of(container, kind)) is not None and one.status == "True" for kind in THEIR_ALLOCATED)
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -138,6 +156,7 @@ def with_proposal(had: Allocations, proposal: Proposal) -> Allocations:
         or None,
         weka_port=had.weka_port or proposal.weka_port,
         agent_port=had.agent_port or proposal.agent_port,
+        failure_domain=had.failure_domain or proposal.failure_domain or None,
     )
 
 

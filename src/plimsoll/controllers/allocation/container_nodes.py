@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from plimsoll.controllers.allocation.conditions import marker_of, proposal_of
-from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.controllers.allocation.types import WekaCluster, WekaContainer
 from plimsoll.kube.types.resources import Index, Resource
 
 
@@ -36,3 +36,4 @@ WEKA_CONTAINERS = Resource(
     "weka.weka.io", "v1alpha1", "wekacontainers", "WekaContainer", WekaContainer, indexes=(BY_AFFINITY,),
     may_be_absent=True,
 )  # fmt: skip
+WEKA_CLUSTERS = Resource("weka.weka.io", "v1alpha1", "wekaclusters", "WekaCluster", WekaCluster, may_be_absent=True)

@@ -9,14 +9,16 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from plimsoll.controllers.allocation import report
-from plimsoll.controllers.allocation.container_nodes import BY_AFFINITY, WEKA_CONTAINERS, nodes_of
+from plimsoll.controllers.allocation.conditions import LOST
+from plimsoll.controllers.allocation.container_nodes import BY_AFFINITY, WEKA_CLUSTERS, WEKA_CONTAINERS, nodes_of
 from plimsoll.controllers.allocation.inventory import InvalidInventoryError, Inventory, read_inventory
 from plimsoll.controllers.allocation.lease import lease_name
 from plimsoll.controllers.allocation.lease_gc import LeaseGC, collect_leases
 from plimsoll.controllers.allocation.plan import lost_containers, open_request
 from plimsoll.controllers.allocation.protocol import step
 from plimsoll.controllers.allocation.session import Starting, State, Task
-from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.controllers.allocation.spec import is_allocatable
+from plimsoll.controllers.allocation.types import Clusters, WekaCluster, WekaContainer
 from plimsoll.controllers.allocation.usage import NodeUsage
 from plimsoll.controllers.allocation.wait_queue import WaitQueue
 from plimsoll.kube.cache.store import View
@@ -24,7 +26,22 @@ from plimsoll.kube.leader_election import LeaseTimes
 from plimsoll.kube.types.core import Node, Pod
 from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import BY_NODE, LEASES, NODES, PODS, Key, Resource
-from plimsoll.runtime.decision import Action, Blocker, Decision, Gauge, Permission, Problem, Reason, Ref, Transaction
+from plimsoll.runtime.decision import (
+    Action,
+    Blocker,
+    Decision,
+    Gauge,
+    Patch,
+    Permission,
+    Problem,
+    Reason,
+    Ref,
+    Transaction,
+)
+
+# How long a lease may be held, or a container be without a node, before its condition says so: both happen all the time.
+LEASE_HELD_GRACE = timedelta(seconds=10)
+NO_NODE_GRACE = timedelta(seconds=30)
 
 
 class AllocationSettings(Struct, frozen=True):
@@ -43,7 +60,7 @@ class AllocationDecision(Decision, frozen=True, kw_only=True):
 
 class AllocationController:
     name: ClassVar[str] = "allocation"
-    watches: ClassVar[tuple[Resource[Any], ...]] = (WEKA_CONTAINERS, NODES, PODS)
+    watches: ClassVar[tuple[Resource[Any], ...]] = (WEKA_CONTAINERS, WEKA_CLUSTERS, NODES, PODS)
 
     def __init__(
         self,
@@ -70,10 +87,13 @@ class AllocationController:
 
     # ── from a changed object to node keys ───────────────────────────────────────────────────────────────────────────
 
-    def keys(self, _: Resource[Any], changed: KubeObject, view: View) -> Iterable[Key]:  # noqa: ARG002
+    def keys(self, _: Resource[Any], changed: KubeObject, view: View) -> Iterable[Key]:
         match changed:
             case WekaContainer():
-                return [_key(name) for name in nodes_of(changed)]
+                return [_key(name) for name in nodes_of(changed)] or [WEKA_CONTAINERS.key(changed)]
+            case WekaCluster():
+                owned = (one for one in view[WEKA_CONTAINERS] if one.cluster == changed.uid)
+                return {_key(name) for one in owned for name in nodes_of(one)}
             case Node():
                 return (NODES.key(changed), self._gc_key)
             case Pod():
@@ -87,11 +107,16 @@ class AllocationController:
     def decide(self, key: Key, view: View, now: datetime) -> AllocationDecision:
         if key == self._gc_key:
             return self._collect_leases(view)
+        if key.kind == WEKA_CONTAINERS.kind:
+            return _without_node_yet(view[WEKA_CONTAINERS].get(key.namespace, key.name), now)
         node = view[NODES].get("", key.name)
+        clusters = _clusters(view)
         containers = view[WEKA_CONTAINERS].by(BY_AFFINITY, key.name)
         inventory, invalid = _inventory(node)
         running = _running(view, key.name)
-        missing = lost_containers((*containers, *_without_node(view, running)), key.name, running)
+        missing = lost_containers(
+            (*containers, *_without_node(view, running)), key.name, running, self._queue.lost(key.name)
+        )
         container_problems = [report.lost_problem(one, key.name) for one in missing]
         gone = {one.uid for one in missing}
         container_problems += [
@@ -101,18 +126,22 @@ class AllocationController:
             and (
                 problem := report.container_problem(
                     one, key.name, node_exists=node is not None, invalid_inventory=invalid,
-                    ports_per_container=self._settings.ports_per_container,
+                    ports_per_container=self._settings.ports_per_container, clusters=clusters,
                 )
             )
         ]  # fmt: skip
-        usage = NodeUsage(key.name, inventory or Inventory(), containers)
+        usage = NodeUsage(key.name, inventory or Inventory(), containers, clusters)
         by_uid = {problem.container.uid: problem for problem in container_problems}
         actions: list[Action] = [
             patch
             for one in (*containers, *(one for one in missing if one not in containers))
             if (patch := report.condition_patch(one, by_uid.get(one.uid), now)) is not None
         ]
-        problems = [report.as_problem(problem) for problem in container_problems if problem.code != report.LOST]
+        problems = [
+            report.as_problem(problem)
+            for problem in container_problems
+            if not problem.expected and problem.code != LOST
+        ]
         problems += report.holding_problems(key.name, containers, inventory, usage)
         node_report = NodeReport(key.name, actions, problems, _gauges(key.name, usage))
         if node is None:
@@ -123,18 +152,19 @@ class AllocationController:
         waiting = [
             one
             for one in containers
-            if one.uid not in by_uid and open_request(one, key.name, self._settings.ports_per_container) is not None
+            if one.uid not in by_uid
+            and open_request(one, key.name, self._settings.ports_per_container, clusters) is not None
         ]
         if missing:
             message = f"nothing is allocated on node {key.name}: the status of {', '.join(_titles(missing))} was lost"
             events = tuple(report.held_up_events(waiting, missing, key.name))
             return node_report.decision(
-                Reason(report.LOST, message),
-                blockers=(Blocker(report.LOST, message),),
+                Reason(LOST, message),
+                blockers=(Blocker(LOST, message),),
                 events=events,
                 waiting=_titles(waiting),
             )
-        return self._serve(node, inventory, waiting, usage, running, node_report, now)
+        return self._serve(node, inventory, waiting, usage, running, clusters, node_report, now)
 
     def _serve(  # noqa: PLR0917
         self,
@@ -143,6 +173,7 @@ class AllocationController:
         waiting: Sequence[WekaContainer],
         usage: NodeUsage,
         running: frozenset[str],
+        clusters: Clusters,
         node_report: NodeReport,
         now: datetime,
     ) -> AllocationDecision:
@@ -155,6 +186,7 @@ class AllocationController:
             ) is not None
         }  # fmt: skip
         due = [one for one in waiting if one.uid not in held]
+        node_report.actions.extend(self._waiting_conditions(node.name, waiting, now))
         stale = [one for one in usage.holdings if not one.committed]
         if not due and not stale:
             again = min((until - now for until in held.values()), default=None)
@@ -170,6 +202,7 @@ class AllocationController:
             node.name, inventory, self._settings.namespace, lease_name(node.name), first, self._nonce, turn,
             held_back=frozenset(held), running=running, ports_per_container=self._settings.ports_per_container,
             times=self._settings.times, observation=self._queue.observation(node.name),
+            labels=tuple(sorted(node.labels.items())), clusters=clusters,
         )  # fmt: skip
         why = Reason("ContainersWaiting", f"{len(due)} containers wait on node {node.name}")
         if not due:
@@ -180,6 +213,22 @@ class AllocationController:
             why, then=run_transaction, requeue_after=self._settings.times.retry_period, waiting=_titles(due),
             held_back=_titles([one for one in waiting if one.uid in held]),
         )  # fmt: skip
+
+    def _waiting_conditions(self, node: str, waiting: Sequence[WekaContainer], now: datetime) -> Iterable[Patch]:
+        """Say on each container why it still waits: what it lacks, or why no session can start on its node."""
+        blocked = self._queue.blocked(node)
+        if blocked is not None and blocked.blocker.code == "LeaseHeld" and now < blocked.since + LEASE_HELD_GRACE:
+            blocked = None
+        for one in waiting:
+            shortage = self._queue.shortage(node, one)
+            if blocked is not None:
+                problem = report.waiting_problem(one, blocked.blocker.code, blocked.blocker.message)
+            elif shortage is not None:
+                problem = report.waiting_problem(one, shortage.code, shortage.message)
+            else:
+                continue
+            if (patch := report.condition_patch(one, problem, now)) is not None:
+                yield patch
 
     def _ended(self, state: State) -> None:
         self._queue.remember(state, self._now())
@@ -223,6 +272,24 @@ class NodeReport(Struct, frozen=True):
             gauges=self.gauges,
             **fields,
         )
+
+
+def _without_node_yet(container: WekaContainer | None, now: datetime) -> AllocationDecision:
+    """A container that no node is known for. Nothing is allocated; its condition says so after a while."""
+    if container is None or container.node_name or container.terminating or not is_allocatable(container):
+        return AllocationDecision(reason=Reason("NotWaiting", "the container needs no allocation here"))
+    problem = report.no_node_problem(container)
+    reason = Reason(problem.code, problem.message)
+    created = container.metadata.creation_timestamp
+    left = created + NO_NODE_GRACE - now if created is not None else timedelta()
+    if left > timedelta():
+        return AllocationDecision(reason=reason, requeue_after=left, waiting=(container.title,))
+    patch = report.condition_patch(container, problem, now)
+    return AllocationDecision(reason=reason, actions=(patch,) if patch is not None else (), waiting=(container.title,))
+
+
+def _clusters(view: View) -> Clusters:
+    return tuple(sorted((one.uid, one.status.ports) for one in view[WEKA_CLUSTERS]))
 
 
 def _key(node: str) -> Key:

@@ -31,6 +31,7 @@ def crd() -> dict[str, Any]:
     as_written = {
         "virtualDrives": crd_schema.schema_of(tuple[VirtualDrive, ...]),
         "conditions": {"type": "array", "items": conditions},
+        "addedDrives": {"type": "array", "items": {"type": "object", **crd_schema.OPEN}},
     }
     parts = crd_schema.schema_of(ContainerSpec), crd_schema.schema_of(ContainerStatus, instead=as_written)
     return crd_schema.crd(WEKA_CONTAINERS, crd_schema.Shape(*parts, _COLUMNS))

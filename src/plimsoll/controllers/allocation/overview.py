@@ -8,9 +8,12 @@ from msgspec import Struct
 
 from plimsoll.controllers.allocation.container_nodes import nodes_of
 from plimsoll.controllers.allocation.inventory import InvalidInventoryError, Inventory, read_inventory
+from plimsoll.controllers.allocation.lease import held_by
 from plimsoll.controllers.allocation.plan import open_request
-from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.controllers.allocation.report import waiting_reason
+from plimsoll.controllers.allocation.types import Clusters, WekaContainer
 from plimsoll.controllers.allocation.usage import NodeUsage
+from plimsoll.kube.types.coordination import Lease
 from plimsoll.kube.types.core import Node
 
 
@@ -39,18 +42,29 @@ class NodeOverview(Struct, frozen=True, rename="camel"):
     waiting: tuple[str, ...]
     conflicts: tuple[str, ...]
     problems: tuple[str, ...]
+    reasons: dict[str, str] = {}  # waiting container → why it waits, as its condition says
+    lease: str = ""  # who holds the node's lease, and since when
 
 
 def overview(
-    name: str, node: Node | None, containers: Iterable[WekaContainer], ports_per_container: int
+    name: str,
+    node: Node | None,
+    containers: Iterable[WekaContainer],
+    ports_per_container: int,
+    *,
+    clusters: Clusters = (),
+    lease: Lease | None = None,
 ) -> NodeOverview:
+    """lease: the node's lease, if it was read."""
     here = [one for one in containers if name in nodes_of(one)]
     inventory, problems = Inventory(), tuple[str, ...]()
     try:
         inventory = read_inventory(node) if node is not None else inventory
     except InvalidInventoryError as error:
         problems = error.problems
-    usage = NodeUsage(name, inventory, here)
+    usage = NodeUsage(name, inventory, here, clusters)
+    waiting = [one for one in here if open_request(one, name, ports_per_container, clusters) is not None]
+    unserved = [*waiting, *(one for one in here if one not in waiting and one.node_name == name)]
     return NodeOverview(
         node=name,
         exists=node is not None,
@@ -73,9 +87,11 @@ def overview(
             )
             for drive in inventory.shared
         ),
-        waiting=tuple(one.title for one in here if open_request(one, name, ports_per_container) is not None),
+        waiting=tuple(one.title for one in waiting),
         conflicts=tuple(conflict.message for conflict in usage.conflicts()),
         problems=problems,
+        reasons={one.title: f"{why.code}: {why.message}" for one in unserved if (why := waiting_reason(one)) is not None},
+        lease=held_by(lease) if lease is not None and lease.spec.holder_identity else "",
     )  # fmt: skip
 
 

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from plimsoll.controllers.allocation.conditions import LONGEST_MESSAGE, Proposal, marker_of
-from plimsoll.controllers.allocation.drives import choose_drives, choose_pieces
+from plimsoll.controllers.allocation.conditions import LONGEST_MESSAGE, Proposal, had_allocation, marker_of
+from plimsoll.controllers.allocation.drives import choose_capacity, choose_drives
 from plimsoll.controllers.allocation.inventory import Inventory
 from plimsoll.controllers.allocation.ports import choose_ports
 from plimsoll.controllers.allocation.shortage import Shortage
-from plimsoll.controllers.allocation.spec import InvalidSpecError, ResourceRequest, is_allocatable, read_request
-from plimsoll.controllers.allocation.types import VirtualDrive, WekaContainer
+from plimsoll.controllers.allocation.spec import (
+    InvalidSpecError,
+    ResourceRequest,
+    awaits_cluster_ports,
+    failure_domain,
+    is_allocatable,
+    read_request,
+)
+from plimsoll.controllers.allocation.types import Clusters, VirtualDrive, WekaContainer, ports_of_cluster
 from plimsoll.controllers.allocation.usage import NodeUsage, proposed_holding
 
 
@@ -45,27 +52,41 @@ class Plan(Struct, frozen=True):
     unserved: tuple[Unserved, ...] = ()
 
 
-def open_request(container: WekaContainer, node: str, ports_per_container: int) -> ResourceRequest | None:
+def open_request(
+    container: WekaContainer, node: str, ports_per_container: int, clusters: Clusters = ()
+) -> ResourceRequest | None:
     """What the container still needs on this node; None if it is elsewhere, terminating, complete or invalid."""
     if container.node_name != node or container.terminating:
         return None
     marker = marker_of(container)
     if marker is not None and marker.node != node:
         return None  # its allocation is on another node: that is reported, and nothing is added
+    cluster = ports_of_cluster(container, clusters)
+    if awaits_cluster_ports(container, cluster):
+        return None
     try:
-        request = read_request(container, ports_per_container)
+        request = read_request(container, ports_per_container, cluster)
     except InvalidSpecError:
         return None
     return None if request.nothing else request
 
 
 def lost_containers(
-    containers: Iterable[WekaContainer], node: str, running: Iterable[str]
+    containers: Iterable[WekaContainer], node: str, running: Iterable[str], recorded: frozenset[str] = frozenset()
 ) -> tuple[WekaContainer, ...]:
-    """Containers that run there without an allocation: what they use is unknown, so nothing may be allocated."""
+    """Containers that run there and lost their allocation: what they use is unknown, so nothing may be allocated.
+
+    recorded: UIDs of containers that are known to have had an allocation, beside those whose status still shows it.
+    """
     uids = set(running)
     return tuple(
-        c for c in containers if c.uid in uids and not c.allocated and is_allocatable(c) and c.node_name in (node, "")
+        one
+        for one in containers
+        if one.uid in uids
+        and not one.allocated
+        and is_allocatable(one)
+        and one.node_name in (node, "")
+        and (one.uid in recorded or had_allocation(one))
     )
 
 
@@ -78,9 +99,11 @@ def make_plan(
     turn: Sequence[str],
     held_back: frozenset[str],
     ports_per_container: int,
+    labels: Mapping[str, str] | None = None,
+    clusters: Clusters = (),
 ) -> Plan:
     """Serve the waiting containers in the order of `turn`. Without an inventory (it is invalid) only ports are allocated."""
-    usage = NodeUsage(node, inventory or Inventory(), containers)
+    usage = NodeUsage(node, inventory or Inventory(), containers, clusters)
     place = {uid: number for number, uid in enumerate(turn)}
     waiting = sorted(
         (c for c in containers if c.uid not in held_back),
@@ -89,10 +112,10 @@ def make_plan(
     assignments: list[Assignment] = []
     unserved: list[Unserved] = []
     for container in waiting:
-        request = open_request(container, node, ports_per_container)
-        if request is None or (inventory is None and (request.drives or request.pieces_gib)):
+        request = open_request(container, node, ports_per_container, clusters)
+        if request is None or (inventory is None and (request.drives or request.capacity)):
             continue
-        outcome = _serve(container, request, usage, epoch)
+        outcome = _serve(container, request, usage, epoch, labels or {})
         if isinstance(outcome, Shortage):
             unserved.append(Unserved(container, outcome, usage.tokens()))
         else:
@@ -101,20 +124,21 @@ def make_plan(
     return Plan(tuple(assignments), tuple(unserved))
 
 
-def _serve(container: WekaContainer, request: ResourceRequest, usage: NodeUsage, epoch: str) -> Proposal | Shortage:
+def _serve(
+    container: WekaContainer, request: ResourceRequest, usage: NodeUsage, epoch: str, labels: Mapping[str, str]
+) -> Proposal | Shortage:
     drives = choose_drives(request.drives, usage) if request.drives else ()
     if isinstance(drives, Shortage):
         return drives
-    already = len(container.allocations.virtual_drives)
-    pieces = (
-        choose_pieces(request.pieces_gib, usage, owner_uid=container.uid, already=already) if request.pieces_gib else ()
-    )
+    held = container.allocations.virtual_drives
+    pieces = choose_capacity(request.capacity, usage, owner_uid=container.uid, held=held)
     if isinstance(pieces, Shortage):
         return pieces
     ports = choose_ports(request, usage, cluster=container.cluster)
     if isinstance(ports, Shortage):
         return ports
-    made = Proposal(usage.node, epoch, drives, pieces, ports.first, ports.count, ports.agent)
+    domain = "" if container.allocations.failure_domain else failure_domain(container.spec.failure_domain, labels)
+    made = Proposal(usage.node, epoch, drives, pieces, ports.first, ports.count, ports.agent, domain)
     if len(made.text) > LONGEST_MESSAGE:
         return Shortage(
             "InsufficientDriveCapacity",

@@ -24,7 +24,7 @@ class Ports(Struct, frozen=True):
 
 def choose_ports(request: ResourceRequest, usage: NodeUsage, *, cluster: str) -> Ports | Shortage:
     first = 0
-    taken = [(port.first, port.last) for port in usage.ports]
+    taken = [*((port.first, port.last) for port in usage.ports), *usage.cluster_ports]
     # A container with its own range may use all of it, even if another cluster reserves it; ports in use stay excluded.
     foreign = [] if request.own_range else usage.ranges_of_other_clusters(cluster)
     # Keep the requested agent port free: the range is chosen first and could cover it.

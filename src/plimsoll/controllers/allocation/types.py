@@ -25,6 +25,20 @@ class PortRange(Part, frozen=True, gc=False):
     port_range: int = 0
 
 
+class FailureDomain(Part, frozen=True, gc=False):
+    """The node labels that make up the failure domain."""
+
+    label: str | None = None
+    composite_labels: tuple[str, ...] | None = None
+
+
+class DriveTypesRatio(Part, frozen=True, gc=False):
+    """The parts of `containerCapacity` on TLC and on QLC drives."""
+
+    tlc: int = 0
+    qlc: int = 0
+
+
 class ContainerSpec(Part, frozen=True, gc=False):
     node_affinity: str = ""
     mode: str = ""
@@ -35,6 +49,8 @@ class ContainerSpec(Part, frozen=True, gc=False):
     port_range: PortRange | None = None
     drive_capacity: int = 0  # GiB of each virtual drive
     container_capacity: int = 0  # GiB of all virtual drives together; takes precedence over drive_capacity
+    drive_types_ratio: DriveTypesRatio | None = None
+    failure_domain: FailureDomain | None = None
 
 
 class VirtualDrive(Part, frozen=True, gc=False):
@@ -52,6 +68,7 @@ class Allocations(Part, frozen=True, gc=False):
     virtual_drives_as_written: tuple[AsWritten, ...] | None = field(default=None, name="virtualDrives")
     weka_port: int = 0
     agent_port: int = 0
+    failure_domain: str | None = None
 
     @property
     def virtual_drives(self) -> tuple[VirtualDrive, ...]:
@@ -76,6 +93,8 @@ class ContainerStatus(Part, frozen=True, gc=False):
     node_affinity: str = ""
     conditions: tuple[AsWritten, ...] | None = None
     allocations: Allocations | None = None
+    added_drives: tuple[AsWritten, ...] | None = None  # drives that the storage cluster uses
+    container_id: int | None = field(default=None, name="containerID")  # set once it has joined the storage cluster
 
 
 class WekaContainer(KubeObject, frozen=True, gc=False):
@@ -115,3 +134,37 @@ def condition_of(container: WekaContainer, kind: str) -> StatusCondition | None:
             fields = ("status", "reason", "message", "lastTransitionTime")
             return StatusCondition(*(str(condition.get(name) or "") for name in fields))
     return None
+
+
+class ClusterPorts(Part, frozen=True, gc=False):
+    """`WekaCluster.status.ports`: the range of its containers, and single ports of the cluster inside it."""
+
+    base_port: int = 0
+    port_range: int = 0
+    lb_port: int = 0
+    lb_admin_port: int = 0
+    s3_port: int = 0
+    management_proxy_port: int = 0
+    data_services_port: int = 0
+
+    @property
+    def single_ports(self) -> tuple[int, ...]:
+        found = (self.lb_port, self.lb_admin_port, self.s3_port, self.management_proxy_port, self.data_services_port)
+        return tuple(port for port in found if port)
+
+
+class WekaClusterStatus(Part, frozen=True, gc=False):
+    ports: ClusterPorts = ClusterPorts()
+
+
+class WekaCluster(KubeObject, frozen=True, gc=False):
+    status: WekaClusterStatus = WekaClusterStatus()
+
+
+# The ports of the storage clusters, by UID. Pairs, because a session's task must be hashable.
+Clusters: TypeAlias = tuple[tuple[str, ClusterPorts], ...]
+
+
+def ports_of_cluster(container: WekaContainer, clusters: Clusters) -> ClusterPorts | None:
+    """The ports of the owning WekaCluster; None if there is none or it is unknown."""
+    return next((ports for uid, ports in clusters if uid and uid == container.cluster), None)

@@ -12,8 +12,8 @@ from msgspec import Struct
 from plimsoll.controllers.allocation.conditions import UNREADABLE, Proposal, ports_held, proposal_of
 from plimsoll.controllers.allocation.container_nodes import holding_nodes
 from plimsoll.controllers.allocation.inventory import Inventory
-from plimsoll.controllers.allocation.spec import reserved_range
-from plimsoll.controllers.allocation.types import VirtualDrive, WekaContainer
+from plimsoll.controllers.allocation.spec import cluster_range, reserved_range
+from plimsoll.controllers.allocation.types import Clusters, VirtualDrive, WekaContainer, ports_of_cluster
 
 
 class Holding(Struct, frozen=True):
@@ -73,7 +73,13 @@ class AllocationConflict(Struct, frozen=True):
 class NodeUsage:
     """What is in use on one node. Built anew from each live list; entries are only added."""
 
-    def __init__(self, node: str, inventory: Inventory, containers: Iterable[WekaContainer] = ()) -> None:
+    def __init__(
+        self,
+        node: str,
+        inventory: Inventory,
+        containers: Iterable[WekaContainer] = (),
+        clusters: Clusters = (),
+    ) -> None:
         self.node = node
         self.inventory = inventory
         self.holdings: list[Holding] = []
@@ -81,22 +87,30 @@ class NodeUsage:
         self._whole: dict[str, list[str]] = {}  # serial → holders
         self._parts: dict[str, dict[str, int]] = {}  # serial → holder → GiB
         self._reserved: list[tuple[int, int, str]] = []  # first, last, cluster
+        self.cluster_ports: list[tuple[int, int]] = []  # single ports of the storage clusters on this node
         for container in containers:
             for holding in holdings_on(node, container):
                 self.enter(holding)
             if (reserved := reserved_range(container)) is not None and container.node_name == node:
                 self._reserved.append((*reserved, container.cluster))
+            cluster = ports_of_cluster(container, clusters)
+            if cluster is not None and container.node_name == node:
+                self.cluster_ports += [(port, port) for port in cluster.single_ports]
+                if (whole := cluster_range(cluster)) is not None:
+                    self._reserved.append((*whole, container.cluster))
 
     def enter(self, holding: Holding) -> None:
         self.holdings.append(holding)
         for serial in holding.drives:
             self._whole.setdefault(serial, []).append(holding.holder)
         for drive in holding.virtual_drives:
-            # Allocations of others may lack the serial; use the UUID if the inventory does not know it.
-            serial = drive.serial or self.inventory.serial_of(drive.physical_uuid) or drive.physical_uuid
-            parts = self._parts.setdefault(serial, {})
+            parts = self._parts.setdefault(self.serial_of(drive), {})
             parts[holding.holder] = parts.get(holding.holder, 0) + drive.capacity_gib
         self.ports += [PortsTaken(first, last, holding.holder) for first, last in holding.port_ranges]
+
+    def serial_of(self, drive: VirtualDrive) -> str:
+        """Allocations of others may lack the serial; the UUID stands for it if the inventory does not know it."""
+        return drive.serial or self.inventory.serial_of(drive.physical_uuid) or drive.physical_uuid
 
     def holders_of(self, serial: str) -> tuple[str, ...]:
         return (*self._whole.get(serial, ()), *self._parts.get(serial, ()))
