@@ -33,6 +33,14 @@ def test_the_annotations_of_a_class_go():
     assert str(found) == f"Pod/n/p: annotations {CLASS}, {PLACED_BY}"
 
 
+def test_a_pod_that_is_unschedulable_with_our_class_is_evicted_and_not_only_stripped():
+    waiting = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    meta = {"name": "p", "namespace": "n", "annotations": {CLASS: "spot"}}
+    stranded = convert({"metadata": meta, "status": {"phase": "Pending", "conditions": [waiting]}}, Pod)
+    (found,) = on_pods([stranded])
+    assert (found.patch, str(found)) == (None, "Pod/n/p: unschedulable with the class spot, evicted")
+
+
 def test_our_taint_goes_and_people_s_stay():
     ours = {"key": "plimsoll.dev/leaving", "effect": "NoSchedule"}
     theirs = {"key": "gpu", "value": "yes", "effect": "NoExecute"}

@@ -160,10 +160,17 @@ class Scene:
         self.add(made)
         return made
 
-    def waiting(self, name: str, *, since: datetime, created: datetime | None = None) -> Pod:
+    def waiting(
+        self,
+        name: str,
+        *,
+        since: datetime,
+        created: datetime | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> Pod:
         """A pod of class spot for which the scheduler has found no node."""
         made = build.pod(
-            name, owner=self.owner, node="", phase="Pending", labels={"app": "web"}, annotations={CLASS: "spot"},
+            name, owner=self.owner, node="", phase="Pending", labels={"app": "web"}, annotations={CLASS: "spot", **(annotations or {})},
             creationTimestamp=stamp(created or since),
         )  # fmt: skip
         condition = {

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
+from msgspec.structs import replace
 
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
 from plimsoll.controllers.placement.target import Target
 from plimsoll.kube.types.resources import BUDGETS, DEPLOYMENTS, NAMESPACES, NODES, PODS, REPLICASETS, Key
 from tests import build
-from tests.placement.scene import SPOT_LABEL, Scene, codes, namespace
+from tests.placement.scene import SPOT, SPOT_LABEL, Scene, codes, evicted, namespace
 
 KEY = Key("Deployment", "default", "web")
 
@@ -39,6 +42,64 @@ def test_a_minimum_above_the_count_is_left_alone_or_made_all_on_demand():
     scene.running(1, 2)
     decision = scene.decide()
     assert (decision.target, decision.problems, len(decision.actions)) == (Target(0, 3), (), 1)
+
+
+def scaled(scene: Scene, replicas: int, **annotations: str) -> Scene:
+    """The same workload, decided by the same controller, with another replica count."""
+    workload = scene.workload
+    meta = replace(workload.metadata, annotations={**workload.annotations, **annotations})
+    scene.workload = replace(workload, metadata=meta, spec=replace(workload.spec, replicas=replicas))
+    scene.objects[DEPLOYMENTS] = [scene.workload]
+    return scene
+
+
+def test_a_minimum_above_the_count_is_reported_once_and_not_whenever_an_autoscaler_comes_back_to_it():
+    scene = Scene(replicas=6, minimum="3", spot="50%")
+    reported = []
+    for replicas in (6, 2, 2, 6, 2, 2, 6, 1, 6, 2):
+        decision = scaled(scene, replicas).decide()
+        reported.append(len(decision.problems))
+        assert (decision.target is None) is (replicas < 3)
+    #                  6  2  2  6  2  2  6  1  6  2
+    assert reported == [0, 1, 1, 0, 0, 0, 0, 1, 0, 0]
+    assert len(scaled(scene, 2, **{MIN_ON_DEMAND: "4"}).decide().problems) == 1, "a new minimum is a new error"
+
+
+# ── pods that were left behind ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+OURS = {"plimsoll.dev/placed-by": "plimsoll-system"}
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [{ENABLED: "false"}, {ENABLED: "perhaps"}, {SPOT_PERCENTAGE: "50"}, {MIN_ON_DEMAND: "11"}],
+    ids=["disabled", "invalid", "no percent sign", "minimum too high"],
+)
+def test_pending_pods_are_released_when_their_workload_is_no_longer_managed(annotations: dict[str, str]):
+    scene = Scene(replicas=10, annotations=annotations)
+    scene.running(0, 8)
+    scene.waiting("stranded", since=scene.now, annotations=OURS)
+    scene.waiting("of-another", since=scene.now, annotations={"plimsoll.dev/placed-by": "elsewhere"})
+    first = scene.decide()
+    assert (first.actions, first.requeue_after) == ((), timedelta(minutes=2))
+    decision = scene.decide(after=timedelta(minutes=2))
+    assert (evicted(decision), decision.reason.code) == (["stranded"], "ClassReleased")
+
+
+def test_a_pod_that_has_a_node_or_no_class_of_ours_is_left_alone():
+    scene = Scene(replicas=2, annotations={ENABLED: "false"})
+    scene.pod("runs", node="spot-1", mark=SPOT, annotations=OURS, ready=False)
+    scene.pod("plain", node="", phase="Pending")
+    assert scene.decide(after=timedelta(hours=1)).actions == ()
+
+
+def test_a_pending_pod_with_a_class_concerns_its_workload_though_nothing_is_said_there_any_more():
+    scene = Scene(spot=None, minimum=None, annotations={ENABLED: None})  # type: ignore[dict-item]
+    pod = scene.waiting("stranded", since=scene.now, annotations=OURS)
+    assert list(scene.controller.keys(PODS, pod, scene.view())) == [KEY]
+    plain = scene.pod("plain", node="", phase="Pending")
+    assert list(scene.controller.keys(PODS, plain, scene.view())) == []
 
 
 def test_no_replicas_at_all_are_no_error():

@@ -29,7 +29,7 @@ from plimsoll.webhook.registration import REGISTERED_BY, WEBHOOK_CONFIGURATIONS
 
 
 class Leftover(Struct, frozen=True):
-    """A part of an object that is ours, or without a patch the whole object."""
+    """A part of an object that is ours, or without a patch the whole object. A pod is evicted, never deleted."""
 
     resource: Resource[Any]
     obj: KubeObject
@@ -58,7 +58,8 @@ def cleanup(*, dry_run: bool, **options: Any) -> None:
     VPSieNodes  the finalizer: the next operator owns their machines then
     Own objects state ConfigMaps, the webhook certificate, the webhook registration of a crashed process
 
-    No pod is restarted. Affinity and tolerations that admission added stay until a pod is replaced. Values that others wrote,
+    No running pod is restarted. Affinity and tolerations that admission added stay until a pod is replaced; a pod that is
+    unschedulable with them is evicted, so that its replacement may run anywhere. Values that others wrote,
     allocations and node groups are not changed. The command refuses to run while an operator holds the leader lease.
     """
     config = configuration(options["file"], options["settings"])
@@ -117,12 +118,23 @@ async def leftovers(client: Client, namespace: str) -> list[Leftover]:
 def on_pods(pods: Iterable[Pod]) -> list[Leftover]:
     found = []
     for pod in pods:
+        if is_stranded(pod):
+            found.append(Leftover(PODS, pod, f"unschedulable with the class {pod.annotations[CLASS]}, evicted"))
+            continue
         cost = removed(pod)
         classes = [key for key in (CLASS, REASON, PLACED_BY, TOKEN) if key in pod.annotations]
         gone = {**(cost["metadata"]["annotations"] if cost else {}), **dict.fromkeys(classes)}
         if gone:
             found.append(Leftover(PODS, pod, f"annotations {', '.join(gone)}", {"metadata": {"annotations": gone}}))
     return found
+
+
+def is_stranded(pod: Pod) -> bool:
+    """Whether a pod waits for a node of the class that admission assigned. Nothing else would ever release it."""
+    if CLASS not in pod.annotations or pod.spec.node_name or pod.terminating or pod.finished:
+        return False
+    conditions = [one for one in pod.status.conditions if one.type == "PodScheduled"]
+    return any(one.status == "False" and one.reason == "Unschedulable" for one in conditions)
 
 
 def on_nodes(nodes: Iterable[Node]) -> list[Leftover]:
@@ -167,7 +179,9 @@ async def _all(client: Client, resource: Resource[Any]) -> Sequence[Any]:
 async def _remove(client: Client, one: Leftover) -> None:
     meta = one.obj.metadata
     try:
-        if one.patch is None:
+        if one.patch is None and isinstance(one.obj, Pod):
+            await client.evict(meta.namespace, meta.name, uid=meta.uid)
+        elif one.patch is None:
             await client.delete(one.resource, meta.namespace, meta.name, uid=meta.uid)
         else:
             await client.patch(

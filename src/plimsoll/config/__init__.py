@@ -132,6 +132,13 @@ class DeletionCost(Section, frozen=True):
             "pod's first value does not count.",
         ),
     ] = 60
+    order_placed_workloads: Annotated[
+        bool,
+        describe(
+            "Order the replicas of every Deployment that the placement controller manages, so that scale-downs keep `min-on-demand`. "
+            'A Deployment opts out by the annotation `pod-deletion-cost.lablabs.io/enabled: "false"`.'
+        ),
+    ] = True
 
 
 class WorkloadTiming(Section, frozen=True):

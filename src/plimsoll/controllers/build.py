@@ -131,7 +131,9 @@ def deletion_cost(config: Config) -> DeletionCostController:
     algorithms = discover(section.algorithms)
     if isinstance(algorithms.usable.get(Capacity.name), Capacity):
         # A plug-in is made without arguments; ours must round and read as the placement controller does.
-        configured = {**algorithms.usable, Capacity.name: Capacity(placement_settings(config))}
+        implied = section.order_placed_workloads and PlacementController.name in names(config)
+        capacity = Capacity(placement_settings(config), placement_runs=implied)
+        configured = {**algorithms.usable, Capacity.name: capacity}
         algorithms = Algorithms(configured, algorithms.failures)
     return DeletionCostController(settings, algorithms)
 

@@ -52,15 +52,44 @@ class DeletionCostController:
     def keys(self, _: Resource[Any], changed: KubeObject, view: View) -> Iterable[Key]:
         match changed:
             case Deployment():
-                return (DEPLOYMENTS.key(changed),) if ENABLED in changed.annotations else ()
+                return (
+                    (DEPLOYMENTS.key(changed),)
+                    if ENABLED in changed.annotations or self._is_ordered(changed, view)
+                    else ()
+                )
             case ReplicaSet():
-                return _keys_of_set(changed, view, has_record=False)
+                return self._keys_of_set(changed, view, has_record=False)
             case Pod():
-                return _keys_of_pod(changed, view)
+                return self._keys_of_pod(changed, view)
             case Node():
-                return {key for pod in view[PODS].by(BY_NODE, changed.name) for key in _keys_of_pod(pod, view)}
+                return {key for pod in view[PODS].by(BY_NODE, changed.name) for key in self._keys_of_pod(pod, view)}
             case _:
                 return ()
+
+    def _is_ordered(self, deployment: Deployment, view: View) -> bool:
+        """Whether the pods of this Deployment get values; cheap, because it runs for every pod that changes."""
+        if ENABLED in deployment.annotations:
+            return asks_for_values(deployment.annotations)
+        return self._algorithms.implied_for(deployment, view) is not None
+
+    def _keys_of_pod(self, pod: Pod, view: View) -> Iterable[Key]:
+        owner = pod.metadata.controller
+        if owner is None or owner.kind != "ReplicaSet":
+            return ()
+        replica_set = view[REPLICASETS].get(pod.namespace, owner.name)
+        if replica_set is None or replica_set.uid != owner.uid:
+            return ()  # when it appears in the view, it yields the key of the Deployment
+        # A record under a Deployment without annotations: the user removed them while the operator was down.
+        return self._keys_of_set(replica_set, view, has_record=VALUE_RECORD in pod.annotations)
+
+    def _keys_of_set(self, replica_set: ReplicaSet, view: View, *, has_record: bool) -> Iterable[Key]:
+        owner = replica_set.metadata.controller
+        if owner is None or owner.kind != "Deployment":
+            return ()
+        deployment = view[DEPLOYMENTS].get(replica_set.namespace, owner.name)
+        if deployment is None or deployment.uid != owner.uid:
+            return ()
+        return (DEPLOYMENTS.key(deployment),) if has_record or self._is_ordered(deployment, view) else ()
 
     # ── the decision ─────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -70,7 +99,10 @@ class DeletionCostController:
             return DeletionCostDecision(reason=Reason("Gone", f"{key} is gone or being deleted"))
         try:
             settings = read_settings(
-                deployment.annotations, self._algorithms.usable, lambda: self._algorithms.default_for(deployment)
+                deployment.annotations,
+                self._algorithms.usable,
+                lambda: self._algorithms.default_for(deployment),
+                lambda: self._algorithms.implied_for(deployment, view),
             )
         except InvalidSettingsError as error:
             return _reject(deployment, "InvalidAnnotations", self._explain(error, deployment))
@@ -112,27 +144,6 @@ class DeletionCostController:
         return f"{where}: {error}. Available types: {kinds}{failed}. Nothing is written until this is fixed."
 
 
-def _keys_of_pod(pod: Pod, view: View) -> Iterable[Key]:
-    owner = pod.metadata.controller
-    if owner is None or owner.kind != "ReplicaSet":
-        return ()
-    replica_set = view[REPLICASETS].get(pod.namespace, owner.name)
-    if replica_set is None or replica_set.uid != owner.uid:
-        return ()  # owned own change will yield the key of the Deployment
-    # A record under a Deployment without annotations: the user removed them while the operator was down.
-    return _keys_of_set(replica_set, view, has_record=VALUE_RECORD in pod.annotations)
-
-
-def _keys_of_set(replica_set: ReplicaSet, view: View, *, has_record: bool) -> Iterable[Key]:
-    owner = replica_set.metadata.controller
-    if owner is None or owner.kind != "Deployment":
-        return ()
-    deployment = view[DEPLOYMENTS].get(replica_set.namespace, owner.name)
-    if deployment is None or deployment.uid != owner.uid:
-        return ()
-    return (DEPLOYMENTS.key(deployment),) if has_record or asks_for_values(deployment.annotations) else ()
-
-
 def _orders(state: DeploymentState, planned: Mapping[str, int]) -> tuple[DeletionOrder, ...]:
     zones = zones_of(state.nodes, state.settings.spread_by)
     pods_by_node = pods_on_nodes(replica.pod for replica in state.replicas)
@@ -145,7 +156,8 @@ def _orders(state: DeploymentState, planned: Mapping[str, int]) -> tuple[Deletio
 
 
 def _clean_up(deployment: Deployment, view: View) -> DeletionCostDecision:
-    why = Reason("SwitchedOff", f"{ENABLED} is not true on Deployment {deployment.namespace}/{deployment.name}")
+    where = f"Deployment {deployment.namespace}/{deployment.name}"
+    why = Reason("SwitchedOff", f"{ENABLED} is not true on {where}, and placement does not ask for an order")
     patches = tuple(
         Patch(Ref.to(PODS, pod), body, why, form="strategic", brief=True)
         for _, pods in active_pods(deployment, view)

@@ -56,14 +56,19 @@ def asks_for_values(annotations: Mapping[str, str]) -> bool:
 
 
 def read_settings(
-    annotations: Mapping[str, str], types: Collection[str], default_type: Callable[[], str] = lambda: DEFAULT_TYPE
+    annotations: Mapping[str, str],
+    types: Collection[str],
+    default_type: Callable[[], str] = lambda: DEFAULT_TYPE,
+    implied_type: Callable[[], str | None] = lambda: None,
 ) -> WorkloadSettings:
     """The settings of a Deployment, with `default_type()` if it names no type.
 
-    The other annotations are not validated unless it is enabled. Raises InvalidSettingsError.
+    Without the annotation `enabled`, `implied_type()` is the type that applies by itself, or None. The other annotations are
+    not validated unless it is enabled. Raises InvalidSettingsError.
     """
     if not asks_for_values(annotations):
-        return WorkloadSettings()
+        implied = implied_type() if ENABLED not in annotations else None
+        return WorkloadSettings(enabled=True, type=implied) if implied is not None else WorkloadSettings()
     reasons = []
     if annotations[ENABLED] != "true":
         reasons.append(f'{ENABLED} is "{annotations[ENABLED]}": write "true" or "false"')

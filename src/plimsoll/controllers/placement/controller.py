@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from plimsoll.controllers.placement import report
+from plimsoll.controllers.placement.annotations import CLASS
 from plimsoll.controllers.placement.rebalance.candidates import moves
 from plimsoll.controllers.placement.rebalance.capacity_check import CapacityCheck, Destinations
 from plimsoll.controllers.placement.rebalance.interruption import plan_interruption
@@ -20,13 +21,16 @@ from plimsoll.controllers.placement.rebalance.next_action import NextAction, Rep
 from plimsoll.controllers.placement.replica_counts import Counts
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.spec import ENABLED
-from plimsoll.controllers.placement.spot_backoff import plan_spot_fallback, workloads_in
+from plimsoll.controllers.placement.spot_backoff import plan_release, plan_spot_fallback, workloads_in
 from plimsoll.controllers.placement.target import CapacityClass, Target
 from plimsoll.controllers.placement.workload import (
+    MINIMUM_TOO_HIGH,
+    Managed,
     Unmanaged,
     evaluate_workload,
     key_of,
     namespace_exclusion,
+    parse_workload,
     workload_at,
     workload_of,
 )
@@ -71,6 +75,15 @@ class PlacementDecision(Decision, frozen=True, kw_only=True):
     moving: tuple[str, ...] = ()  # pods to be moved, the next one first
 
 
+class _MinimumErrors(Struct):
+    """The replica counts below the minimum that were reported for one workload."""
+
+    uid: str
+    minimum: int
+    reported: set[int] = field(default_factory=set)
+    current: int | None = None  # the count that is reported now
+
+
 class PlacementState:
     """What the controller keeps between decisions. A restart loses it; decisions are then only less careful.
 
@@ -80,6 +93,30 @@ class PlacementState:
     def __init__(self, settings: PlacementSettings, provisioner: NodeProvisioner | None = None) -> None:
         self.capacity = CapacityCheck(settings.rules, provisioner)  # with the reservations of moves under way
         self.disruptions = Disruptions(settings.memory)  # caches what it read from ConfigMaps
+        self._minimum_errors: dict[Key, _MinimumErrors] = {}
+
+    def is_known_minimum_error(self, key: Key, workload: Deployment | StatefulSet, minimum: int) -> bool:
+        """Whether a minimum above this replica count was reported before, and was resolved since.
+
+        An HPA that comes back to the same count every night is reported once. A new minimum or another count is reported.
+        """
+        errors = self._minimum_errors.get(key)
+        if errors is None or (errors.uid, errors.minimum) != (workload.uid, minimum):
+            errors = self._minimum_errors[key] = _MinimumErrors(workload.uid, minimum)
+        count = workload.spec.replicas
+        if count == errors.current:
+            return False
+        known = count in errors.reported
+        errors.reported.add(count)
+        errors.current = None if known else count
+        return known
+
+    def minimum_is_met(self, key: Key) -> None:
+        if (errors := self._minimum_errors.get(key)) is not None:
+            errors.current = None
+
+    def forget(self, key: Key) -> None:
+        self._minimum_errors.pop(key, None)
 
 
 class PlacementController:
@@ -125,15 +162,34 @@ class PlacementController:
     def decide(self, key: Key, view: View, now: datetime) -> PlacementDecision:
         workload = workload_at(key, view)
         if workload is None:
+            self._state.forget(key)
             return PlacementDecision(reason=Reason("Gone", f"{key} is gone"), forget=True)
-        verdict = namespace_exclusion(workload.namespace, view, self._settings) or evaluate_workload(
-            workload, self._settings
-        )
+        settings = self._settings
+        verdict = namespace_exclusion(workload.namespace, view, settings) or evaluate_workload(workload, settings)
+        if isinstance(verdict, Managed) or verdict.reason.code != MINIMUM_TOO_HIGH:
+            self._state.minimum_is_met(key)
         if isinstance(verdict, Unmanaged):
-            about = Ref.to(STATEFULSETS if isinstance(workload, StatefulSet) else DEPLOYMENTS, workload)
-            problems = (report.unmanageable(about, verdict.reason),) if verdict.is_user_error else ()
-            return PlacementDecision(reason=verdict.reason, problems=problems)
-        return self._decide_managed(WorkloadState(verdict, view, now, self._settings, self._state.disruptions))
+            return self._decide_unmanaged(key, workload, verdict, view, now)
+        return self._decide_managed(WorkloadState(verdict, view, now, settings, self._state.disruptions))
+
+    def _decide_unmanaged(
+        self, key: Key, workload: Deployment | StatefulSet, verdict: Unmanaged, view: View, now: datetime
+    ) -> PlacementDecision:
+        """Report errors of the author, and release pending pods that still ask for a class."""
+        about = Ref.to(STATEFULSETS if isinstance(workload, StatefulSet) else DEPLOYMENTS, workload)
+        report_it = verdict.is_user_error
+        if verdict.reason.code == MINIMUM_TOO_HIGH:
+            parsed = parse_workload(workload, self._settings)
+            minimum = parsed.policy.share.min_on_demand if parsed.policy is not None else 0
+            report_it = not self._state.is_known_minimum_error(key, workload, minimum)
+        released = plan_release(about, workload, view, now, self._settings)
+        return PlacementDecision(
+            reason=released.actions[0].why if released.actions else verdict.reason,
+            actions=released.actions,
+            in_order=False,
+            requeue_after=max(released.check_at - now, timedelta(0)) if released.check_at is not None else None,
+            problems=(report.unmanageable(about, verdict.reason),) if report_it else (),
+        )
 
     def _decide_managed(self, state: WorkloadState) -> PlacementDecision:
         fallback, interruption = plan_spot_fallback(state), plan_interruption(state)
@@ -265,8 +321,12 @@ def _has_enabled(workload: KubeObject) -> bool:
 
 
 def _keys_above(obj: Pod | ReplicaSet, view: View) -> tuple[Key, ...]:
+    """The workload of a pod or ReplicaSet, if it mentions placement or the pod is pending with a class of ours."""
     workload = workload_of(obj, view)
-    return (key_of(workload),) if workload is not None and _has_enabled(workload) else ()
+    if workload is None:
+        return ()
+    leftover = isinstance(obj, Pod) and not obj.spec.node_name and CLASS in obj.annotations
+    return (key_of(workload),) if leftover or _has_enabled(workload) else ()
 
 
 def _workloads_in(namespace: str, view: View) -> Iterable[Deployment | StatefulSet]:

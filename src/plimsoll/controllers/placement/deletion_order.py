@@ -19,9 +19,17 @@ from plimsoll.controllers.placement.deletion_values import OrderedPod, values_fo
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.spec import MIN_ON_DEMAND, SPOT_PERCENTAGE
 from plimsoll.controllers.placement.target import CapacityClass, Share, target
-from plimsoll.controllers.placement.workload import parse_workload
+from plimsoll.controllers.placement.workload import (
+    MINIMUM_TOO_HIGH,
+    Managed,
+    evaluate_workload,
+    namespace_exclusion,
+    parse_workload,
+)
+from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.apps import Deployment
 from plimsoll.kube.types.core import Node, Pod
+from plimsoll.kube.types.resources import NAMESPACES
 
 
 class PodWithValue(Protocol):
@@ -54,12 +62,27 @@ class ClassAndZone(NamedTuple):
 class Capacity:
     name = "capacity"
 
-    def __init__(self, settings: PlacementSettings | None = None) -> None:
+    def __init__(self, settings: PlacementSettings | None = None, *, placement_runs: bool = False) -> None:
+        """placement_runs: the placement controller runs too, so that every workload that it manages gets this order."""
         self._settings = settings or PlacementSettings()
+        self._placement_runs = placement_runs
 
     def suits(self, workload: Deployment) -> bool:
         """Whether this is the default type for a workload: placement manages it too."""
         return parse_workload(workload, self._settings).policy is not None
+
+    def applies_to(self, workload: Deployment, view: View) -> bool:
+        """Whether a workload gets this order without opting in to deletion costs: its minimum must hold in scale-downs too.
+
+        A minimum above the replica count counts as valid: what a scale-down leaves is then on-demand.
+        """
+        settings = self._settings
+        if not self._placement_runs or not parse_workload(workload, settings).policy:
+            return False
+        if settings.namespace_labels and NAMESPACES not in view:
+            return False  # the scope of placement is unknown
+        verdict = namespace_exclusion(workload.namespace, view, settings) or evaluate_workload(workload, settings)
+        return isinstance(verdict, Managed) or verdict.reason.code == MINIMUM_TOO_HIGH
 
     def assign(
         self, workload: Deployment, pods: Sequence[PodWithValue], nodes: Mapping[str, Node], settings: OrderSettings

@@ -18,16 +18,18 @@ from functools import lru_cache
 import msgspec
 from msgspec import Struct
 
-from plimsoll.controllers.placement.annotations import REASON, PlacementReason, assigned_class
+from plimsoll.controllers.placement.annotations import PLACED_BY, REASON, PlacementReason, assigned_class
 from plimsoll.controllers.placement.replica_counts import Replica
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.target import CapacityClass
 from plimsoll.controllers.placement.workload_state import WorkloadState
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.shards import LABEL, shard_name
-from plimsoll.kube.types.core import ConfigMap
+from plimsoll.kube.types.apps import Deployment, StatefulSet
+from plimsoll.kube.types.core import ConfigMap, Pod
 from plimsoll.kube.types.durations import format_duration
 from plimsoll.kube.types.resources import PODS, Key
+from plimsoll.kube.workloads import active, pods_of
 from plimsoll.runtime.decision import Action, Blocker, Create, Event, Evict, Patch, Reason, Ref
 from plimsoll.runtime.phrases import counted, nth
 from plimsoll.scheduling.nomination import preemption_under_way
@@ -145,13 +147,52 @@ def plan_spot_fallback(state: WorkloadState) -> FallbackPlan:
 
 def unschedulable_since(replica: Replica, view: View) -> datetime | None:
     """Since when a pod of class spot has been unschedulable; None for any other pod."""
-    pod = replica.pod
-    if replica.bound or preemption_under_way(pod, view) or assigned_class(pod) is not CapacityClass.SPOT:
+    if assigned_class(replica.pod) is not CapacityClass.SPOT:
+        return None
+    return _unschedulable_since(replica.pod, view)
+
+
+def _unschedulable_since(pod: Pod, view: View) -> datetime | None:
+    if pod.spec.node_name or preemption_under_way(pod, view):
         return None
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
             return condition.last_transition_time or pod.metadata.creation_timestamp
     return None
+
+
+def plan_release(
+    about: Ref, workload: Deployment | StatefulSet, view: View, now: datetime, settings: PlacementSettings
+) -> FallbackPlan:
+    """Evict pods of a workload that is no longer managed and that wait for a node of the class we assigned.
+
+    Only unschedulable pods with this installation's annotations: without a class, their replacements may run anywhere.
+    """
+    actions: list[Action] = []
+    check_at: datetime | None = None
+    for pod in sorted(pods_of(workload, view), key=lambda pod: pod.name):
+        assigned = assigned_class(pod)
+        ours = pod.annotations.get(PLACED_BY) == settings.installation
+        if assigned is None or not ours or not active(pod) or workload.terminating:
+            continue
+        since = _unschedulable_since(pod, view)
+        if since is None:
+            continue
+        overdue = since + settings.spot_fallback_after
+        if now < overdue:
+            check_at = min(check_at or overdue, overdue)
+        elif len(actions) < settings.max_fallbacks_per_minute:
+            waiting = (
+                f"pod {pod.name} found no {assigned.value} node for {format_duration(settings.spot_fallback_after)}"
+            )
+            why = Reason(
+                "ClassReleased", f"{waiting}; its workload is no longer managed, so its replacement gets no class"
+            )
+            event = Event(about, "ClassReleased", why.message)
+            actions.append(Evict(Ref.to(PODS, pod), about.key, why, event=event))
+    if actions:
+        check_at = now + MINUTE
+    return FallbackPlan(tuple(actions), check_at=check_at)
 
 
 def _replacements_left(state: WorkloadState) -> tuple[int, datetime]:

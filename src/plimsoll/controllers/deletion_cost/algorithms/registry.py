@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from plimsoll.controllers.deletion_cost.replicaset_ranking import decided_by_cost
 from plimsoll.controllers.deletion_cost.spec import DEFAULT_TYPE
 from plimsoll.controllers.deletion_cost.values import DeletionValue, ValueOwner
+from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.apps import Deployment
 from plimsoll.kube.types.core import Node, Pod
 
@@ -82,6 +83,15 @@ class PrefersWorkloads(Protocol):
         ...
 
 
+@runtime_checkable
+class AppliesByItself(Protocol):
+    """An algorithm that orders some workloads without the annotation `enabled`."""
+
+    def applies_to(self, workload: Deployment, view: View) -> bool:
+        """Whether a workload without the annotation is ordered by this algorithm. `enabled: "false"` opts out."""
+        ...
+
+
 class Algorithms(Struct, frozen=True):
     """The usable algorithms, and why others cannot be used."""
 
@@ -101,6 +111,16 @@ class Algorithms(Struct, frozen=True):
             except Exception:
                 log.exception("deletion-cost algorithm failed in suits()", type=name, workload=workload.name)
         return DEFAULT_TYPE
+
+    def implied_for(self, workload: Deployment, view: View) -> str | None:
+        """The type that applies to a workload without the annotation `enabled`; None if there is none."""
+        for name, algorithm in sorted(self.usable.items()):
+            try:
+                if isinstance(algorithm, AppliesByItself) and algorithm.applies_to(workload, view):
+                    return name
+            except Exception:
+                log.exception("deletion-cost algorithm failed in applies_to()", type=name, workload=workload.name)
+        return None
 
 
 def discover(wanted: Collection[str] = ()) -> Algorithms:
