@@ -10,7 +10,7 @@ from typing import Any
 from plimsoll.kube.codec import builtins, convert
 from plimsoll.kube.types.core import Namespace, Node, NodeSpec, NodeStatus, Pod, Taint
 from plimsoll.kube.types.meta import Labels, Metadata, Resources
-from plimsoll.kube.types.storage import PersistentVolume, PersistentVolumeClaim
+from plimsoll.kube.types.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from plimsoll.scheduling.model import ComingNode, Offering, Packing, Template
 from plimsoll.scheduling.pack import pack
 from plimsoll.scheduling.snapshot import Snapshot
@@ -104,6 +104,8 @@ class Case:
     namespaces: tuple[Namespace, ...] = NAMESPACES
     claims: tuple[PersistentVolumeClaim, ...] = CLAIMS
     volumes: tuple[PersistentVolume, ...] = VOLUMES
+    storage_classes: tuple[StorageClass, ...] | None = None
+    csi_nodes: tuple[CSINode, ...] | None = None
 
     def __repr__(self) -> str:
         """What a failure shows: the case as JSON, one object a line, without what every case has."""
@@ -116,7 +118,13 @@ class Case:
 
     def snapshot(self) -> Snapshot:
         return Snapshot.build(
-            self.nodes, self.bound, namespaces=self.namespaces, claims=self.claims, volumes=self.volumes
+            self.nodes,
+            self.bound,
+            namespaces=self.namespaces,
+            claims=self.claims,
+            volumes=self.volumes,
+            storage_classes=self.storage_classes,
+            csi_nodes=self.csi_nodes,
         )
 
     def at_hand(self) -> Situation:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types.storage import PersistentVolumeClaim
+from plimsoll.kube.types.storage import PersistentVolumeClaim, StorageClass
 from plimsoll.scheduling.fits import fits
 from plimsoll.scheduling.model import Constraint, Template
 from plimsoll.scheduling.pack import pack
@@ -49,3 +49,46 @@ def test_what_is_not_known_holds_nobody_back_and_is_told() -> None:
     packing = pack(case({}).snapshot(), [POD], [TEMPLATE])
     assert list(packing.placements) == [POD.uid]
     assert packing.notes == {POD.uid: "claim data is not bound yet"}
+
+
+# ── storage classes ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def storage_class(**more: Any) -> StorageClass:
+    body = {"metadata": {"name": "fast"}, "provisioner": "p", "volumeBindingMode": "WaitForFirstConsumer", **more}
+    return convert(body, StorageClass)
+
+
+def with_class(found: StorageClass | None) -> Case:
+    claim = {"metadata": {"name": "data", "namespace": "blue"}, "spec": {"storageClassName": "fast"}}
+    return Case(
+        nodes=(node("one", zone="z1"), node("two", zone="z2")),
+        pending=(POD,),
+        claims=(convert(claim, PersistentVolumeClaim),),
+        storage_classes=(found,) if found is not None else (storage_class(metadata={"name": "other"}),),
+    )
+
+
+def test_a_volume_is_created_only_where_its_class_allows() -> None:
+    zones = [{"matchLabelExpressions": [{"key": menus.ZONE, "values": ["z2", "z3"]}]}]
+    question = with_class(storage_class(allowedTopologies=zones))
+    assert pack(question.snapshot(), [POD]).placements == {POD.uid: "two"}
+    reason = fits(question.snapshot(), POD, "one")
+    assert reason is not None and reason.rule is Constraint.VOLUME
+    template = Template("t", (offering("o", menus.CAPACITIES[0], 1.0, labels={menus.ZONE: "z1"}),))
+    nowhere = Case(claims=question.claims, storage_classes=question.storage_classes)
+    assert pack(nowhere.snapshot(), [POD], [template]).unplaced[POD.uid]["t"].rule is Constraint.VOLUME
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (storage_class(volumeBindingMode="Immediate"), "binds claims before pods are scheduled"),
+        (storage_class(provisioner="kubernetes.io/no-provisioner"), "creates no volumes"),
+        (None, 'storage class "fast" does not exist'),
+    ],
+    ids=["immediate", "local volumes", "no such class"],
+)
+def test_an_unbound_claim_that_cannot_wait_for_its_pod(found: StorageClass | None, says: str) -> None:
+    reason = fits(with_class(found).snapshot(), POD, "one")
+    assert reason is not None and reason.rule is Constraint.VOLUME and says in reason.message

@@ -21,6 +21,7 @@ from plimsoll.scheduling.pod_equivalence import PodClass, Shape
 from plimsoll.scheduling.pod_requests import format_amount
 from plimsoll.scheduling.rules import UNSCHEDULABLE, selector_text, tolerates, untolerated
 from plimsoll.scheduling.topology import Mask
+from plimsoll.scheduling.volume_limits import driver_of
 
 
 class Check(NamedTuple):
@@ -127,7 +128,8 @@ def _checks(constraints: ClassConstraints, shape: Shape) -> Iterator[Check]:
         )
     for resource, amount in shape:
         free = state.free[resource, :size]
-        yield Check(Constraint.RESOURCES, free >= amount, *_lack(state, resource, amount))
+        limit = Constraint.VOLUME_ATTACH_LIMIT if driver_of(state.classes.resources[resource]) else Constraint.RESOURCES
+        yield Check(limit, free >= amount, *_lack(state, resource, amount))
     if me.claims:
         words = constraints.volumes.problem or "a volume of the pod is not reachable"
         yield Check(
@@ -153,6 +155,12 @@ def _lack(state: PlanState, resource: int, amount: int) -> tuple[Callable[[int],
     what = state.classes.resources[resource]
     free = state.free[resource, : state.first_new]
     most = int(free.max(initial=0))
+    if driver := driver_of(what):
+        needs = f"the pod needs {amount} of driver {driver}"
+        return (
+            lambda row: f"node {state.names[row]} can attach {max(0, int(free[row]))} more volumes, {needs}",
+            f"can attach too few volumes ({needs}, at most {max(0, most)} more fit on a node)",
+        )
 
     def about(row: int) -> str:
         if what == "pods":
@@ -257,6 +265,11 @@ def no_new_node(constraints: ClassConstraints, shape: Shape, index: int) -> Unsc
         here &= offerings.caps[resource] >= amount
         if not here.any():
             what = state.classes.resources[resource]
+            if driver := driver_of(what):
+                words = (
+                    f"the pod needs {amount} volumes of driver {driver} attached, a new node of {template.name} takes"
+                )
+                return Unschedulable(Constraint.VOLUME_ATTACH_LIMIT, f"{words} at most {max(0, most)}")
             asks = f"the pod requests {format_amount(what, amount)} of {what}"
             return Unschedulable(
                 Constraint.RESOURCES,

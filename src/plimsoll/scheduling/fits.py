@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from plimsoll.kube.types.core import Pod
 from plimsoll.scheduling.class_constraints import ClassConstraints
 from plimsoll.scheduling.explain import first_reason, unschedulable_everywhere
@@ -11,6 +13,7 @@ from plimsoll.scheduling.model import Constraint, Unschedulable
 from plimsoll.scheduling.plan_state import PlanState
 from plimsoll.scheduling.snapshot import Snapshot
 from plimsoll.scheduling.static_feasibility import StaticFeasibility
+from plimsoll.scheduling.volume_limits import with_attachments
 
 
 def fits(snapshot: Snapshot, pod: Pod, node_name: str) -> Unschedulable | None:
@@ -26,6 +29,7 @@ def reasons_by_node(snapshot: Snapshot, pod: Pod, node_names: Iterable[str]) -> 
     with snapshot.trial():
         snapshot.remove(pod.uid)
         class_index, shape_index = snapshot.classes.of(pod)
+        (shape_index,) = with_attachments(snapshot, np.array([class_index]), np.array([shape_index])).tolist()
         pod_class = snapshot.classes.classes[class_index]
         state = PlanState(snapshot, (pod_class,))
         constraints = ClassConstraints(state, pod_class, StaticFeasibility(state, pod_class))

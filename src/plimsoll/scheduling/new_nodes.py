@@ -13,6 +13,7 @@ from plimsoll.scheduling.offerings import cheapest, listed
 from plimsoll.scheduling.plan_state import PlanState
 from plimsoll.scheduling.pod_groups import Numbers
 from plimsoll.scheduling.pod_requests import CPU, PODS, allocatable
+from plimsoll.scheduling.volume_limits import driver_of
 
 
 class NewNodes:
@@ -73,7 +74,7 @@ class NewNodes:
             amounts = amounts + np.array([self._by_daemons(offering) for offering in chosen]).T
         names, columns = [], []
         for name, amount in zip(state.classes.resources, amounts, strict=True):
-            if name != PODS and amount.any():
+            if name != PODS and not driver_of(name) and amount.any():
                 quantities = (amount if name == CPU else amount * 1000).tolist()
                 made = {quantity: Quantity(quantity) for quantity in set(quantities)}
                 names.append(name)
@@ -91,9 +92,11 @@ class NewNodes:
         if found is None:
             state = self._state
             given = allocatable(state.offerings.sold[offering].allocatable)
-            whole = [given.get(name, 0) for name in state.classes.resources]
+            names = state.classes.resources
             left = state.offerings.caps[:, offering].tolist()
-            found = self._daemons[offering] = [a - b for a, b in zip(whole, left, strict=True)]
+            found = self._daemons[offering] = [
+                0 if driver_of(name) else given.get(name, 0) - rest for name, rest in zip(names, left, strict=True)
+            ]
         return found
 
 

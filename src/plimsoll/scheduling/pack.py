@@ -12,6 +12,7 @@ from plimsoll.scheduling.model import ComingNode, Packing, Template
 from plimsoll.scheduling.plan import PackingPlan
 from plimsoll.scheduling.pod_groups import PodsToPlace, waiting
 from plimsoll.scheduling.snapshot import Snapshot
+from plimsoll.scheduling.volume_limits import with_attachments
 
 FEW_GROUPS = 200
 
@@ -65,6 +66,7 @@ def packing_request(
         templates, coming = tuple(templates), tuple(coming)
         daemons = [d for template in templates for d in template.daemons] + [d for node in coming for d in node.daemons]
         who = waiting(snapshot.classes, pods, daemons)
+        who = who._replace(shape_of=with_attachments(snapshot, who.class_of, who.shape_of))
         yield PackingRequest(snapshot, [pod.metadata.uid for pod in pods], who, templates, coming, headroom)
 
 

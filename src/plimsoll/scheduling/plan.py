@@ -7,7 +7,7 @@ cost. Topology spread is not checked, because pods that would otherwise stay unp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
@@ -68,6 +68,20 @@ def _there(counter: TopologyCounter, rows: RowIndex) -> Counts:
 MANY_GROUPS = 200
 
 
+def _contended_claims(
+    snapshot: Snapshot, in_play: Iterable[PodClass], pod_counts: Mapping[int, int]
+) -> frozenset[tuple[str, str]]:
+    """Return ReadWriteOncePod claims (namespace and name) that more than one pod to place uses."""
+    users: dict[tuple[str, str], int] = {}
+    claims = snapshot.claims or {}
+    for pod_class in in_play:
+        for name, _ in pod_class.claims:
+            key = (pod_class.namespace, name)
+            if (claim := claims.get(key)) is not None and claim.one_pod_only:
+                users[key] = users.get(key, 0) + pod_counts[pod_class.index]
+    return frozenset(key for key, count in users.items() if count > 1)
+
+
 class Placed(NamedTuple):
     """Pods of a class with their rows, in an order that no rule contradicts."""
 
@@ -101,7 +115,8 @@ class PackingPlan:
         # by class: its pod count
         self._pod_counts = dict(zip(met, np.bincount(waiting.class_of)[met].tolist(), strict=True))
         in_play = [classes.classes[index] for index in met]
-        self.state = PlanState(snapshot, in_play, templates, coming)
+        self._contended = _contended_claims(snapshot, in_play, self._pod_counts)
+        self.state = PlanState(snapshot, in_play, templates, coming, contended=self._contended)
         self.placer = Placer(self.state, first_fit=first_fit, batches=self._pod_counts)
         self._ranks = {pod_class.index: rank(pod_class) for pod_class in in_play}
         weights = self.state.weights.tolist()
@@ -233,7 +248,9 @@ class PackingPlan:
         A node opened late is an empty domain, which lowers the limit of pods spread over hosts.
         """
         old, placed = self.state, self.placed
-        self.state = PlanState(old.snapshot, old.in_play, old.offerings.templates, self._coming)
+        self.state = PlanState(
+            old.snapshot, old.in_play, old.offerings.templates, self._coming, contended=self._contended
+        )
         self.placer = Placer(self.state, first_fit=self._first_fit, batches=self._pod_counts)
         self.placer.may_open = options.may_open
         self.placed = []

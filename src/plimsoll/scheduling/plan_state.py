@@ -6,7 +6,7 @@ as they are opened. It places pods, opens nodes and keeps all counts consistent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +22,7 @@ from plimsoll.scheduling.pod_equivalence import PodClass, Shape
 from plimsoll.scheduling.pod_requests import allocatable
 from plimsoll.scheduling.snapshot import Snapshot
 from plimsoll.scheduling.topology import NODES, Mask, Topology
+from plimsoll.scheduling.volume_limits import attach_resources, free_attachments, learned_limits
 from plimsoll.scheduling.volumes import VolumeRules, volume_rules
 
 _MOST_LANES_FOR_SELECTORS = 8
@@ -46,11 +47,19 @@ class PlanState:
         in_play: Iterable[PodClass],
         templates: Sequence[Template] = (),
         coming: Sequence[ComingNode] = (),
+        *,
+        moving: bool = False,
+        contended: Collection[tuple[str, str]] = (),
     ) -> None:
+        """moving: the pods in play still run in the snapshot. contended: claims (namespace and name) of ReadWriteOncePod
+        volumes that several pods in play use.
+        """
         self.snapshot = snapshot
         self.classes = snapshot.classes
         self.in_play = tuple(in_play)
-        self.volume_rules: dict[int, VolumeRules] = {c.index: volume_rules(snapshot, c) for c in self.in_play}
+        self.volume_rules: dict[int, VolumeRules] = {
+            c.index: volume_rules(snapshot, c, moving=moving, contended=contended) for c in self.in_play
+        }
         self.daemons = DaemonOverhead(self.classes, templates, coming)
         self.pod_counters = PodCounters(snapshot, self.in_play, self.daemons.class_indexes)
         self.daemons.pod_counters = self.pod_counters
@@ -77,6 +86,7 @@ class PlanState:
         lane_keys |= _with_few_values(rule_keys - lane_keys - {HOSTNAME}, templates)
         self.offerings = Offerings(templates, sorted(lane_keys), self.classes.resource)
         self.daemons.take_off(self.offerings)
+        self._limit_attachments()
         self.offerings.make_lanes()
         self.offering_classes = NodeClasses(self.offerings.node_traits, rule_keys)
 
@@ -92,6 +102,13 @@ class PlanState:
             size=self.size,
             more=on_coming,
         )
+
+    def _limit_attachments(self) -> None:
+        """Give offerings the attach limits of existing nodes."""
+        labels = [traits.labels for traits in self.offerings.node_traits]
+        for index, driver in attach_resources(self.classes).items():
+            if labels:
+                self.offerings.caps[index] = learned_limits(self.snapshot, driver, labels)
 
     # ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -110,6 +127,11 @@ class PlanState:
             for name, amount in size.items():
                 self.free[self.classes.resource(name), row] = amount
             self.daemons.take_off_coming(self.free, row, node)
+        for index, driver in attach_resources(self.classes).items():
+            self.free[index, :count] = free_attachments(self.snapshot, driver, kept.tolist())
+            self.free[index, count : self.size] = learned_limits(
+                self.snapshot, driver, [{HOSTNAME: node.name, **node.labels} for node in coming]
+            )
         self._free_at_first = self.free[:, : self.size].copy()
         self.alive: Mask = np.ones(self.capacity_rows, np.bool_)  # False: accepts no more pods
         # New nodes only: the current offering, and the set of offerings they may become.
@@ -139,6 +161,7 @@ class PlanState:
         weights = np.zeros(len(total))
         np.divide(1.0, total, out=weights, where=total > 0)
         weights[2] = 0.0  # pod counts say nothing about fit
+        weights[list(attach_resources(self.classes))] = 0.0  # neither do volumes
         return weights
 
     def _make_topology(self, key: str) -> Topology:

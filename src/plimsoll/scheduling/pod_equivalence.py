@@ -316,7 +316,12 @@ class PodClasses:
         return index
 
     def _shape(self, spec: PodSpec) -> int:
-        shape = tuple(sorted((self.resource(name), amount) for name, amount in effective_requests(spec).items()))
+        return self.shape(
+            tuple(sorted((self.resource(name), amount) for name, amount in effective_requests(spec).items()))
+        )
+
+    def shape(self, shape: Shape) -> int:
+        """Return the index of a shape; a new one gets the next."""
         index = self._shape_index.setdefault(shape, len(self.shapes))
         if index == len(self.shapes):
             self.shapes.append(shape)

@@ -33,10 +33,12 @@ def slots_that_move(snapshot: Snapshot, rows: list[int]) -> Indexes:
 class PodsToMove:
     """By row of the snapshot: the groups of its pods, largest first, and their total requests."""
 
-    def __init__(self, snapshot: Snapshot, slots: Indexes, taken_for: Indexes) -> None:
-        """`taken_for` maps each class to its representative: classes that no rule distinguishes are one."""
+    def __init__(self, snapshot: Snapshot, slots: Indexes, shapes: Indexes, taken_for: Indexes) -> None:
+        """`shapes` are those of the slots. `taken_for` maps each class to its representative: classes that no rule
+        distinguishes are one.
+        """
         self._snapshot = snapshot
-        rows, shapes = snapshot.pod_rows[slots], snapshot.pod_shapes[slots]
+        rows = snapshot.pod_rows[slots]
         classes = taken_for[snapshot.pod_classes[slots]]
         amounts = snapshot.shape_amounts()
         share = amounts[: len(snapshot.capacity)] / np.maximum(1, snapshot.capacity.max(axis=1, initial=1))[:, None]

@@ -25,6 +25,7 @@ from plimsoll.scheduling.pod_equivalence import PodClass, Shape
 from plimsoll.scheduling.pod_requests import PODS, format_amount
 from plimsoll.scheduling.pods_to_move import MoveGroup, PodsToMove, slots_that_move
 from plimsoll.scheduling.snapshot import Snapshot
+from plimsoll.scheduling.volume_limits import with_attachments
 
 # Pods that found no place are put first and the node is tried again this often. After that, an exhaustive search
 # resolves the order for nodes with few pods; beyond so many pods or steps the node stays, to bound the time.
@@ -52,14 +53,17 @@ class _Removals:
         self.names = names
         slots = slots_that_move(snapshot, [snapshot.rows[name] for name in names if name in snapshot.rows])
         indexes: list[int] = np.flatnonzero(np.bincount(snapshot.pod_classes[slots])).tolist()
-        self.state = PlanState(snapshot, [snapshot.classes.classes[index] for index in indexes])
+        shapes = with_attachments(
+            snapshot, snapshot.pod_classes[slots].astype(np.intp), snapshot.pod_shapes[slots].astype(np.intp)
+        )
+        self.state = PlanState(snapshot, [snapshot.classes.classes[index] for index in indexes], moving=True)
         self.placer = Placer(self.state)
         self.row_of = {name: row for row, name in enumerate(self.state.names)}
         self.order = self._filling_order()
         self.free: dict[int, list[int]] = {}  # rows that are being filled, as plain integers
         self._best_fits: dict[int, BestFit | None] = {}  # by class
         self._best_fits_by_mask: dict[bytes, BestFit] = {}
-        self.to_move = PodsToMove(snapshot, slots, self._taken_for(indexes))
+        self.to_move = PodsToMove(snapshot, slots, shapes, self._taken_for(indexes))
         rows = [snapshot.rows[name] for name in self.state.names]
         # resource × row: what must find a place if the node is removed
         self.wanted: Ints = self.to_move.amounts[:, rows]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from plimsoll.kube.types.core import Namespace, Node, NodeSelector, Pod, Taint
 from plimsoll.kube.types.meta import KubeObject, Labels
-from plimsoll.kube.types.storage import PersistentVolume, PersistentVolumeClaim
+from plimsoll.kube.types.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass, TopologyTerm
 from plimsoll.scheduling.pod_equivalence import PodClasses
 from plimsoll.scheduling.pod_requests import allocatable
 
@@ -43,20 +43,48 @@ class ClaimFacts(Struct, frozen=True):
     volume: str  # "" while unbound
     selected_node: str  # where the volume of an unbound claim is being provisioned
     terminating: bool
+    storage_class: str = ""
+    one_pod_only: bool = False  # ReadWriteOncePod
 
     @classmethod
     def of(cls, claim: PersistentVolumeClaim) -> ClaimFacts:
-        return cls(claim.spec.volume_name, claim.annotations.get(_SELECTED_NODE, ""), claim.terminating)
+        spec = claim.spec
+        return cls(
+            spec.volume_name,
+            claim.annotations.get(_SELECTED_NODE, ""),
+            claim.terminating,
+            spec.storage_class_name or "",
+            "ReadWriteOncePod" in spec.access_modes,
+        )
+
+
+class StorageClassFacts(Struct, frozen=True):
+    provisioner: str
+    waits_for_pod: bool  # WaitForFirstConsumer: a claim is bound after its pod was scheduled
+    topologies: tuple[TopologyTerm, ...]
+
+    @classmethod
+    def of(cls, found: StorageClass) -> StorageClassFacts:
+        return cls(found.provisioner, found.volume_binding_mode == "WaitForFirstConsumer", found.allowed_topologies)
 
 
 class VolumeFacts(Struct, frozen=True):
     affinity: NodeSelector | None
     labels: Labels
+    driver: str = ""  # of a CSI volume
+    handle: str = ""
 
     @classmethod
     def of(cls, volume: PersistentVolume) -> VolumeFacts:
-        affinity = volume.spec.node_affinity
-        return cls(affinity.required if affinity else None, volume.labels)
+        affinity, csi = volume.spec.node_affinity, volume.spec.csi
+        required = affinity.required if affinity else None
+        return cls(required, volume.labels, csi.driver if csi else "", csi.volume_handle if csi else "")
+
+
+def attach_limits(node: CSINode) -> dict[str, int]:
+    """Return the attach limit by driver; drivers without one are left out."""
+    limits = ((driver.name, driver.allocatable) for driver in node.spec.drivers)
+    return {name: at.count for name, at in limits if at is not None and at.count is not None}
 
 
 if TYPE_CHECKING:
@@ -75,6 +103,9 @@ _HANDED_OVER = (
     "namespaces",
     "claims",
     "volumes",
+    "storage_classes",
+    "csi_limits",
+    "attached",
 )
 _MADE_LATER = ("uids", "pod_names", "slots", "pods_on", "_free_slots")
 
@@ -111,6 +142,9 @@ class Snapshot:
         self.namespaces: dict[str, Labels] = {}
         self.claims: dict[tuple[str, str], ClaimFacts] | None = None  # None: claims are not watched
         self.volumes: dict[str, VolumeFacts] | None = None
+        self.storage_classes: dict[str, StorageClassFacts] | None = None  # None: not watched
+        self.csi_limits: dict[str, dict[str, int]] | None = None  # node → driver → volumes; None: not watched
+        self.attached: dict[str, tuple[str, ...]] = {}  # node → status.volumesAttached
         self.node_rows: NodeRows | None = None  # derived from the nodes; reset when one of them changes
         self.version = 0  # changes with every permanent change, which invalidates derived results
         self._free_rows: list[int] = []
@@ -128,6 +162,8 @@ class Snapshot:
         namespaces: Iterable[Namespace] = (),
         claims: Iterable[PersistentVolumeClaim] | None = None,
         volumes: Iterable[PersistentVolume] | None = None,
+        storage_classes: Iterable[StorageClass] | None = None,
+        csi_nodes: Iterable[CSINode] | None = None,
     ) -> Snapshot:
         """Build a snapshot. Pods that are bound and not finished use resources; others are ignored.
 
@@ -138,6 +174,7 @@ class Snapshot:
             self.rows[node.name] = len(self.nodes)
             self.nodes.append(NodeFacts.of(node))
             self.pods_on.append({})
+            self._note_attached(node)
         self._enter_all(pods)
         self.capacity = np.zeros((len(self.classes.resources), len(self.nodes)), np.int64)
         self.used = np.zeros_like(self.capacity)
@@ -150,7 +187,17 @@ class Snapshot:
             None if claims is None else {(claim.namespace, claim.name): ClaimFacts.of(claim) for claim in claims}
         )
         self.volumes = None if volumes is None else {volume.name: VolumeFacts.of(volume) for volume in volumes}
+        if storage_classes is not None:
+            self.storage_classes = {found.name: StorageClassFacts.of(found) for found in storage_classes}
+        if csi_nodes is not None:
+            self.csi_limits = {node.name: limits for node in csi_nodes if (limits := attach_limits(node))}
         return self
+
+    def _note_attached(self, node: Node) -> None:
+        if node.status.volumes_attached:
+            self.attached[node.name] = tuple(volume.name for volume in node.status.volumes_attached)
+        else:
+            self.attached.pop(node.name, None)
 
     def _enter_all(self, pods: Iterable[Pod]) -> None:
         rows, pods_on = self.rows, self.pods_on
@@ -242,11 +289,23 @@ class Snapshot:
                         self.volumes.pop(volume.name, None)
                     else:
                         self.volumes[volume.name] = VolumeFacts.of(volume)
+                case StorageClass() as found:
+                    self.storage_classes = {} if self.storage_classes is None else self.storage_classes
+                    if after is None:
+                        self.storage_classes.pop(found.name, None)
+                    else:
+                        self.storage_classes[found.name] = StorageClassFacts.of(found)
+                case CSINode() as csi_node:
+                    self.csi_limits = {} if self.csi_limits is None else self.csi_limits
+                    self.csi_limits.pop(csi_node.name, None)
+                    if after is not None and (limits := attach_limits(csi_node)):
+                        self.csi_limits[csi_node.name] = limits
             self.version += 1
 
     def _follow_node(self, before: KubeObject | None, after: KubeObject | None) -> None:
         if isinstance(after, Node):
             facts = NodeFacts.of(after)
+            self._note_attached(after)
             row = self.rows.get(after.name)
             if row is None:
                 self.add_node(facts)
@@ -255,6 +314,7 @@ class Snapshot:
                 self.node_rows = None
                 self._write_capacity(row, facts)
         elif before is not None:
+            self.attached.pop(before.name, None)
             self.remove_node(before.name)
 
     # ── changing ─────────────────────────────────────────────────────────────────────────────────────────────────────

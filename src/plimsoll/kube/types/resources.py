@@ -88,6 +88,11 @@ def _not_ready(node: core.Node) -> Iterable[str]:
     return () if node.ready else ("",)
 
 
+def _provider_ids(node: core.Node) -> Iterable[str]:
+    provider_id = node.spec.provider_id
+    return dict.fromkeys((provider_id, provider_id.rpartition("/")[2])) if provider_id else ()
+
+
 def _taints(node: core.Node) -> Iterable[str]:
     return dict.fromkeys(taint.key for taint in node.spec.taints)
 
@@ -117,6 +122,7 @@ BY_OWNER = Index("owner", _owner_key)  # by namespace and UID of the controller:
 BY_NODE = Index("node", _node_name)
 UNBOUND = Index("unbound", _unbound)  # under "": the few pods that no node has yet, found without walking the others
 BY_CLAIM = Index("claim", _claims)
+BY_PROVIDER_ID = Index("provider id", _provider_ids)  # by spec.providerID, and by the part after its last slash
 NOT_READY = Index("not ready", _not_ready)  # under "": the few nodes that are not, found without walking the others
 BY_TAINT = Index("taint", _taints)  # by the taint's key
 BY_SELECTOR_LABEL = Index("label asked for", selector_label)  # by one label that every pod of a budget must have
@@ -141,12 +147,19 @@ def config_maps_in(namespace: str) -> Resource[core.ConfigMap]:
 
 
 PODS = Resource("", "v1", "pods", "Pod", core.Pod, indexes=(BY_OWNER, BY_NODE, UNBOUND))
-NODES = Resource("", "v1", "nodes", "Node", core.Node, namespaced=False, indexes=(NOT_READY, BY_TAINT))
+NODES = Resource("", "v1", "nodes", "Node", core.Node, namespaced=False, indexes=(NOT_READY, BY_TAINT, BY_PROVIDER_ID))
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", core.Namespace, namespaced=False)
 CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", core.ConfigMap)
 SECRETS = Resource("", "v1", "secrets", "Secret", core.Secret)
 CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", storage.PersistentVolumeClaim)
 VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", storage.PersistentVolume, namespaced=False)
+# Where these two are not served, no node has an attach limit and no claim is unbound.
+STORAGE_CLASSES = Resource(
+    "storage.k8s.io", "v1", "storageclasses", "StorageClass", storage.StorageClass, namespaced=False, may_be_absent=True
+)
+CSI_NODES = Resource(
+    "storage.k8s.io", "v1", "csinodes", "CSINode", storage.CSINode, namespaced=False, may_be_absent=True
+)
 REPLICASETS = Resource("apps", "v1", "replicasets", "ReplicaSet", apps.ReplicaSet, indexes=(BY_OWNER,))
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", apps.Deployment, indexes=(BY_TEMPLATE_LABEL,))
 STATEFULSETS = Resource("apps", "v1", "statefulsets", "StatefulSet", apps.StatefulSet, indexes=(BY_TEMPLATE_LABEL,))
