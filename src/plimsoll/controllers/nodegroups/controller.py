@@ -65,6 +65,7 @@ from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
 from plimsoll.controllers.nodegroups.spec import spec_problem
 from plimsoll.controllers.nodegroups.types import (
     BY_GROUP,
+    BY_MACHINE,
     BY_NODE_NAME,
     GROUP,
     NODE_GROUPS,
@@ -83,6 +84,7 @@ from plimsoll.kube.types.resources import (
     BUDGETS,
     BY_TAINT,
     CLAIMS,
+    CSI_NODES,
     DAEMONSETS,
     DEPLOYMENTS,
     NAMESPACES,
@@ -90,6 +92,7 @@ from plimsoll.kube.types.resources import (
     PODS,
     REPLICASETS,
     STATEFULSETS,
+    STORAGE_CLASSES,
     UNBOUND,
     VOLUMES,
     Key,
@@ -165,8 +168,8 @@ class NodeGroupController:
     @property
     def watches(self) -> tuple[Resource[Any], ...]:
         context: tuple[Resource[Any], ...] = (
-            NODE_GROUPS, VPSIE_NODES, NODES, PODS, BUDGETS, NAMESPACES, CLAIMS, VOLUMES, DAEMONSETS, DEPLOYMENTS,
-            REPLICASETS, STATEFULSETS,
+            NODE_GROUPS, VPSIE_NODES, NODES, PODS, BUDGETS, NAMESPACES, CLAIMS, VOLUMES,
+            STORAGE_CLASSES, CSI_NODES, DAEMONSETS, DEPLOYMENTS, REPLICASETS, STATEFULSETS,
         )  # fmt: skip
         holders = self._settings.holders
         return (*context, holders.resource) if holders is not None else context
@@ -186,12 +189,24 @@ class NodeGroupController:
             case VPSieNode():
                 return (VPSIE_NODES.key(changed), CLUSTER)
             case Node():
-                return (CLUSTER, *(VPSIE_NODES.key(one) for one in view[VPSIE_NODES].by(BY_NODE_NAME, changed.name)))
+                machine = changed.spec.provider_id.rpartition("/")[2]
+                own = (
+                    *view[VPSIE_NODES].by(BY_NODE_NAME, changed.name),
+                    *(view[VPSIE_NODES].by(BY_MACHINE, machine) if machine else ()),
+                )
+                return (CLUSTER, *dict.fromkeys(VPSIE_NODES.key(one) for one in own))
             case Pod():
                 if not changed.spec.node_name:
                     return (CLUSTER,)
                 own = view[VPSIE_NODES].by(BY_NODE_NAME, changed.spec.node_name)
-                return (CLUSTER, *(VPSIE_NODES.key(one) for one in own if one.being_removed)) if own else ()
+                return (
+                    (
+                        CLUSTER,
+                        *(VPSIE_NODES.key(one) for one in own if one.being_removed or one.status.first_pod_at is None),
+                    )
+                    if own
+                    else ()
+                )
             case PodDisruptionBudget() | DaemonSet():
                 return (CLUSTER,)
             case _:
@@ -238,7 +253,7 @@ class NodeGroupController:
         """Existing node → a pending pod that fits on it."""
         unbound = context.view[PODS].by(UNBOUND, "")
         pods = pending_pods(context.view, context.now, context.settings.unschedulable_pod_grace).pods
-        question = scale_up_question(pods, groups, context, room={}, sizes=NodeSizes(()))
+        question = scale_up_question(pods, groups, context, room={}, sizes=NodeSizes(groups))
         packing = self.planner.packing(key, question, self.state.snapshots.of(context.view)) if pods else None
         expected = scale_up_plan(packing, pods).expected if packing is not None else {}
         return {**expected, **nominated(unbound)}

@@ -49,12 +49,14 @@ from plimsoll.kube.types.resources import (
     BY_NODE,
     BY_TEMPLATE_LABEL,
     CLAIMS,
+    CSI_NODES,
     DEPLOYMENTS,
     NAMESPACES,
     NODES,
     PODS,
     REPLICASETS,
     STATEFULSETS,
+    STORAGE_CLASSES,
     VOLUMES,
     Key,
     Resource,
@@ -135,6 +137,7 @@ class PlacementController:
     def watches(self) -> tuple[Resource[Any], ...]:
         return (
             DEPLOYMENTS, STATEFULSETS, REPLICASETS, PODS, NODES, BUDGETS, NAMESPACES, CLAIMS, VOLUMES,
+            STORAGE_CLASSES, CSI_NODES,
             self._settings.memory,
         )  # fmt: skip
 
