@@ -1,6 +1,6 @@
-"""A cluster as people can take it in: zones side by side, nodes as rows, pods as coloured cells, and what was decided last.
+"""The demo's terminal view: zones side by side, nodes as rows, pods as coloured cells, and the latest decisions. Called by `cli.demo`.
 
-It fills the terminal that there is: what matters least is left out first, and the keys are always in sight.
+The view fits the terminal: the least important parts are left out first, and the keys are always visible.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from plimsoll.cli.invariant_text import why, worded
+from plimsoll.cli.invariant_text import describe_reason, describe_timeline
 from plimsoll.embedded_cluster.api import kinds
-from plimsoll.embedded_cluster.api.json_documents import Json, at, holds, name_of, namespace_of, terminating
-from plimsoll.simulate.demo.player import Telling
-from plimsoll.simulate.demo.scene import holdings, workload
-from plimsoll.simulate.invariants.observed import LEAVING, is_spot
+from plimsoll.embedded_cluster.api.json_documents import Json, at, condition_true, name_of, namespace_of, terminating
+from plimsoll.simulate.demo.player import DemoPlayer
+from plimsoll.simulate.demo.scene import allocations, workload
+from plimsoll.simulate.invariants.observed import DRAIN_TAINT, is_spot
 from plimsoll.simulate.world import World
 
-# A form beside the colour, for those who do not tell colours apart.
-_READY, _STARTING, _LEAVING = "■", "□", "×"
-# Both can be read on black and on white.
+# Shapes beside colours, for people who cannot tell the colours apart.
+_READY, _STARTING, _TERMINATING = "■", "□", "×"
+# Readable on black and on white.
 _SPOT, _ON_DEMAND = "dark_orange3", "dodger_blue1"
 _ZONE = "topology.kubernetes.io/zone"
 _FEWEST_DECISIONS = 3
 _ROOM_FOR_REASONS = 10  # rows
-# Happenings are looked at so far back; a long night of the demonstration must not slow it down.
+# Only this many timeline entries are examined per frame, so that a demo left running overnight stays fast.
 _LOOK_BACK = 200
 
 
-class Picture:
-    """What `rich` draws anew for each frame, at whatever size the terminal has by then."""
+class ClusterView:
+    """A `rich` renderable; every frame is rendered at the terminal's current size."""
 
-    def __init__(self, world: World, telling: Telling, footer: Sequence[RenderableType] = ()) -> None:
-        """footer: lines at the bottom, the most important first; more may come while it is shown."""
+    def __init__(self, world: World, player: DemoPlayer, footer: Sequence[RenderableType] = ()) -> None:
+        """footer: lines at the bottom, the most important first; the caller may append lines later."""
         self._world = world
-        self._telling = telling
+        self._player = player
         self._footer = footer
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -48,10 +48,10 @@ class Picture:
             free.height = None
             return sum(len(console.render_lines(part, free)) for part in parts)
 
-        headline, zones = _headline(self._world, self._telling), _zones(self._world)
+        headline, zones = _headline(self._world, self._player), _zones(self._world)
         below, footer = _below_nodes(self._world), list(self._footer)
-        explained = _explained(self._telling)
-        # In a small terminal what matters least is left out first.
+        explained = _explained(self._player)
+        # In a small terminal the least important parts are left out first.
         if lines(headline, *explained, zones, *below, *footer) > height:
             footer = footer[:1]
         if lines(headline, *explained, zones, *below, *footer) > height:
@@ -60,8 +60,8 @@ class Picture:
             below = []
         top = [headline, *explained, zones, *below]
         left = height - lines(*top, *footer)
-        chapters = _chapters(self._telling)
-        if self._telling.told and left - lines(chapters) >= 2 * _FEWEST_DECISIONS + 2:
+        chapters = _chapters(self._player)
+        if self._player.results and left - lines(chapters) >= 2 * _FEWEST_DECISIONS + 2:
             top.append(chapters)
             left -= lines(chapters)
         if left > _FEWEST_DECISIONS:
@@ -69,10 +69,12 @@ class Picture:
         yield Group(*top, *footer)
 
 
-def _headline(world: World, telling: Telling) -> RenderableType:
-    violations = world.witness.violations
-    verdict = Text(f"{len(violations)} rules broken", "bold red") if violations else Text("no rule broken", "green")
-    return _two_ends(Text(telling.heading, "bold"), Text.assemble(f"{world.witness.evictions} evictions, ", verdict))
+def _headline(world: World, player: DemoPlayer) -> RenderableType:
+    violations = world.invariants.violations
+    verdict = (
+        Text(f"{len(violations)} violations", "bold red") if violations else Text("no invariant violated", "green")
+    )
+    return _two_ends(Text(player.heading, "bold"), Text.assemble(f"{world.invariants.evictions} evictions, ", verdict))
 
 
 def _two_ends(left: Text, right: Text) -> RenderableType:
@@ -83,8 +85,8 @@ def _two_ends(left: Text, right: Text) -> RenderableType:
     return line
 
 
-def _explained(telling: Telling) -> list[RenderableType]:
-    return [Text(telling.explanation.replace("`", ""), "italic")] if telling.explanation else []
+def _explained(player: DemoPlayer) -> list[RenderableType]:
+    return [Text(player.explanation.replace("`", ""), "italic")] if player.explanation else []
 
 
 def _zones(world: World) -> RenderableType:
@@ -117,11 +119,11 @@ def _rows(world: World, nodes: list[Json], tallest: int) -> RenderableType:
 def _row(world: World, node: Json) -> Text:
     colour = _SPOT if is_spot(node) else _ON_DEMAND
     pods = sorted(world.cluster.api.storage.pods_on(name_of(node)), key=lambda pod: (namespace_of(pod), name_of(pod)))
-    state = "" if holds(node, "Ready") else " starting"
+    state = "" if condition_true(node, "Ready") else " starting"
     if any(
-        "termination" in taint["key"] or taint["key"] == LEAVING for taint in at(node, "spec", "taints", default=[])
+        "termination" in taint["key"] or taint["key"] == DRAIN_TAINT for taint in at(node, "spec", "taints", default=[])
     ):
-        state = " going"
+        state = " draining"
     row = Text.assemble((f"{name_of(node):<14} ", colour), *(_cell(pod, colour) for pod in pods), (state, "magenta"))
     row.no_wrap, row.overflow = True, "ellipsis"
     return row
@@ -138,27 +140,27 @@ def _number(node: Json) -> tuple[str, int]:
 
 def _cell(pod: Json, colour: str) -> tuple[str, str]:
     if terminating(pod):
-        return _LEAVING, f"dim {colour}"
-    return (_READY if holds(pod, "Ready") else _STARTING), colour
+        return _TERMINATING, f"dim {colour}"
+    return (_READY if condition_true(pod, "Ready") else _STARTING), colour
 
 
 def _below_nodes(world: World) -> list[RenderableType]:
     legend = Text.assemble(
         (f"{_READY} spot ", _SPOT),
         (f"{_READY} on-demand ", _ON_DEMAND),
-        (f"{_STARTING} starting {_LEAVING} leaving", "dim"),
+        (f"{_STARTING} starting {_TERMINATING} terminating", "dim"),
     )
     waiting = [pod for pod in world.cluster.all(kinds.PODS) if not at(pod, "spec", "nodeName", default="")]
     if waiting:
-        legend.append(f"   {len(waiting)} pods wait for a node", "magenta")
+        legend.append(f"   {len(waiting)} pods are pending", "magenta")
     web = workload(world)
     if (replicas := at(web, "spec", "replicas", default=None)) is not None:
-        spot, on_demand = world.witness.split(web)
+        spot, on_demand = world.invariants.split(web)
         legend.append(f"   web {spot} + {on_demand} of {replicas}", "dim")
     speed = getattr(world.clock, "speed", 1.0)
     pace = f"×{speed:g}" if speed else "paused"
     lines = [_two_ends(legend, Text(f"{world.clock.now():%H:%M:%S} {pace}", "bold magenta" if not speed else "dim"))]
-    held = holdings(world)
+    held = allocations(world)
     if held:
         words = [
             f"{name}: {' '.join(drives)}, port {port}" if drives else f"{name}: waits"
@@ -169,13 +171,15 @@ def _below_nodes(world: World) -> list[RenderableType]:
 
 
 def _decisions(world: World, console: Console, width: int, rows: int) -> RenderableType:
-    """As many of the last as there is room for; their reasons in full where there is room for several."""
+    """The latest entries that fit; with their full reasons if there is room for several."""
     table = Table.grid(padding=(0, 2, 0, 0), expand=True)
     table.add_column(no_wrap=True, min_width=8)
     table.add_column(no_wrap=True, ratio=1)
     shown: list[tuple[str, Text]] = []
-    for one, text in reversed(worded(world.witness.happenings[-_LOOK_BACK:])):
-        line = Text.assemble(text, (f"  {why(one)}" if one.why else "", "dim"), overflow="ellipsis", no_wrap=True)
+    for one, text in reversed(describe_timeline(world.invariants.timeline[-_LOOK_BACK:])):
+        line = Text.assemble(
+            text, (f"  {describe_reason(one)}" if one.why else "", "dim"), overflow="ellipsis", no_wrap=True
+        )
         # The frame, the time and the gap behind it take 14 columns.
         lines = [line] if rows < _ROOM_FOR_REASONS else list(line.wrap(console, max(20, width - 14), no_wrap=False))
         if len(shown) + len(lines) > rows:
@@ -188,12 +192,12 @@ def _decisions(world: World, console: Console, width: int, rows: int) -> Rendera
     return Panel(table, title="what happens, and why", title_align="left", border_style="dim")
 
 
-def _chapters(telling: Telling) -> RenderableType:
+def _chapters(player: DemoPlayer) -> RenderableType:
     table = Table.grid(padding=(0, 2, 0, 0), expand=True)
     table.add_column(min_width=1)
-    table.add_column(no_wrap=True, min_width=max((len(told.title) for told in telling.told), default=0))
+    table.add_column(no_wrap=True, min_width=max((len(one.title) for one in player.results), default=0))
     table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-    for told in telling.told:
-        mark = Text("✓", "green") if told.reached else Text("✗", "red")
-        table.add_row(mark, told.title, Text(told.result, "dim"))
+    for one in player.results:
+        mark = Text("✓", "green") if one.reached else Text("✗", "red")
+        table.add_row(mark, one.title, Text(one.result, "dim"))
     return table

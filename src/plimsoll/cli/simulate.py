@@ -23,10 +23,9 @@ from plimsoll.embedded_cluster.node_spec import NodeLineError, parse_node_line
 from plimsoll.explain.targets import Explainer
 from plimsoll.kube.types.durations import parse_duration
 from plimsoll.runtime.logging import set_up_logging
-from plimsoll.simulate.changes import Change, ChangeError, read_event, read_scenario, read_set
+from plimsoll.simulate.changes import ChangeError, ScenarioChange, parse_event, parse_scenario, parse_set
 from plimsoll.simulate.report import Prices, Report
-from plimsoll.simulate.run import Scenario
-from plimsoll.simulate.run import simulate as run_simulation
+from plimsoll.simulate.run import Scenario, run_simulation
 from plimsoll.simulate.world import World
 from plimsoll.snapshot.documents import BadFileError, documents_in
 from plimsoll.snapshot.view import from_documents
@@ -117,13 +116,13 @@ def _scenario(
         parse_node_line(line)
     if snapshot is None and not node_lines:
         raise click.UsageError("nothing to start from: --snapshot FILE, or --nodes LINE and -f FILE")
-    changes: list[Change] = [*map(read_set, sets), *map(read_event, events)]
+    changes: list[ScenarioChange] = [*map(parse_set, sets), *map(parse_event, events)]
     if scenario is not None:
-        changes += read_scenario(_yaml(scenario), str(scenario))
-    still = None
+        changes += parse_scenario(_yaml(scenario), str(scenario))
+    snapshot_view = None
     if snapshot is not None:
         watches = Explainer(Config()).watches
-        still = from_documents(documents_in([snapshot]), watches, datetime.now(UTC))
+        snapshot_view = from_documents(documents_in([snapshot]), watches, datetime.now(UTC))
     documents = [document.body for document in documents_in(files)]
     try:
         seconds = parse_duration(duration).total_seconds()
@@ -131,8 +130,8 @@ def _scenario(
         raise click.BadParameter(str(error), param_hint="--for") from None
     late = [change for change in changes if change.at > seconds]
     if late:
-        raise ChangeError(f"{late[0].told}: the simulation ends after {duration}")
-    return Scenario(seconds, changes, still, tuple(node_lines), documents, seed, _prices(prices))
+        raise ChangeError(f"{late[0].text}: the simulation ends after {duration}")
+    return Scenario(seconds, changes, snapshot_view, tuple(node_lines), documents, seed, _prices(prices))
 
 
 def _yaml(path: Path) -> Any:
@@ -169,9 +168,9 @@ def _run(name: str, config: Config, scenario: Scenario, *, tell: bool) -> Report
         nonlocal told
         if sys.stderr.isatty():
             click.echo(f"\r{name}: {elapsed / 3600:6.1f} h of {scenario.seconds / 3600:g} h", err=True, nl=False)
-        for one in world.witness.happenings[told:] if tell else ():
+        for one in world.invariants.timeline[told:] if tell else ():
             click.echo(f"{one.at:%H:%M:%S}  {one.what}" + (f": {one.why}" if one.why else ""))
-        told = len(world.witness.happenings)
+        told = len(world.invariants.timeline)
 
     report = run_simulation(config, scenario, seen=seen)
     if sys.stderr.isatty():

@@ -1,4 +1,4 @@
-"""What happens in a simulation beside what the operator does: someone scales a workload, a cloud takes a node back."""
+"""Scenario changes that other actors make in a simulation: a user scales a workload, the cloud reclaims a node, nodes join."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from plimsoll.embedded_cluster.api import kinds
 from plimsoll.embedded_cluster.api.json_documents import Json
-from plimsoll.embedded_cluster.api.kinds import Kind
-from plimsoll.embedded_cluster.cluster import Cluster
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
+from plimsoll.embedded_cluster.cluster import EmbeddedCluster
 from plimsoll.kube.types.durations import parse_duration
 
 _WORKLOADS = {
@@ -27,34 +27,34 @@ _CURVE_STEP_SECONDS = 300.0
 
 
 class ChangeError(ValueError):
-    """A change that cannot be understood, or that does not fit the cluster; one sentence for its author."""
+    """A change that cannot be parsed or does not fit the cluster. The message is for the author of the scenario."""
 
 
-class Change(Struct, frozen=True):
-    """One thing that happens at a moment, in seconds from the start."""
+class ScenarioChange(Struct, frozen=True):
+    """One change at a time, in seconds from the start; `text` is what the user wrote."""
 
     at: float
-    told: str
+    text: str
 
 
-class SetField(Change, frozen=True):
-    kind: Kind
+class SetField(ScenarioChange, frozen=True):
+    kind: ResourceKind
     namespace: str
     name: str
     field: str  # replicas, or annotation KEY
     value: str
 
 
-class Reclaim(Change, frozen=True):
+class Reclaim(ScenarioChange, frozen=True):
     node: str
 
 
-class AddNodes(Change, frozen=True):
+class AddNodes(ScenarioChange, frozen=True):
     line: str
 
 
-def read_set(text: str) -> SetField:
-    """`deployment/web:replicas=40@10m`, `deployment/shop/web:spotalis.io/spot-percentage=30%@1h`."""
+def parse_set(text: str) -> SetField:
+    """Parse `deployment/web:replicas=40@10m` or `deployment/shop/web:spotalis.io/spot-percentage=30%@1h`."""
     found = _SET.fullmatch(text)
     if found is None or found["kind"] not in _WORKLOADS:
         raise ChangeError(
@@ -76,8 +76,8 @@ def read_set(text: str) -> SetField:
     )
 
 
-def read_event(text: str) -> Change:
-    """`reclaim:node/spot-a-1@1h`, `nodes:3 zone=a class=spot@2h`."""
+def parse_event(text: str) -> ScenarioChange:
+    """Parse `reclaim:node/spot-a-1@1h` or `nodes:3 zone=a class=spot@2h`."""
     found = _EVENT.fullmatch(text)
     if found is None or found["what"] not in ("reclaim", "nodes"):
         raise ChangeError(f'"{text}"; write it like reclaim:node/spot-a-1@1h or "nodes:3 zone=a class=spot@2h"')
@@ -87,8 +87,8 @@ def read_event(text: str) -> Change:
     return AddNodes(at, text, found["target"])
 
 
-def read_scenario(document: Any, name: str) -> list[Change]:
-    """A file: `changes` (a list of texts as on the command line) and `curves` (replicas that follow the time of day)."""
+def parse_scenario(document: Any, name: str) -> list[ScenarioChange]:
+    """Parse a scenario file: `changes` and `events` as on the command line, and `curves` (replicas that follow the time of day)."""
     known = ("changes", "events", "curves")
     if not isinstance(document, dict):
         raise ChangeError(f'{name}: expected a mapping with "changes", "events" and "curves"')
@@ -97,15 +97,15 @@ def read_scenario(document: Any, name: str) -> list[Change]:
     for key in known:
         if not isinstance(document.get(key) or [], list):
             raise ChangeError(f"{name}: {key} is {document[key]!r}; expected a list")
-    found: list[Change] = [read_set(str(one)) for one in document.get("changes") or ()]
-    found += [read_event(str(one)) for one in document.get("events") or ()]
+    found: list[ScenarioChange] = [parse_set(str(one)) for one in document.get("changes") or ()]
+    found += [parse_event(str(one)) for one in document.get("events") or ()]
     for number, curve in enumerate(document.get("curves") or (), 1):
         found += _curve(curve, f"{name}: curve {number}")
     return found
 
 
-def _curve(curve: Any, where: str) -> Sequence[Change]:
-    """As an autoscaler would follow a day: between `low` and `high` with a peak once a period."""
+def _curve(curve: Any, where: str) -> Sequence[ScenarioChange]:
+    """Replica changes as an autoscaler would make them: between `low` and `high`, with one peak per period."""
     wanted = {"workload", "low", "high", "period", "for"}
     if not isinstance(curve, dict) or not {"workload", "low", "high"} <= set(curve) <= wanted:
         raise ChangeError(f"{where}: expected workload, low, high, and perhaps period (24h) and for (24h)")
@@ -121,7 +121,7 @@ def _curve(curve: Any, where: str) -> Sequence[Change]:
         at = step * _CURVE_STEP_SECONDS
         size = round(low + (high - low) * (1 - math.cos(2 * math.pi * at / period)) / 2)
         if size != last:
-            found.append(read_set(f"{curve['workload']}:replicas={size}@{at:g}s"))
+            found.append(parse_set(f"{curve['workload']}:replicas={size}@{at:g}s"))
             last = size
     return found
 
@@ -137,16 +137,16 @@ def _seconds(text: str, where: str) -> float:
         raise ChangeError(f"{where}: {error}") from None
 
 
-async def carry_out(change: Change, cluster: Cluster) -> None:
+async def apply_change(change: ScenarioChange, cluster: EmbeddedCluster) -> None:
     match change:
         case SetField():
             found = cluster.api.storage.get(change.kind, change.namespace, change.name)
             if found is None:
-                raise ChangeError(f"{change.told}: there is no {change.kind.kind} {change.namespace}/{change.name}")
+                raise ChangeError(f"{change.text}: {change.kind.kind} {change.namespace}/{change.name} does not exist")
             cluster.api.storage.put(change.kind, _with(found, change))
         case Reclaim(node=node):
             if cluster.api.storage.node(node) is None:
-                raise ChangeError(f"{change.told}: there is no node {node}")
+                raise ChangeError(f"{change.text}: node {node} does not exist")
             cluster.reclaim(node)
         case AddNodes(line=line):
             await cluster.add_nodes(line)

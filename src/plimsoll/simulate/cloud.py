@@ -1,7 +1,7 @@
-"""Where the machines of a simulated cluster come from: nodes of the embedded cluster, after the delays of `providers.kwok`.
+"""The simulated cloud: it creates machines as nodes of the embedded cluster, after the delays of `providers.kwok`.
 
-Every NodeGroup gets its machines here, whatever provider it names: a simulation buys nothing. The cloud has a life of its own; an
-operator that crashes leaves it as it is.
+Every NodeGroup gets its machines here, whatever provider it names, so a simulation buys nothing. The cloud outlives operator
+processes: a crash does not change it. `World` builds it and gives each operator process a `CloudAccount`.
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ from plimsoll.providers.errors import AmbiguousOutcome, OfferingUnavailable, Pro
 from plimsoll.providers.protocol import Capabilities, Machine, MachineRequest, Offering, Provider, Scope
 
 
-class Watches(Protocol):
-    """Told of every machine that is asked for or given back."""
+class CloudListener(Protocol):
+    """Receives every machine order and deletion."""
 
-    def bought(self, who: str, request: MachineRequest) -> None: ...
+    def machine_ordered(self, who: str, request: MachineRequest) -> None: ...
 
-    def given_back(self, who: str, machine_id: str) -> None: ...
+    def machine_deleted(self, who: str, machine_id: str) -> None: ...
 
 
 class Cloud:
-    """What goes wrong in it, for all who ask."""
+    """The machines and the faults that all accounts share."""
 
-    def __init__(self, maker: Provider, revision: Callable[[], int]) -> None:
-        """revision: of the cluster in which the machines are kept."""
-        self.maker = maker
+    def __init__(self, provider: Provider, revision: Callable[[], int]) -> None:
+        """revision: the current revision of the cluster that stores the machines."""
+        self.provider = provider
         self._revision = revision
         self.reachable = True
-        self.quota: int | None = None  # of machines
+        self.quota: int | None = None  # maximum number of machines
         self.sold_out: set[str] = set()  # offerings
-        self.lost_answers = 0  # of so many of the next calls that change something
-        self.shows_old_lists = False
-        self._shown: Sequence[Machine] = ()
-        self._shown_at = -1
+        self.lost_answers = 0  # the number of following create and delete calls whose answer is lost
+        self.serves_stale_lists = False
+        self._listed: Sequence[Machine] = ()
+        self._listed_at = -1
 
-    def account(self, name: str, who: str, watches: Watches) -> Account:
-        return Account(self, name, who, watches)
+    def account(self, name: str, who: str, listener: CloudListener) -> CloudAccount:
+        return CloudAccount(self, name, who, listener)
 
     async def machines(self) -> Sequence[Machine]:
-        # Asked every few seconds of a day in which nothing happens: what cannot have changed is not read again.
-        if not self.shows_old_lists and self._shown_at != self._revision():
-            self._shown_at = self._revision()
-            self._shown = await self.maker.list(Scope())
-        return self._shown
+        # The operator lists every few seconds, and most of a simulated day nothing changes: list again only after a change.
+        if not self.serves_stale_lists and self._listed_at != self._revision():
+            self._listed_at = self._revision()
+            self._listed = await self.provider.list(Scope())
+        return self._listed
 
-    def answers(self) -> None:
+    def require_reachable(self) -> None:
         if not self.reachable:
             raise ProviderUnreachable("no route to the cloud")
 
@@ -57,46 +57,46 @@ class Cloud:
         return True
 
 
-class Account:
-    """The cloud as one process of the operator reaches it: a `Provider`."""
+class CloudAccount:
+    """A `Provider`: the cloud as one operator process reaches it."""
 
-    def __init__(self, cloud: Cloud, name: str, who: str, watches: Watches) -> None:
+    def __init__(self, cloud: Cloud, name: str, who: str, listener: CloudListener) -> None:
         self.name = name
         self._cloud = cloud
         self._who = who
-        self._watches = watches
+        self._listener = listener
 
     async def capabilities(self) -> Capabilities:
-        return await self._cloud.maker.capabilities()
+        return await self._cloud.provider.capabilities()
 
     async def offerings(self, datacenter: str) -> Sequence[Offering]:
-        self._cloud.answers()
-        return await self._cloud.maker.offerings(datacenter)
+        self._cloud.require_reachable()
+        return await self._cloud.provider.offerings(datacenter)
 
     async def list(self, scope: Scope) -> Sequence[Machine]:
-        self._cloud.answers()
+        self._cloud.require_reachable()
         return [machine for machine in await self._cloud.machines() if machine.within(scope)]
 
     async def create(self, request: MachineRequest) -> Machine:
-        self._cloud.answers()
-        there = await self._cloud.maker.list(Scope())
+        self._cloud.require_reachable()
+        there = await self._cloud.provider.list(Scope())
         if all(machine.key != request.key for machine in there):
             if request.offering in self._cloud.sold_out:
                 raise OfferingUnavailable(f"{request.offering} is sold out")
             if self._cloud.quota is not None and len(there) >= self._cloud.quota:
-                raise QuotaExceeded(f"{self._cloud.quota} machines are all that this account may have")
-        self._watches.bought(self._who, request)
-        machine = await self._cloud.maker.create(request)
+                raise QuotaExceeded(f"the account's quota is {self._cloud.quota} machines")
+        self._listener.machine_ordered(self._who, request)
+        machine = await self._cloud.provider.create(request)
         if self._cloud.loses_this_answer():
             raise AmbiguousOutcome("the connection was reset after the order was sent")
         return machine
 
     async def delete(self, machine_id: str) -> None:
-        self._cloud.answers()
-        self._watches.given_back(self._who, machine_id)
-        await self._cloud.maker.delete(machine_id)
+        self._cloud.require_reachable()
+        self._listener.machine_deleted(self._who, machine_id)
+        await self._cloud.provider.delete(machine_id)
         if self._cloud.loses_this_answer():
             raise AmbiguousOutcome("the connection was reset after the order was sent")
 
     async def close(self) -> None:
-        """The cloud goes on without whoever asked."""
+        """Nothing to close: the cloud outlives its accounts."""

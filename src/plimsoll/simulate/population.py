@@ -1,4 +1,4 @@
-"""Filling an embedded cluster: from a snapshot, from lines of nodes, from manifests."""
+"""Fills an embedded cluster from a snapshot, node lines or manifests. Called by `run` and the demo."""
 
 from __future__ import annotations
 
@@ -8,43 +8,43 @@ from typing import Any
 from plimsoll.config.providers import KwokOffering
 from plimsoll.embedded_cluster.api import kinds
 from plimsoll.embedded_cluster.api.json_documents import Json, at, name_of, namespace_of, uid_of
-from plimsoll.embedded_cluster.api.kinds import BUILT_IN, Kind
-from plimsoll.embedded_cluster.api.status import Refused
-from plimsoll.embedded_cluster.cluster import Cluster
+from plimsoll.embedded_cluster.api.kinds import BUILT_IN, ResourceKind
+from plimsoll.embedded_cluster.api.status import ApiError
+from plimsoll.embedded_cluster.cluster import EmbeddedCluster
 from plimsoll.kube.codec import builtins
-from plimsoll.providers.kwok.nodes import machine_marks
+from plimsoll.providers.kwok.nodes import machine_metadata
 from plimsoll.providers.protocol import MachineRequest
 from plimsoll.simulate.changes import ChangeError
-from plimsoll.simulate.custom_kinds import CONTAINERS, NODE_GROUPS, VPSIE_NODES, install
+from plimsoll.simulate.custom_kinds import CONTAINERS, NODE_GROUPS, VPSIE_NODES, install_custom_kinds
 from plimsoll.simulate.world import World
-from plimsoll.snapshot.view import Still
+from plimsoll.snapshot.view import SnapshotView
 
 _CUSTOM = (NODE_GROUPS, VPSIE_NODES, CONTAINERS)
-# Owners before what they own: controllers look as soon as an object is there.
+# Dependencies first: controllers reconcile as soon as an object exists.
 _ORDER = (kinds.NODES, kinds.VOLUMES, kinds.CLAIMS, kinds.BUDGETS, kinds.PODS, kinds.REPLICASETS, kinds.DEPLOYMENTS,
           kinds.STATEFULSETS, kinds.DAEMONSETS, kinds.CONFIGMAPS, *_CUSTOM)  # fmt: skip
 _WITH_TEMPLATES = ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet")
-# What a machine of a snapshot is called at the cloud of the simulation: as its VPSieNode says, or by that one's UID.
+# Machine id of a snapshot's machine in the simulated cloud: the VPSieNode's instance id, else its UID.
 _INSTANCE = ("spec", "vpsieInstanceID")
 
 
-async def populate(world: World, still: Still | None, node_lines: Sequence[str]) -> None:
-    """What was there before the operator."""
-    await install(world.cluster, world.config.allocation.namespace)
-    if still is not None:
-        await _load(world, still)
+async def populate_cluster(world: World, snapshot_view: SnapshotView | None, node_lines: Sequence[str]) -> None:
+    """Create everything that exists before the operator starts."""
+    await install_custom_kinds(world.cluster, world.config.allocation.namespace)
+    if snapshot_view is not None:
+        await _load(world, snapshot_view)
     for line in node_lines:
         await world.cluster.add_nodes(line)
 
 
-async def _load(world: World, still: Still) -> None:
+async def _load(world: World, snapshot_view: SnapshotView) -> None:
     cluster = world.cluster
     there = set(cluster.api.storage.collection(kinds.NAMESPACES).by_namespace.get("", {}))
     by_kind: dict[str, list[dict[str, Any]]] = {}
-    for store in still.view.stores():
+    for store in snapshot_view.view.stores():
         by_kind[store.resource.kind] = [builtins(obj) for obj in store]
     for name in ("NodeGroup", "VPSieNode", "WekaContainer"):
-        by_kind[name] = [_whole(item) for item in by_kind.get(name, ())]
+        by_kind[name] = [_with_spec_and_status(item) for item in by_kind.get(name, ())]
     by_kind["NodeGroup"] = [_with_sizes(item) for item in by_kind["NodeGroup"]]
     for group in by_kind["NodeGroup"]:
         check_offerings(group, world.config.providers.kwok.offerings)
@@ -58,34 +58,34 @@ async def _load(world: World, still: Still) -> None:
         await cluster.create(kinds.NAMESPACES, {"metadata": {"name": missing}})
     for kind in _ORDER:
         cluster.load(kind, by_kind.get(kind.kind, ()))
-    await _go_on_making(world, by_kind["VPSieNode"], {name_of(node) for node in by_kind["Node"]})
+    await _continue_provisioning(world, by_kind["VPSieNode"], {name_of(node) for node in by_kind["Node"]})
 
 
-def check_offerings(group: Json, sold: Sequence[KwokOffering]) -> None:
-    """ChangeError where nobody knows how large a machine of the group would be."""
-    offered = [one.id for one in sold]
+def check_offerings(group: Json, offerings: Sequence[KwokOffering]) -> None:
+    """Raise ChangeError if none of the group's offerings has a known size."""
+    offered = [one.id for one in offerings]
     wanted = at(group, "spec", "offeringIDs", default=[]) or []
     unknown = [one for one in wanted if one not in offered]
     if wanted and len(unknown) == len(wanted):
         raise ChangeError(
-            f"NodeGroup {namespace_of(group) or 'default'}/{name_of(group)}: offeringIDs has {', '.join(unknown)}, and their sizes are "
-            f"not known here; describe them under providers.kwok.offerings, which has {', '.join(offered) or 'none'}"
+            f"NodeGroup {namespace_of(group) or 'default'}/{name_of(group)}: the sizes of offeringIDs {', '.join(unknown)} are "
+            f"unknown; describe them under providers.kwok.offerings, which lists {', '.join(offered) or 'none'}"
         )
 
 
-def _whole(item: dict[str, Any]) -> dict[str, Any]:
-    """With the parts that no cluster leaves out."""
+def _with_spec_and_status(item: dict[str, Any]) -> dict[str, Any]:
+    """The object with the fields that every cluster stores."""
     return {"spec": {}, "status": {}, **item}
 
 
 def _with_sizes(group: dict[str, Any]) -> dict[str, Any]:
-    """A node group to whose status something can be written: a snapshot leaves zeros out, and the schema requires these."""
+    """Restore required zeros, which a snapshot omits: without them the schema rejects status updates."""
     return {**group, "spec": {"minNodes": 0, "maxNodes": 0, **group["spec"]}}
 
 
 def _claims(by_kind: Mapping[str, Sequence[Json]]) -> list[dict[str, Any]]:
-    """The claims of the pods. One whose volume the snapshot does not show, or that it does not show itself, is as good as new: its
-    volume is made where its next pod runs.
+    """The claims of the pods. A claim without its volume, or missing from the snapshot, is unbound: its volume is provisioned where
+    its next pod runs.
     """
     volumes = {name_of(volume) for volume in by_kind.get("PersistentVolume", ())}
     found: dict[tuple[str, str], dict[str, Any]] = {}
@@ -103,7 +103,7 @@ def _claims(by_kind: Mapping[str, Sequence[Json]]) -> list[dict[str, Any]]:
 
 
 def _with_images(owner: dict[str, Any]) -> dict[str, Any]:
-    """A workload whose pods can be made: a snapshot holds no images, and no API server takes a container without one."""
+    """Add images, which a snapshot omits: an API server rejects containers without one."""
     template = at(owner, "spec", "template", default=None)
     if not template or "spec" not in template:
         return owner
@@ -117,7 +117,7 @@ def _with_images(owner: dict[str, Any]) -> dict[str, Any]:
 
 
 def _as_machines(nodes: Iterable[Json], members: Iterable[Json]) -> list[dict[str, Any]]:
-    """The nodes, and on those of node groups the marks by which the cloud of the simulation knows its machines."""
+    """The nodes, with the labels and annotations that make nodes of node groups machines of the simulated cloud."""
     by_node = {_node_name(member): member for member in members}
     found = []
     for node in nodes:
@@ -125,7 +125,7 @@ def _as_machines(nodes: Iterable[Json], members: Iterable[Json]) -> list[dict[st
         if member is None:
             found.append(dict(node))
             continue
-        labels, annotations = machine_marks(_request(member))
+        labels, annotations = machine_metadata(_request(member))
         meta = node["metadata"]
         marked = {
             **meta,
@@ -136,12 +136,12 @@ def _as_machines(nodes: Iterable[Json], members: Iterable[Json]) -> list[dict[st
     return found
 
 
-async def _go_on_making(world: World, members: Iterable[Json], nodes: set[str]) -> None:
-    """Machines that were ordered before the snapshot and had not joined come after the usual delay."""
+async def _continue_provisioning(world: World, members: Iterable[Json], nodes: set[str]) -> None:
+    """Order machines that were ordered before the snapshot and had not joined; they join after the usual delay."""
     for member in members:
         phase = at(member, "status", "phase", default="Pending")
         if _node_name(member) not in nodes and phase in ("Provisioning", "Provisioned", "Joining"):
-            await world.cloud.maker.create(_request(member))
+            await world.cloud.provider.create(_request(member))
 
 
 def _request(member: Json) -> MachineRequest:
@@ -158,22 +158,22 @@ def _node_name(member: Json) -> str:
     return str(said or name_of(member))
 
 
-async def create(cluster: Cluster, document: dict[str, Any]) -> None:
+async def create_object(cluster: EmbeddedCluster, document: dict[str, Any]) -> None:
     kind = _kind_of(cluster, document)
     meta = document.get("metadata") or {}
     title = f"{document.get('kind')} {meta.get('name')}"
     if kind is None:
-        raise ChangeError(f"{title}: the embedded cluster does not know {document.get('apiVersion')}")
+        raise ChangeError(f"{title}: the embedded cluster does not serve this kind in {document.get('apiVersion')}")
     namespace = meta.get("namespace", "default") if kind.namespaced else ""
     if namespace and cluster.api.storage.get(kinds.NAMESPACES, "", namespace) is None:
         await cluster.create(kinds.NAMESPACES, {"metadata": {"name": namespace}})
     try:
         await cluster.create(kind, document, namespace)
-    except Refused as refusal:
+    except ApiError as refusal:
         raise ChangeError(f"{title}: {refusal.message}") from None
 
 
-def _kind_of(cluster: Cluster, document: Mapping[str, Any]) -> Kind | None:
+def _kind_of(cluster: EmbeddedCluster, document: Mapping[str, Any]) -> ResourceKind | None:
     named = (str(document.get("apiVersion", "")), str(document.get("kind", "")))
     built_in = next((kind for kind in BUILT_IN if (kind.api_version, kind.kind) == named), None)
     return built_in or cluster.api.objects.catalogue.of_kind(*named)

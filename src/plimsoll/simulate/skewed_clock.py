@@ -1,4 +1,4 @@
-"""The clock of one process: its wall time may be wrong, jump, and be set right again."""
+"""The clock of one operator process, whose wall time may be skewed against the cluster's and may jump."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from plimsoll.runtime.clock import Clock
 
 
-class LocalClock:
+class SkewedClock:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self.ahead = timedelta(0)  # of the time that the cluster has; negative where it is late
+        self.ahead = timedelta(0)  # skew against the cluster's time; negative: behind
 
     def now(self) -> datetime:
         return self._clock.now() + self.ahead

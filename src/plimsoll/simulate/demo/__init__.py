@@ -1,1 +1,1 @@
-"""The demonstration: a small cluster, and chapters of what happens to it."""
+"""The demo: `scene` is its cluster, `chapters` lists what happens, `player` plays them. Called by `cli.demo` and tests."""

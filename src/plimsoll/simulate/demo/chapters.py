@@ -1,4 +1,4 @@
-"""A story that shows what the operator does, chapter by chapter: something happens, and then it must come to a certain end."""
+"""The chapters of the demo: in each one something changes, and the cluster must come to an expected end."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from msgspec import Struct
 
 from plimsoll.simulate.demo.scene import (
     NAMESPACE,
-    Happens,
-    all_there,
-    ask_for_drives,
-    bought_nodes,
+    ChapterAction,
+    all_ready,
+    allocated_containers,
+    allocations,
+    apply_changes,
+    create_containers,
+    delete_container,
+    deploy_burst,
     deploy_web,
-    does,
-    holdings,
+    group_nodes,
     is_split,
-    remove_a_container,
-    send_burst,
-    served,
     workload,
     zones,
 )
@@ -28,16 +28,18 @@ _HOUR = 3600.0
 
 
 class Chapter(Struct, frozen=True):
+    """One step of the demo; is_done: whether the expected end is reached."""
+
     title: str
-    says: str  # what a newcomer needs to know to follow it
-    happens: Happens
-    ends: Callable[[World], bool]
-    ended: Callable[[World], str]  # what came of it, in words
+    explanation: str  # for a reader who sees the operator for the first time
+    action: ChapterAction
+    is_done: Callable[[World], bool]
+    result_text: Callable[[World], str]
     within_seconds: float = 900.0
 
 
 def _split(world: World) -> str:
-    spot, on_demand = world.witness.split(workload(world))
+    spot, on_demand = world.invariants.split(workload(world))
     return f"{spot} on spot, {on_demand} on-demand"
 
 
@@ -46,89 +48,88 @@ def _zones(world: World) -> str:
 
 
 def _nodes(world: World) -> str:
-    count = len(bought_nodes(world))
+    count = len(group_nodes(world))
     return f"{count} node{'' if count == 1 else 's'}"
 
 
-def _held(world: World) -> str:
-    held = sorted(holdings(world).items())
+def _allocations(world: World) -> str:
     return "; ".join(
-        f"{name} holds {' and '.join(drives)}, port {port}" if drives else f"{name} waits"
-        for name, (drives, port) in held
+        f"{name} has {' and '.join(drives)}, port {port}" if drives else f"{name} waits"
+        for name, (drives, port) in sorted(allocations(world).items())
     )
 
 
-STORY: tuple[Chapter, ...] = (
+CHAPTERS: tuple[Chapter, ...] = (
     Chapter(
         "Fifteen replicas at once",
-        "Spot nodes are cheap, and the cloud may take them back at any time. `web` asks for 60 % of its replicas on spot and at "
-        "least 3 on-demand. The operator is asked about each new pod and gives it its class before it starts.",
+        "Spot nodes are cheap, but the cloud may reclaim them at any time. `web` wants 60 % of its replicas on spot and at least 3 "
+        "on-demand. The operator's webhook assigns each new pod a capacity class before it is scheduled.",
         deploy_web,
         lambda world: is_split(world, 60),
-        lambda world: f"placed as they came, exactly: {_split(world)}; nobody had to move",
+        lambda world: f"placed exactly at creation: {_split(world)}; no pod had to move",
     ),
     Chapter(
         "The share falls from 60 % to 20 %",
-        "Six replicas are on the wrong side now. They move one at a time: a disruption budget lets only one of them be missing, and "
-        "the next one goes when its replacement is ready.",
-        does(f"deployment/{NAMESPACE}/web:spotalis.io/spot-percentage=20%@0s"),
+        "Six replicas now run on the wrong capacity class. They move one at a time: a PodDisruptionBudget allows one unavailable pod, "
+        "and the next pod moves when the replacement is ready.",
+        apply_changes(f"deployment/{NAMESPACE}/web:spotalis.io/spot-percentage=20%@0s"),
         lambda world: is_split(world, 20),
         lambda world: f"moved one by one: {_split(world)}",
         _HOUR,
     ),
     Chapter(
         "And rises to 60 % again",
-        "The same way back.",
-        does(f"deployment/{NAMESPACE}/web:spotalis.io/spot-percentage=60%@0s"),
+        "The same moves in the other direction.",
+        apply_changes(f"deployment/{NAMESPACE}/web:spotalis.io/spot-percentage=60%@0s"),
         lambda world: is_split(world, 60),
         lambda world: f"moved back: {_split(world)}",
         _HOUR,
     ),
     Chapter(
-        "The cloud takes a spot node back",
-        "It gives two minutes' notice. What runs on the node is replaced elsewhere before it goes.",
-        does("reclaim:node/spot-a-1@0s"),
+        "The cloud reclaims a spot node",
+        "It gives two minutes' notice. The operator replaces the node's pods elsewhere before the node terminates.",
+        apply_changes("reclaim:node/spot-a-1@0s"),
         lambda world: world.cluster.api.storage.node("spot-a-1") is None and is_split(world, 60),
-        lambda world: f"replaced before it went: {_split(world)}",
+        lambda world: f"replaced before the node terminated: {_split(world)}",
     ),
     Chapter(
         "Scaled down to 5",
-        "Kubernetes decides which replicas go, by an order that the operator keeps up to date: so that share, minimum and zones are "
-        "right whatever the size.",
-        does(f"deployment/{NAMESPACE}/web:replicas=5@0s"),
+        "Kubernetes chooses which replicas to delete by their deletion cost. The operator keeps that order up to date, so that share, "
+        "minimum and zones are right at every size.",
+        apply_changes(f"deployment/{NAMESPACE}/web:replicas=5@0s"),
         lambda world: is_split(world, 60),
         lambda world: f"right without a single move: {_split(world)}; {_zones(world)}",
     ),
     Chapter(
-        "A burst for which there is no node",
-        "Six pods of `batch` want nodes of their own, and there are none. The node group `burst` may buy up to four: it buys as "
-        "many as it takes, and no more.",
-        send_burst,
-        lambda world: all_there(world, "batch", 6),
-        lambda world: f"{_nodes(world)} bought for six pods",
+        "A burst without nodes",
+        "Six pods of `batch` need nodes of their own, and there are none. The node group `burst` may have up to four nodes; the "
+        "operator orders as many as the pods need, and no more.",
+        deploy_burst,
+        lambda world: all_ready(world, "batch", 6),
+        lambda world: f"{_nodes(world)} ordered for six pods",
     ),
     Chapter(
         "The burst is over",
-        "Two pods stay. Nodes that nobody needs go after a minute; a node whose pods fit elsewhere is marked, emptied pod by pod, "
-        "looked at once more, and only then given back.",
-        does(f"deployment/{NAMESPACE}/batch:replicas=2@0s"),
-        lambda world: all_there(world, "batch", 2) and len(bought_nodes(world)) == 1,
-        lambda world: f"{_nodes(world)} left, and both pods run",
+        "Two pods remain. Empty nodes go after a minute. A node whose pods fit elsewhere is tainted, drained pod by pod, checked once "
+        "more, and only then deleted.",
+        apply_changes(f"deployment/{NAMESPACE}/batch:replicas=2@0s"),
+        lambda world: all_ready(world, "batch", 2) and len(group_nodes(world)) == 1,
+        lambda world: f"{_nodes(world)} left; both pods run",
         _HOUR,
     ),
     Chapter(
         "Three storage containers, drives for two",
-        "A node has four drives, and three containers ask for two each. A drive must never belong to two of them, whatever fails "
-        "in between; so each gets its drives and ports in two steps, under a lock.",
-        ask_for_drives,
-        lambda world: len(served(world)) == 2,
-        _held,
+        "A node has four drives, and three containers want two each. No drive may ever be allocated twice, whatever fails in "
+        "between. The operator therefore allocates drives and ports in two steps, under a lease.",
+        create_containers,
+        lambda world: len(allocated_containers(world)) == 2,
+        _allocations,
     ),
     Chapter(
-        "One of them goes",
-        "Its drives are free again, and the one that waited gets them.",
-        remove_a_container,
-        lambda world: len(served(world)) == 2,
-        _held,
+        "One container is deleted",
+        "Its drives become free, and the waiting container gets them.",
+        delete_container,
+        lambda world: len(allocated_containers(world)) == 2,
+        _allocations,
     ),
 )

@@ -1,4 +1,4 @@
-"""The stage of the demonstration: a small shop on twelve nodes in three zones, and what can be done to it."""
+"""The demo's scene: a small shop on twelve nodes in three zones, queries on it, and the actions of the chapters."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from plimsoll.config import Config
 from plimsoll.config import Controllers as ControllersSection
 from plimsoll.config.providers import Kwok, Providers
 from plimsoll.embedded_cluster.api import kinds
-from plimsoll.embedded_cluster.api.json_documents import Json, at, holds, name_of
-from plimsoll.simulate.changes import carry_out, read_event, read_set
+from plimsoll.embedded_cluster.api.json_documents import Json, at, condition_true, name_of
+from plimsoll.simulate.changes import apply_change, parse_event, parse_set
 from plimsoll.simulate.custom_kinds import CONTAINERS, NODE_GROUPS
-from plimsoll.simulate.population import create
+from plimsoll.simulate.population import create_object
 from plimsoll.simulate.world import World
 
 NAMESPACE = "shop"
@@ -32,10 +32,10 @@ _POOL = "example.org/pool"
 _DRIVES = "weka.io/weka-drives"
 _STORAGE_NODE = "on-demand-a-7"
 
-Happens = Callable[[World], Awaitable[None]]
+ChapterAction = Callable[[World], Awaitable[None]]
 
 
-# ── looking ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── queries ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def workload(world: World, name: str = "web") -> Json:
@@ -44,40 +44,40 @@ def workload(world: World, name: str = "web") -> Json:
 
 
 def is_split(world: World, percent: int) -> bool:
-    """All of `web` is there, that much of it on spot; whatever its size, for whoever watches may scale it."""
+    """Whether all replicas of `web` are ready and `percent` of them run on spot, at any size: a spectator may have scaled it."""
     found = workload(world)
     replicas = at(found, "spec", "replicas", default=0)
     spot = min(replicas * percent // 100, max(0, replicas - _MIN_ON_DEMAND))
-    there = at(found, "metadata", "uid") != "" and world.witness.missing(found) == 0
-    return there and world.witness.split(found) == (spot, replicas - spot)
+    there = at(found, "metadata", "uid") != "" and world.invariants.missing(found) == 0
+    return there and world.invariants.split(found) == (spot, replicas - spot)
 
 
 def zones(world: World, name: str = "web") -> dict[str, int]:
-    """Pods by zone."""
+    """Number of pods by zone."""
     counted: dict[str, int] = dict.fromkeys("abc", 0)
-    for pod in world.witness.pods_of(workload(world, name)):
+    for pod in world.invariants.pods_of(workload(world, name)):
         node = world.cluster.api.storage.node(at(pod, "spec", "nodeName", default=""))
         if node is not None:
             counted[node["metadata"]["labels"][_ZONE]] += 1
     return counted
 
 
-def bought_nodes(world: World) -> list[Json]:
-    """Nodes that the group has now, ready ones."""
+def group_nodes(world: World) -> list[Json]:
+    """Ready nodes of the node group."""
     return [
         node
         for node in world.cluster.all(kinds.NODES)
-        if at(node, "metadata", "labels", _POOL) == GROUP and holds(node, "Ready")
+        if at(node, "metadata", "labels", _POOL) == GROUP and condition_true(node, "Ready")
     ]
 
 
-def all_there(world: World, name: str, replicas: int) -> bool:
+def all_ready(world: World, name: str, replicas: int) -> bool:
     found = workload(world, name)
-    return at(found, "spec", "replicas") == replicas and world.witness.missing(found) == 0
+    return at(found, "spec", "replicas") == replicas and world.invariants.missing(found) == 0
 
 
-def holdings(world: World) -> dict[str, tuple[Sequence[str], int]]:
-    """Drives and port by container."""
+def allocations(world: World) -> dict[str, tuple[Sequence[str], int]]:
+    """Allocated drives and port by container."""
     return {
         name_of(one): (
             at(one, "status", "allocations", "drives", default=[]),
@@ -87,27 +87,27 @@ def holdings(world: World) -> dict[str, tuple[Sequence[str], int]]:
     }
 
 
-def served(world: World) -> list[str]:
-    """Containers that hold two drives and a port; no drive twice."""
-    held = holdings(world)
+def allocated_containers(world: World) -> list[str]:
+    """Containers with two drives and a port; none if any drive is allocated twice."""
+    held = allocations(world)
     serials = [serial for drives, _ in held.values() for serial in drives]
     if len(serials) != len(set(serials)):
         return []
     return sorted(name for name, (drives, port) in held.items() if len(drives) == 2 and port)
 
 
-# ── doing ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── actions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def does(*texts: str) -> Happens:
-    """Changes as `plimsoll simulate` takes them."""
+def apply_changes(*texts: str) -> ChapterAction:
+    """An action that applies changes in the syntax of `plimsoll simulate`."""
 
-    async def happen(world: World) -> None:
+    async def act(world: World) -> None:
         for text in texts:
-            change = read_event(text) if text.startswith(("reclaim:", "nodes:")) else read_set(text)
-            await carry_out(change, world.cluster)
+            change = parse_event(text) if text.startswith(("reclaim:", "nodes:")) else parse_set(text)
+            await apply_change(change, world.cluster)
 
-    return happen
+    return act
 
 
 async def deploy_web(world: World) -> None:
@@ -117,9 +117,9 @@ async def deploy_web(world: World) -> None:
         "spotalis.io/min-on-demand": str(_MIN_ON_DEMAND),
         "pod-deletion-cost.lablabs.io/enabled": "true",
     }
-    await create(world.cluster, _deployment("web", 15, cpu="500m", annotations=annotations))
+    await create_object(world.cluster, _deployment("web", 15, cpu="500m", annotations=annotations))
     labels = {"app": "web"}
-    await create(
+    await create_object(
         world.cluster,
         {
             "apiVersion": "policy/v1",
@@ -130,8 +130,8 @@ async def deploy_web(world: World) -> None:
     )
 
 
-async def send_burst(world: World) -> None:
-    """Pods of a kind for which there is no node, and a group that may buy some."""
+async def deploy_burst(world: World) -> None:
+    """Create a node group without nodes, and pods that only its nodes can run."""
     taint = {"key": _POOL, "value": GROUP, "effect": "NoSchedule"}
     quick = {"underutilizationDuration": "1m", "cooldownSeconds": 30}
     spec: dict[str, Any] = {
@@ -141,10 +141,10 @@ async def send_burst(world: World) -> None:
     }  # fmt: skip
     await world.cluster.create(NODE_GROUPS, {"metadata": {"name": GROUP}, "spec": spec}, NAMESPACE)
     placed = {"nodeSelector": {_POOL: GROUP}, "tolerations": [{**taint, "operator": "Equal"}]}
-    await create(world.cluster, _deployment("batch", 6, cpu="1500m", pod=placed))
+    await create_object(world.cluster, _deployment("batch", 6, cpu="1500m", pod=placed))
 
 
-async def ask_for_drives(world: World) -> None:
+async def create_containers(world: World) -> None:
     storage = world.cluster.api.storage
     node = storage.node(_STORAGE_NODE)
     if node is not None:
@@ -160,9 +160,9 @@ async def ask_for_drives(world: World) -> None:
         await world.cluster.create(CONTAINERS, body, NAMESPACE)
 
 
-async def remove_a_container(world: World) -> None:
-    """One of those that hold drives."""
-    name = served(world)[0]
+async def delete_container(world: World) -> None:
+    """Delete the first container that has drives."""
+    name = allocated_containers(world)[0]
     world.cluster.api.objects.delete(CONTAINERS, NAMESPACE, name, {})
 
 

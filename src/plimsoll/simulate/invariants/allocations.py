@@ -1,5 +1,5 @@
-"""S1: nothing of a node is given to two containers. S2: what a container has stays its own. S3: whoever writes it says of which
-container, and in which state."""
+"""S1: no drive or port of a node is allocated to two containers. S2: a container keeps its allocation. S3: every write of an
+allocation carries the container's UID and resourceVersion."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from collections.abc import Iterator
 from typing import Any
 
 from plimsoll.embedded_cluster.api.json_documents import Json, at, uid_of
-from plimsoll.embedded_cluster.api.storage import Change
+from plimsoll.embedded_cluster.api.storage import ObjectChange
 from plimsoll.simulate.custom_kinds import CONTAINERS
-from plimsoll.simulate.invariants.observed import title
-from plimsoll.simulate.invariants.request import Call
-from plimsoll.simulate.invariants.rule import Rule
+from plimsoll.simulate.invariants.observed import display_name
+from plimsoll.simulate.invariants.request import OperatorRequest
+from plimsoll.simulate.invariants.rule import Invariant
 
 _LONGEST_RANGE = 100  # ports from wekaPort on, where nothing says how many
 
 
-class Allocations(Rule):
-    sees = (CONTAINERS.storage_key,)
+class AllocationInvariants(Invariant):
+    watched_kinds = (CONTAINERS.storage_key,)
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._held: dict[str, frozenset[str]] = {}  # by UID of the container
-        self._disks: dict[str, frozenset[str]] = {}  # of which it has a part
+        self._disks: dict[str, frozenset[str]] = {}  # drives that the container shares
 
-    def asked(self, call: Call) -> None:
+    def request_received(self, call: OperatorRequest) -> None:
         if call.plural != CONTAINERS.plural or not call.writes:
             return
         if not call.uid or not call.resource_version:
-            self.broken("S3", f"an allocation is written without UID or resourceVersion: {call}")
+            self.violated("S3", f"allocation written without uid or resourceVersion: {call}")
 
-    def changed(self, change: Change, call: Call | None) -> None:
+    def changed(self, change: ObjectChange, call: OperatorRequest | None) -> None:
         container, uid = change.object, uid_of(change.object)
         before = self._held.pop(uid, frozenset())
         self._disks.pop(uid, None)
@@ -40,11 +40,11 @@ class Allocations(Rule):
         held, disks = frozenset(_committed(container)), frozenset(_shared(container))
         for other, things in self._held.items():
             for thing in sorted(held & things):
-                self.broken("S1", f"{thing} is given to {title(container)} and to the container {other}")
+                self.violated("S1", f"{thing} is allocated to {display_name(container)} and to container {other}")
             for thing in sorted((held & self._disks[other]) | (disks & things)):
-                self.broken("S1", f"{thing} is given away whole and in parts, to {title(container)} and {other}")
+                self.violated("S1", f"{thing} is allocated whole and shared, to {display_name(container)} and {other}")
         if call is not None and (lost := before - held):
-            self.broken("S2", f"{title(container)} loses {', '.join(sorted(lost))}: {call}")
+            self.violated("S2", f"{display_name(container)} loses {', '.join(sorted(lost))}: {call}")
         self._held[uid], self._disks[uid] = held, disks
 
 

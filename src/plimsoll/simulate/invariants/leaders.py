@@ -1,4 +1,5 @@
-"""S8: a destructive act names a UID or an instance id, never only a name."""
+"""S8: a destructive request carries a UID or an instance id, never only a name. S9: a late write of a former leader carries
+preconditions that make it harmless."""
 
 from __future__ import annotations
 
@@ -6,48 +7,48 @@ from typing import Any
 
 from plimsoll.embedded_cluster.api import kinds
 from plimsoll.embedded_cluster.api.json_documents import at, name_of, namespace_of
-from plimsoll.embedded_cluster.api.storage import Change
-from plimsoll.simulate.invariants.request import Call
-from plimsoll.simulate.invariants.rule import Rule
+from plimsoll.embedded_cluster.api.storage import ObjectChange
+from plimsoll.simulate.invariants.request import OperatorRequest
+from plimsoll.simulate.invariants.rule import Invariant
 
 
-class Naming(Rule):
-    def asked(self, call: Call) -> None:
+class UidPreconditionInvariant(Invariant):
+    def request_received(self, call: OperatorRequest) -> None:
         if call.destroys and not call.uid:
-            self.broken("S8", f"a destructive act names no UID: {call}")
+            self.violated("S8", f"destructive request without a UID precondition: {call}")
 
-    def given_back(self, who: str, machine_id: str) -> None:
+    def machine_deleted(self, who: str, machine_id: str) -> None:
         if not machine_id:
-            self.broken("S8", f"{who} gives back a machine without its id")
+            self.violated("S8", f"{who} deletes a machine without an instance id")
 
 
-# S9: what a former leader still writes carries preconditions that make it harmless.
-
-# What every process may write at any time: it tells, and decides nothing.
+# Every process may write these at any time: they decide nothing.
 _HARMLESS = ("events", "leases")
 
 
-class Leaders(Rule):
-    sees = (kinds.LEASES.storage_key,)
+class LeadershipInvariant(Invariant):
+    watched_kinds = (kinds.LEASES.storage_key,)
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._leader = ""
         self.late_writes = 0
 
-    def changed(self, change: Change, call: Call | None) -> None:  # noqa: ARG002
-        operator = self.sight.config.operator
+    def changed(self, change: ObjectChange, call: OperatorRequest | None) -> None:  # noqa: ARG002
+        operator = self.observed.config.operator
         ours = (operator.namespace, operator.leader_election.lease_name)
         if (namespace_of(change.object), name_of(change.object)) == ours and change.type != "DELETED":
-            # One that gives its lease back stays the last leader until another takes it.
+            # A process that releases the lease counts as the leader until another one acquires it.
             self._leader = at(change.object, "spec", "holderIdentity", default="") or self._leader
 
-    def asked(self, call: Call) -> None:
+    def request_received(self, call: OperatorRequest) -> None:
         if not self._leader or call.who == self._leader or not call.writes or call.plural in _HARMLESS:
             return
         self.late_writes += 1
         named = bool(call.uid or call.resource_version)
         if call.method == "POST" and not call.part:
-            named = bool(at(call.body, "metadata", "name", default=""))  # a second one of the name is refused
+            named = bool(
+                at(call.body, "metadata", "name", default="")
+            )  # the API server refuses a second object of that name
         if not named:
-            self.broken("S9", f"{self._leader} leads, and this could do harm: {call}")
+            self.violated("S9", f"{self._leader} leads; a write of another process has no precondition: {call}")

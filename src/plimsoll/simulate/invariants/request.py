@@ -1,4 +1,4 @@
-"""One request of the operator, as the API server got it: who asks for what, and what it insists on."""
+"""One request of the operator as the API server received it: sender, target and preconditions."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from plimsoll.embedded_cluster.api.json_documents import Json, at
-from plimsoll.embedded_cluster.api.server import Request
+from plimsoll.embedded_cluster.api.server import ApiRequest
 
-OPERATOR = "plimsoll/"  # how the user agents of its processes begin
+OPERATOR_USER_AGENT = "plimsoll/"  # prefix of the user agents of operator processes
 
 
-class Call:
-    def __init__(self, request: Request) -> None:
+class OperatorRequest:
+    def __init__(self, request: ApiRequest) -> None:
         self.who = request.user_agent
         self.method = request.method
         self.path = request.path
@@ -46,7 +46,7 @@ class Call:
 
     @property
     def uid(self) -> str:
-        """Of the only object that it may concern."""
+        """The UID precondition, empty if there is none."""
         if self.evicts:
             return str(at(self.body, "deleteOptions", "preconditions", "uid", default=""))
         path = ("preconditions", "uid") if self.method == "DELETE" else ("metadata", "uid")
@@ -54,7 +54,7 @@ class Call:
 
     @property
     def resource_version(self) -> str:
-        """The only state of the object in which it may be applied."""
+        """The resourceVersion precondition, empty if there is none."""
         path = ("preconditions", "resourceVersion") if self.method == "DELETE" else ("metadata", "resourceVersion")
         return str(at(self.body, *path, default=""))
 

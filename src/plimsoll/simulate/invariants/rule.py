@@ -1,4 +1,4 @@
-"""What a rule may listen to. Each rule overrides what it needs; nobody else is asked."""
+"""The base class of invariants. Each invariant overrides the callbacks it needs; the checker calls only those."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import ClassVar
 from msgspec import Struct
 
 from plimsoll.embedded_cluster.api.json_documents import Json
-from plimsoll.embedded_cluster.api.storage import Change
+from plimsoll.embedded_cluster.api.storage import ObjectChange
 from plimsoll.providers.protocol import MachineRequest
-from plimsoll.simulate.invariants.observed import Sight
-from plimsoll.simulate.invariants.request import Call
+from plimsoll.simulate.invariants.observed import ObservedState
+from plimsoll.simulate.invariants.request import OperatorRequest
 
 
 class Violation(Struct, frozen=True, rename="camel"):
-    """Something that must never happen, and did."""
+    """A recorded violation of an invariant."""
 
     rule: str  # S4, S5, …
     at: datetime
@@ -26,37 +26,39 @@ class Violation(Struct, frozen=True, rename="camel"):
         return f"{self.at:%H:%M:%S} {self.rule}: {self.what}"
 
 
-class Rule:
-    """Listens to calls of the operator, to changes of objects, and to orders at the cloud."""
+class Invariant:
+    """Receives the operator's requests, object changes, and machine orders."""
 
-    sees: ClassVar[tuple[tuple[str, str], ...]] = ()  # group and plural of the objects whose changes it looks at
+    watched_kinds: ClassVar[
+        tuple[tuple[str, str], ...]
+    ] = ()  # group and plural of the objects whose changes it receives
 
-    def __init__(self, sight: Sight, broken: Callable[[str, str], None]) -> None:
-        """broken: takes the rule's name and what was done against it."""
-        self.sight = sight
-        self.broken = broken
+    def __init__(self, observed: ObservedState, violated: Callable[[str, str], None]) -> None:
+        """violated: records a violation, given the invariant's id (S4) and a description."""
+        self.observed = observed
+        self.violated = violated
 
     @property
     def now(self) -> datetime:
-        return self.sight.clock.now()
+        return self.observed.clock.now()
 
-    def asked(self, call: Call) -> None:
-        """A call arrives; nothing has come of it yet."""
+    def request_received(self, call: OperatorRequest) -> None:
+        """The API server received a request and has not handled it yet."""
 
-    def answered(self, call: Call, status: int) -> None:
-        """It was answered; what it has changed is changed."""
+    def response_sent(self, call: OperatorRequest, status: int) -> None:
+        """The API server answered the request; its changes are stored."""
 
-    def evicted(self, pod: Json, call: Call) -> None:
-        """The server lets a pod go; the pod as it was before."""
+    def evicted(self, pod: Json, call: OperatorRequest) -> None:
+        """The API server accepted an eviction. `pod` is the pod before the eviction."""
 
-    def changed(self, change: Change, call: Call | None) -> None:
-        """An object is another now; by a call of the operator, or by someone else (None)."""
+    def changed(self, change: ObjectChange, call: OperatorRequest | None) -> None:
+        """An object changed. `call` is the operator's request that caused it, None for every other writer."""
 
-    def bought(self, who: str, request: MachineRequest) -> None:
-        """A machine is ordered."""
+    def machine_ordered(self, who: str, request: MachineRequest) -> None:
+        """The operator orders a machine at the cloud."""
 
-    def given_back(self, who: str, machine_id: str) -> None:
-        """A machine is given back."""
+    def machine_deleted(self, who: str, machine_id: str) -> None:
+        """The operator deletes a machine at the cloud."""
 
-    def heard(self, who: str, method: str, path: str, params: Mapping[str, str], status: int) -> None:
-        """What a process of the operator has got as an answer; 0: none."""
+    def reply_received(self, who: str, method: str, path: str, params: Mapping[str, str], status: int) -> None:
+        """An operator process received a reply; status 0: the reply was lost."""

@@ -1,5 +1,5 @@
-"""S11: what a process sees never goes backwards, and it has listed from a quorum before it destroys anything. S12: nothing is
-destroyed on what is unknown, forbidden, empty or partial."""
+"""S11: the view of a process never goes back in time, and it lists from a quorum before any destructive request. S12: no destructive
+request on data that is unknown, forbidden, empty or partial."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from plimsoll.embedded_cluster.api import kinds
-from plimsoll.embedded_cluster.api.json_documents import holds
-from plimsoll.simulate.invariants.request import Call
-from plimsoll.simulate.invariants.rule import Rule
+from plimsoll.embedded_cluster.api.json_documents import condition_true
+from plimsoll.simulate.invariants.request import OperatorRequest
+from plimsoll.simulate.invariants.rule import Invariant
 
-# What every eviction and every removal rests on.
+# Every eviction and every node removal depends on these resources.
 _NEEDED = ("pods", "nodes", "poddisruptionbudgets", "deployments", "replicasets", "statefulsets")
 _REFUSED = (401, 403, 404)
-# A watch that broke may be opened anew within a moment without anything being lost; longer, and nobody knows what was missed.
+# A broken watch may resume within this time without losing events.
 _RECONNECTING = timedelta(seconds=90)
 
 
-class Views(Rule):
+class FreshnessInvariants(Invariant):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._listed: set[tuple[str, str]] = set()  # process and plural
@@ -27,7 +27,7 @@ class Views(Rule):
         self._unreadable: dict[tuple[str, str], datetime] = {}  # since when
         self._refused: set[tuple[str, str]] = set()
 
-    def heard(self, who: str, method: str, path: str, params: Mapping[str, str], status: int) -> None:
+    def reply_received(self, who: str, method: str, path: str, params: Mapping[str, str], status: int) -> None:
         plural = path.rsplit("/", 1)[-1]
         if method != "GET" or plural not in _NEEDED:
             return
@@ -46,23 +46,25 @@ class Views(Rule):
             self._listed.add((who, plural))
         if watching and version.isdecimal():
             if int(version) < self._reached.get((who, path), 0):
-                self.broken("S11", f"{who} watches {plural} from {version} and had come to {self._reached[who, path]}")
+                self.violated(
+                    "S11", f"{who} watches {plural} from {version}, but had reached {self._reached[who, path]}"
+                )
             self._reached[who, path] = int(version)
 
-    def asked(self, call: Call) -> None:
+    def request_received(self, call: OperatorRequest) -> None:
         if call.evicts or (call.method == "DELETE" and call.plural in ("pods", "nodes")):
             self._judge(call.who, str(call))
 
-    def given_back(self, who: str, machine_id: str) -> None:
-        self._judge(who, f"{who} gives back machine {machine_id}")
+    def machine_deleted(self, who: str, machine_id: str) -> None:
+        self._judge(who, f"{who} deletes machine {machine_id}")
 
     def _judge(self, who: str, what: str) -> None:
         for plural in _NEEDED:
             if (who, plural) not in self._listed:
-                self.broken("S11", f"no list of {plural} from a quorum came before: {what}")
+                self.violated("S11", f"no quorum list of {plural} before: {what}")
             since = self._unreadable.get((who, plural))
             if (who, plural) in self._refused or (since is not None and self.now - since > _RECONNECTING):
-                self.broken("S12", f"{plural} cannot be read since {since:%H:%M:%S}: {what}")
-        nodes = self.sight.cluster.all(kinds.NODES)
-        if not any(holds(node, "Ready") for node in nodes):
-            self.broken("S12", f"none of {len(nodes)} nodes is ready: {what}")
+                self.violated("S12", f"{plural} have been unreadable since {since:%H:%M:%S}: {what}")
+        nodes = self.observed.cluster.all(kinds.NODES)
+        if not any(condition_true(node, "Ready") for node in nodes):
+            self.violated("S12", f"none of {len(nodes)} nodes is Ready: {what}")

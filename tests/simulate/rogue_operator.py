@@ -15,8 +15,8 @@ from plimsoll.embedded_cluster.api.json_documents import Json
 from plimsoll.embedded_cluster.clocks import VirtualClock, run_virtually
 from plimsoll.providers.protocol import MachineRequest
 from plimsoll.simulate.custom_kinds import CONTAINERS, NODE_GROUPS, VPSIE_NODES
-from plimsoll.simulate.fault_transport import Line
-from plimsoll.simulate.population import create, populate
+from plimsoll.simulate.fault_transport import FaultTransport
+from plimsoll.simulate.population import create_object, populate_cluster
 from plimsoll.simulate.world import World
 
 NODES = ("2 zone=a class=spot", "2 zone=b class=on-demand")
@@ -30,20 +30,20 @@ MERGE = "application/merge-patch+json"
 KEY = "key-of-the-machine"
 
 
-class Villain:
-    def __init__(self, world: World, who: str = "plimsoll/villain") -> None:
+class RogueOperator:
+    def __init__(self, world: World, who: str = "plimsoll/rogue") -> None:
         self.world = world
-        self.line = Line(world.cluster.serve, who, Random(0), world.witness.heard)
-        self.account = world.cloud.account("kwok", who, world.witness)
+        self.transport = FaultTransport(world.cluster.serve, who, Random(0), world.invariants.reply_received)
+        self.account = world.cloud.account("kwok", who, world.invariants)
 
     async def looks(self) -> None:
         for path in _SEEN:
-            await self.line.serve("GET", path, {}, b"", "")
+            await self.transport.serve("GET", path, {}, b"", "")
 
     async def asks(self, method: str, path: str, body: Any = None, **params: str) -> int:
         form = MERGE if method == "PATCH" else "application/json"
         data = msgspec.json.encode(body) if body is not None else b""
-        return (await self.line.serve(method, path, params, data, form)).status
+        return (await self.transport.serve(method, path, params, data, form)).status
 
     async def evicts(self, pod: Json, *, uid: bool = True) -> int:
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
@@ -83,23 +83,23 @@ def request(key: str = KEY, *, group: str = "default.workers") -> MachineRequest
     return MachineRequest(key=key, name=f"node-of-{key}", group=group, offering="small", datacenter="dc")
 
 
-Deed = Callable[[Villain], Awaitable[object]]
+Deed = Callable[[RogueOperator], Awaitable[object]]
 
 
 def rules_broken(deed: Deed, config: Config = ALL, *, election: bool = False) -> set[str]:
-    """Which rules the witness says that a deed breaks."""
+    """Which rules the invariant checker says that a deed breaks."""
 
     async def go() -> set[str]:
         async with World(config, VirtualClock(), election=election) as world:
-            await populate(world, None, NODES)
+            await populate_cluster(world, None, NODES)
             await world.pass_time(60)
-            await create(world.cluster, deployment(4))
-            await create(world.cluster, group())
+            await create_object(world.cluster, deployment(4))
+            await create_object(world.cluster, group())
             await world.pass_time(60)
-            villain = Villain(world)
-            await villain.looks()
-            await deed(villain)
-            return {violation.rule for violation in world.witness.violations}
+            rogue = RogueOperator(world)
+            await rogue.looks()
+            await deed(rogue)
+            return {violation.rule for violation in world.invariants.violations}
 
     return run_virtually(go())
 
