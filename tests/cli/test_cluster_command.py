@@ -94,9 +94,9 @@ def test_what_makes_no_sense_is_refused_before_anything_starts(arguments: list[s
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("a: [", "this is no YAML"),
+        ("a: [", "not valid YAML"),
         ("- 1\n", "a document is no object"),
-        ("apiVersion: v2\nkind: Pod\nmetadata: {name: x}\n", "Pod x: the cluster has no such kind in 'v2'"),
+        ("apiVersion: v2\nkind: Pod\nmetadata: {name: x}\n", "Pod x: the cluster does not serve this kind in 'v2'"),
         (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {}\n",
             'Pod "x" is invalid: spec.containers: Required value',

@@ -17,13 +17,13 @@ from plimsoll.config import (
     Config,
     ControllerName,
     Controllers,
-    DisruptionLimits,
+    DisruptionLimitsConfig,
     Kubernetes,
-    LeaderElection,
+    LeaderElectionConfig,
+    OperatorConfig,
     Placement,
     WorkloadTiming,
 )
-from plimsoll.config import Operator as OperatorConfig
 from plimsoll.config.nodegroups import NodeGroups
 from plimsoll.config.providers import Kwok, KwokOffering, Providers
 from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
@@ -31,20 +31,20 @@ from plimsoll.controllers.placement.spec import DURATION, SCHEDULE
 from plimsoll.controllers.placement.target import Share, target
 from plimsoll.embedded_cluster.api import kinds
 from plimsoll.embedded_cluster.api.json_documents import Json, at, name_of
-from plimsoll.embedded_cluster.api.storage import Change
+from plimsoll.embedded_cluster.api.storage import ObjectChange
 from plimsoll.embedded_cluster.clocks import VirtualClock
-from plimsoll.embedded_cluster.controllers.context import Times
+from plimsoll.embedded_cluster.controllers.context import ClusterTimings
 from plimsoll.runtime.exit_codes import ExitCode
 from plimsoll.simulate.custom_kinds import NODE_GROUPS
-from plimsoll.simulate.fault_transport import CALM
-from plimsoll.simulate.population import create, populate
+from plimsoll.simulate.fault_transport import NO_FAULTS
+from plimsoll.simulate.population import create_object, populate_cluster
 from plimsoll.simulate.world import World
-from tests.embedded_cluster.happenings import DAY_SECONDS, POOL, Workload, daemon, happen, storage_nodes
+from tests.embedded_cluster.random_events import DAY_SECONDS, POOL, Workload, daemon, happen, storage_nodes
 from tests.embedded_cluster.scene import patch
 
 NODES = tuple(f"1 zone={zone} class={kind} cpu=16" for zone in "abc" for kind in ("spot", "on-demand"))
 # A container that starts slowly is missing for longer: more can go wrong meanwhile.
-TIMES = Times(node_ready=20.0, pod_start=20.0, pod_stop=5.0, bookmark=3600.0, watch=1800.0)
+TIMES = ClusterTimings(node_ready=20.0, pod_start=20.0, pod_stop=5.0, bookmark=3600.0, watch=1800.0)
 # Ends that a process may come to when it was cut off; a kubelet then starts it again.
 _RESTARTED = (ExitCode.LEADERSHIP_LOST, ExitCode.VIEW_TOO_OLD)
 # At the end nothing more happens for so long; the last part of it must be silent.
@@ -56,10 +56,10 @@ _GROUPS_FROM_SECONDS = DAY_SECONDS * 2 / 3
 
 
 class Day:
-    def __init__(self, seed: int, *, tell: Callable[[Change], None] | None = None) -> None:
+    def __init__(self, seed: int, *, record_event: Callable[[ObjectChange], None] | None = None) -> None:
         """tell: is told of every change of every object."""
         self.seed = seed
-        self._tell = tell
+        self._tell = record_event
         self.rng = Random(seed)
         self.groups = seed % 3 == 0
         self.storage = seed % 3 == 1
@@ -82,10 +82,12 @@ class Day:
         enabled += ["nodegroups"] if self.groups else []
         enabled += ["allocation"] if self.storage else []
         # Renewed seldom: an election every other second would be most of what happens in a day.
-        election = LeaderElection(
+        election = LeaderElectionConfig(
             lease_duration=timedelta(minutes=10), renew_deadline=timedelta(minutes=7), retry_period=timedelta(minutes=2)
         )
-        limits = DisruptionLimits(per_workload=self.rng.choice((2, 5, 100)), per_cluster=self.rng.choice((6, 1000)))
+        limits = DisruptionLimitsConfig(
+            per_workload=self.rng.choice((2, 5, 100)), per_cluster=self.rng.choice((6, 1000))
+        )
         timing = WorkloadTiming(cooldown_period=timedelta(seconds=10), disruption_retry_interval=timedelta(seconds=30))
         offerings = (
             KwokOffering("small", cpu="2", memory="8Gi", price=0.05),
@@ -125,19 +127,19 @@ class Day:
             calm += _FORGOTTEN_SECONDS if self.groups else 0.0
             await self._pass(world, max(calm, began + DAY_SECONDS - world.clock.monotonic()))
             self._judge(world)
-            self.evictions = world.witness.evictions
+            self.evictions = world.invariants.evictions
             return world
 
     async def _begin(self, world: World) -> None:
-        await populate(world, None, NODES)
+        await populate_cluster(world, None, NODES)
         for workload in self.workloads:
-            await create(world.cluster, workload.manifest())
+            await create_object(world.cluster, workload.manifest())
         if self.daemons:
-            await create(world.cluster, daemon())
+            await create_object(world.cluster, daemon())
         if self.rng.random() < 0.7:
-            await create(world.cluster, _budget("web", maxUnavailable=self.rng.choice((1, 2, "30%"))))
+            await create_object(world.cluster, _budget("web", maxUnavailable=self.rng.choice((1, 2, "30%"))))
         if self.rng.random() < 0.5:
-            await create(world.cluster, _budget("db", minAvailable=2))
+            await create_object(world.cluster, _budget("db", minAvailable=2))
         if self.storage:
             storage_nodes(world)
         for _ in range(2 if self.rivals else 1):
@@ -146,8 +148,8 @@ class Day:
 
     async def _make_groups(self, world: World) -> None:
         if not world.cluster.all(NODE_GROUPS):
-            await create(world.cluster, node_group("mixed", maxNodes=4, allowMixedInstances=True))
-            await create(world.cluster, node_group("small", minNodes=1, maxNodes=3, offeringIDs=["small"]))
+            await create_object(world.cluster, node_group("mixed", maxNodes=4, allowMixedInstances=True))
+            await create_object(world.cluster, node_group("small", minNodes=1, maxNodes=3, offeringIDs=["small"]))
 
     async def _pass(self, world: World, seconds: float) -> None:
         """Time passes; a process that ended because it was cut off is started again, as a kubelet does."""
@@ -167,12 +169,12 @@ class Day:
 
     async def _calm_down(self, world: World) -> None:
         """Whatever is broken is mended: what must be reached in the end can be reached now."""
-        world.cloud.reachable, world.cloud.quota, world.cloud.shows_old_lists = True, None, False
+        world.cloud.reachable, world.cloud.quota, world.cloud.serves_stale_lists = True, None, False
         world.cloud.sold_out.clear()
         world.cloud.lost_answers = 0
         for process in world.processes:
-            process.line.trouble = CALM
-            process.line.let_go()
+            process.transport.faults = NO_FAULTS
+            process.transport.resume()
             process.clock.ahead = timedelta(0)
         for workload in self.workloads:
             await workload.annotate(world, {SCHEDULE: None, DURATION: None})
@@ -184,16 +186,16 @@ class Day:
                 )
 
     def _judge(self, world: World) -> None:
-        world.witness.liveness.must_be_at_rest(_SILENT_SECONDS)
-        broken = [str(one) for one in world.witness.violations]
-        assert not broken, f"seed {self.seed}:\n" + "\n".join(broken[:20])
+        world.invariants.liveness.must_be_at_rest(_SILENT_SECONDS)
+        violated = [str(one) for one in world.invariants.violations]
+        assert not violated, f"seed {self.seed}:\n" + "\n".join(violated[:20])
         for workload in self.workloads:
             found = world.cluster.api.storage.get(workload.kind, "default", workload.name)
             assert found is not None
             share = Share(workload.minimum, workload.percentage)
             if workload.managed and workload.minimum <= workload.replicas:
                 aim = target(workload.replicas, share)
-                assert world.witness.split(found) == (aim.spot, aim.on_demand), f"seed {self.seed}: {workload.name}"
+                assert world.invariants.split(found) == (aim.spot, aim.on_demand), f"seed {self.seed}: {workload.name}"
 
 
 def _budget(app: str, **spec: Any) -> Json:

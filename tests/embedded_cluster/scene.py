@@ -11,12 +11,12 @@ from typing import Any
 
 from plimsoll.embedded_cluster.api import kinds
 from plimsoll.embedded_cluster.api.json_documents import Json, at, name_of
-from plimsoll.embedded_cluster.api.kinds import Kind
-from plimsoll.embedded_cluster.api.server import Answer, Request
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
+from plimsoll.embedded_cluster.api.server import ApiRequest, ApiResponse
 from plimsoll.embedded_cluster.clocks import VirtualClock, run_virtually
-from plimsoll.embedded_cluster.cluster import Cluster
-from plimsoll.embedded_cluster.controllers.context import Times
-from plimsoll.embedded_cluster.controllers.pods import active, ready
+from plimsoll.embedded_cluster.cluster import EmbeddedCluster
+from plimsoll.embedded_cluster.controllers.context import ClusterTimings
+from plimsoll.embedded_cluster.controllers.pods import pod_is_active, pod_is_ready
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.credentials import Credentials
 from plimsoll.kube.client.in_process import InProcessTransport
@@ -25,7 +25,7 @@ from plimsoll.runtime.clock import Clock
 MERGE = "application/merge-patch+json"
 # Longer than anything that is under way takes, and shorter than what is due later.
 A_WHILE = 5.0
-SHORT = Times(pod_start=1.0, pod_stop=1.0)
+SHORT = ClusterTimings(pod_start=1.0, pod_stop=1.0)
 
 
 def virtually(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -39,16 +39,18 @@ def virtually(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., N
 
 
 @asynccontextmanager
-async def cluster(*lines: str, seed: int = 0, times: Times = SHORT, **more: Any) -> AsyncIterator[Cluster]:
-    async with Cluster(VirtualClock(), seed=seed, times=times, **more) as made:
+async def cluster(
+    *lines: str, seed: int = 0, times: ClusterTimings = SHORT, **more: Any
+) -> AsyncIterator[EmbeddedCluster]:
+    async with EmbeddedCluster(VirtualClock(), seed=seed, times=times, **more) as made:
         for line in lines:
             await made.add_nodes(line)
         await asyncio.sleep(A_WHILE)
         yield made
-        assert made.context.work.failures == 0, "a controller failed; its traceback is in the log"
+        assert made.errors == []
 
 
-def client(made: Cluster, clock: Clock | None = None) -> Client:
+def client(made: EmbeddedCluster, clock: Clock | None = None) -> Client:
     """The operator's client, without a socket in between."""
     clock = clock or made.clock
     transport = InProcessTransport(made.serve, clock)
@@ -64,26 +66,26 @@ def deployment(name: str = "web", *, replicas: int = 3, pod: Json | None = None,
 
 
 async def ask(
-    made: Cluster, method: str, path: str, body: bytes = b"", form: str = "application/json", **params: str
-) -> Answer:
-    return await made.api.handle(Request(method, path, params, body, form))
+    made: EmbeddedCluster, method: str, path: str, body: bytes = b"", form: str = "application/json", **params: str
+) -> ApiResponse:
+    return await made.api.handle(ApiRequest(method, path, params, body, form))
 
 
-async def patch(made: Cluster, kind: Kind, name: str, body: Json, namespace: str = "default") -> Json:
+async def patch(made: EmbeddedCluster, kind: ResourceKind, name: str, body: Json, namespace: str = "default") -> Json:
     after, _ = await made.api.objects.patch(kind, namespace if kind.namespaced else "", name, body, MERGE)
     return after
 
 
-def pods(made: Cluster, app: str = "web") -> list[Json]:
+def pods(made: EmbeddedCluster, app: str = "web") -> list[Json]:
     """Those that are there to stay."""
     found = made.all(kinds.PODS)
-    return [pod for pod in found if at(pod, "metadata", "labels", "app") == app and active(pod)]
+    return [pod for pod in found if at(pod, "metadata", "labels", "app") == app and pod_is_active(pod)]
 
 
-def ready_pods(made: Cluster, app: str = "web") -> list[Json]:
-    return [pod for pod in pods(made, app) if ready(pod)]
+def ready_pods(made: EmbeddedCluster, app: str = "web") -> list[Json]:
+    return [pod for pod in pods(made, app) if pod_is_ready(pod)]
 
 
-def by_label(made: Cluster, found: list[Json], label: str = "topology.kubernetes.io/zone") -> Counter[str]:
+def by_label(made: EmbeddedCluster, found: list[Json], label: str = "topology.kubernetes.io/zone") -> Counter[str]:
     nodes = {name_of(node): node for node in made.all(kinds.NODES)}
     return Counter(at(nodes[pod["spec"]["nodeName"]], "metadata", "labels", label, default="") for pod in found)

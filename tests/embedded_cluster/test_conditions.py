@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from plimsoll.controllers.placement.webhook_configuration import webhooks
-from plimsoll.embedded_cluster.api.cel import EvaluationError, UnspokenError, holds, parsed
+from plimsoll.embedded_cluster.api.cel import EvaluationError, UnspokenError, evaluates_true, parse_expression
 
 
 def says(text: str, **values: Any) -> bool:
-    return holds(parsed(text, tuple(values)), values)
+    return evaluates_true(parse_expression(text, tuple(values)), values)
 
 
 _OURS = webhooks({}, operator_namespace="home", timeout_seconds=1)[0]["matchConditions"][0]["expression"]
@@ -85,4 +85,4 @@ def test_what_cannot_be_said_is_an_error(text: str) -> None:
 )
 def test_what_is_not_understood_is_named(text: str, named: str) -> None:
     with pytest.raises(UnspokenError, match=named):
-        parsed(text, ("a",))
+        parse_expression(text, ("a",))

@@ -9,7 +9,7 @@ from contextlib import aclosing
 import pytest
 
 from plimsoll.embedded_cluster.api import kinds
-from plimsoll.embedded_cluster.cluster import Cluster
+from plimsoll.embedded_cluster.cluster import EmbeddedCluster
 from plimsoll.kube.cache.reflector import Reflector
 from plimsoll.kube.cache.store import Store
 from plimsoll.kube.client.errors import Gone
@@ -17,7 +17,7 @@ from plimsoll.kube.types.resources import CONFIGMAPS, PODS
 from tests.embedded_cluster.scene import A_WHILE, ask, client, cluster, deployment, patch, pods, virtually
 
 
-async def _fill(made: Cluster, count: int) -> None:
+async def _fill(made: EmbeddedCluster, count: int) -> None:
     for number in range(count):
         await made.create(kinds.CONFIGMAPS, {"metadata": {"name": f"map-{number}"}})
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from plimsoll.config import Config, Controllers, LeaderElection
-from plimsoll.config import Operator as OperatorConfig
+from plimsoll.config import Config, Controllers, LeaderElectionConfig, OperatorConfig
 from plimsoll.controllers.build import controllers
 from plimsoll.controllers.deletion_cost.spec import PREFIX
 from plimsoll.controllers.deletion_cost.values import COST
@@ -21,7 +20,7 @@ from tests.embedded_cluster.scene import by_label, client, cluster, deployment, 
 @virtually
 async def test_hours_in_which_every_scale_down_stays_even() -> None:
     settings = Config(
-        operator=OperatorConfig(namespace="default", audit_log="", leader_election=LeaderElection(enabled=False)),
+        operator=OperatorConfig(namespace="default", audit_log="", leader_election=LeaderElectionConfig(enabled=False)),
         controllers=Controllers(enabled=("deletion-cost",)),
     )
     rng = Random(7)

@@ -9,12 +9,12 @@ import pytest
 
 from plimsoll.embedded_cluster.api import kinds
 from plimsoll.embedded_cluster.api.json_documents import Json, at, condition, name_of
-from plimsoll.embedded_cluster.api.status import Refused
-from plimsoll.embedded_cluster.cluster import Cluster
+from plimsoll.embedded_cluster.api.status import ApiError
+from plimsoll.embedded_cluster.cluster import EmbeddedCluster
 from tests.embedded_cluster.scene import A_WHILE, cluster, deployment, ready_pods, virtually
 
 
-async def classes(made: Cluster, **values: int) -> None:
+async def classes(made: EmbeddedCluster, **values: int) -> None:
     for name, value in values.items():
         await made.create(kinds.PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
 
@@ -25,7 +25,7 @@ def pod(name: str, cpu: str, priority: str = "", **spec: Any) -> Json:
     return {"metadata": {"name": name, "labels": {"app": name}}, "spec": {"containers": [container], **chosen, **spec}}
 
 
-def where(made: Cluster) -> dict[str, str]:
+def where(made: EmbeddedCluster) -> dict[str, str]:
     return {name_of(one): one["spec"].get("nodeName", "") for one in made.all(kinds.PODS)}
 
 
@@ -104,5 +104,5 @@ async def test_classes_give_pods_their_number() -> None:
         for name, given, number in (("a", "", 3), ("b", "system-node-critical", 2_000_001_000)):
             created = await made.create(kinds.PODS, pod(name, "1", given))
             assert created["spec"]["priority"] == number
-        with pytest.raises(Refused, match='pods "c" is forbidden: no PriorityClass with name none was found'):
+        with pytest.raises(ApiError, match='pods "c" is forbidden: no PriorityClass with name none was found'):
             await made.create(kinds.PODS, pod("c", "1", "none"))

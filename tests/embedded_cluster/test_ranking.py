@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from plimsoll.embedded_cluster.api.json_documents import Json, uid_of
-from plimsoll.embedded_cluster.api.timestamps import stamp
+from plimsoll.embedded_cluster.api.timestamps import timestamp
 from plimsoll.embedded_cluster.clocks import EPOCH
-from plimsoll.embedded_cluster.controllers.replica_ranking import COST, cost_of, deletion_order
+from plimsoll.embedded_cluster.controllers.replica_ranking import COST, cost_of, rank_for_deletion
 
 NOW = EPOCH
 
@@ -21,9 +21,9 @@ def pod(
 ) -> Json:  # fmt: skip
     conditions = []
     if ready_for is not None:
-        moment = stamp(NOW - timedelta(seconds=ready_for))
+        moment = timestamp(NOW - timedelta(seconds=ready_for))
         conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": moment}]
-    created = stamp(NOW - timedelta(seconds=age))
+    created = timestamp(NOW - timedelta(seconds=age))
     return {
         "metadata": {
             "uid": uid, "name": uid, "creationTimestamp": created,
@@ -58,13 +58,13 @@ def pod(
 )  # fmt: skip
 def test_which_goes_first(first: Json, second: Json) -> None:
     for pods in ([first, second], [second, first]):
-        assert [uid_of(one) for one in deletion_order(pods, pods, NOW)] == [uid_of(first), uid_of(second)]
+        assert [uid_of(one) for one in rank_for_deletion(pods, pods, NOW)] == [uid_of(first), uid_of(second)]
 
 
 def test_the_fuller_node_goes_first_whoever_fills_it() -> None:
     one, other = pod("z", node="full"), pod("a", node="empty")
     sibling = pod("sibling", node="full")
-    assert deletion_order([other, one], [one, other, sibling], NOW)[0] is one
+    assert rank_for_deletion([other, one], [one, other, sibling], NOW)[0] is one
 
 
 @pytest.mark.parametrize("text", ["", "x", "+1", "01", "-0", "1.5", "2147483648", "-2147483649", "1 "])

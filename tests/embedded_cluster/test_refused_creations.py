@@ -7,14 +7,14 @@ import itertools
 
 from plimsoll.embedded_cluster.api import kinds
 from plimsoll.embedded_cluster.api.json_documents import Json, at
-from plimsoll.embedded_cluster.cluster import Cluster
+from plimsoll.embedded_cluster.cluster import EmbeddedCluster
 from tests.embedded_cluster.scene import cluster, deployment, patch, ready_pods, virtually
 
 
 class Quota:
     """A webhook that lets so many pods in and refuses the others; when it was asked, by virtual seconds."""
 
-    def __init__(self, made: Cluster, allowed: int) -> None:
+    def __init__(self, made: EmbeddedCluster, allowed: int) -> None:
         self.made, self.allowed, self.asked = made, allowed, list[float]()
 
     async def __call__(self, _url: str, _authority: bytes, review: Json, _seconds: float) -> Json:
@@ -28,7 +28,7 @@ class Quota:
         }
 
 
-async def _with_quota(made: Cluster, allowed: int) -> Quota:
+async def _with_quota(made: EmbeddedCluster, allowed: int) -> Quota:
     quota = Quota(made, allowed)
     made.api.objects.admission._ask = quota
     rules = [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}]
@@ -55,9 +55,9 @@ async def test_each_wait_is_twice_the_last() -> None:
         quota = await _with_quota(made, allowed=0)
         await made.create(kinds.DEPLOYMENTS, deployment(replicas=1))
         await asyncio.sleep(4000)
-        waits = [later - earlier for earlier, later in itertools.pairwise(quota.asked)]
+        waits = [call_later - earlier for earlier, call_later in itertools.pairwise(quota.asked)]
         assert max(waits) == 1000
-        doubled = [later / earlier for earlier, later in itertools.pairwise(waits[3:]) if later < 1000]
+        doubled = [call_later / earlier for earlier, call_later in itertools.pairwise(waits[3:]) if call_later < 1000]
         assert doubled and all(1.99 < factor < 2.01 for factor in doubled), waits
 
 

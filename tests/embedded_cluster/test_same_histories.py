@@ -12,7 +12,7 @@ import pytest
 
 def _told(seed: int, hash_seed: str) -> list[bytes]:
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.embedded_cluster.tell_history", str(seed), "10"],
+        [sys.executable, "-m", "tests.embedded_cluster.print_history", str(seed), "10"],
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
         capture_output=True,
         check=False,

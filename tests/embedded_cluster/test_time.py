@@ -11,9 +11,9 @@ import pytest
 
 from plimsoll.embedded_cluster.api import kinds
 from plimsoll.embedded_cluster.api.json_documents import name_of
-from plimsoll.embedded_cluster.api.storage import Change
+from plimsoll.embedded_cluster.api.storage import ObjectChange
 from plimsoll.embedded_cluster.clocks import EPOCH, ScaledClock, VirtualClock, run_virtually
-from plimsoll.embedded_cluster.timers import Agenda
+from plimsoll.embedded_cluster.timers import Timers
 from tests.embedded_cluster.scene import cluster, deployment, patch, ready_pods, virtually
 
 
@@ -22,7 +22,7 @@ async def _history(seed: int) -> str:
     digest = hashlib.sha256()
     async with cluster(*(f"2 zone={zone} class=spot" for zone in "abc"), seed=seed) as made:
 
-        def note(change: Change) -> None:
+        def note(change: ObjectChange) -> None:
             digest.update(change.type.encode() + json.dumps(change.object, sort_keys=True).encode())
 
         made.api.storage.listeners.append(note)
@@ -39,8 +39,8 @@ async def _history(seed: int) -> str:
 
 
 def test_a_seed_decides_everything() -> None:
-    first, again, other = (run_virtually(_history(seed)) for seed in (1, 1, 2))
-    assert first == again
+    first, requeue_after, other = (run_virtually(_history(seed)) for seed in (1, 1, 2))
+    assert first == requeue_after
     assert first != other
 
 
@@ -48,15 +48,15 @@ def test_a_seed_decides_everything() -> None:
 async def test_a_day_passes_in_its_steps() -> None:
     clock = VirtualClock()
     seen = []
-    agenda = Agenda(clock)
-    agenda.later(3600, lambda: seen.append("hour"))
-    agenda.later(60, lambda: seen.append("minute"))
-    entry = agenda.later(120, lambda: seen.append("never"))
+    timers = Timers(clock)
+    timers.call_later(3600, lambda: seen.append("hour"))
+    timers.call_later(60, lambda: seen.append("minute"))
+    entry = timers.call_later(120, lambda: seen.append("never"))
     entry.cancel()
-    agenda.later(86_400, lambda: seen.append("day"))
+    timers.call_later(86_400, lambda: seen.append("day"))
     await asyncio.sleep(100)
     assert seen == ["minute"]
-    agenda.later(1, lambda: seen.append("sooner"))
+    timers.call_later(1, lambda: seen.append("sooner"))
     await asyncio.sleep(86_400)
     assert seen == ["minute", "sooner", "hour", "day"]
     assert clock.now() == EPOCH + timedelta(seconds=86_500)
@@ -64,15 +64,15 @@ async def test_a_day_passes_in_its_steps() -> None:
 
 @virtually
 async def test_what_is_due_at_once_comes_in_order() -> None:
-    agenda, seen = Agenda(VirtualClock()), list[int]()
+    timers, seen = Timers(VirtualClock()), list[int]()
 
     def spawn() -> None:
         seen.append(0)
-        agenda.later(0, lambda: seen.append(3))
+        timers.call_later(0, lambda: seen.append(3))
 
-    agenda.later(5, spawn)
-    agenda.later(5, lambda: seen.append(1))
-    agenda.later(5, lambda: seen.append(2))
+    timers.call_later(5, spawn)
+    timers.call_later(5, lambda: seen.append(1))
+    timers.call_later(5, lambda: seen.append(2))
     await asyncio.sleep(6)
     assert seen == [0, 1, 2, 3]
 

@@ -6,7 +6,7 @@ import asyncio
 
 from plimsoll.embedded_cluster.api import kinds
 from plimsoll.embedded_cluster.api.json_documents import Json, name_of
-from plimsoll.embedded_cluster.cluster import Cluster
+from plimsoll.embedded_cluster.cluster import EmbeddedCluster
 from tests.embedded_cluster.scene import A_WHILE, ask, cluster, patch, virtually
 
 _PATH = "/apis/metrics.k8s.io/v1beta1"
@@ -22,7 +22,7 @@ def pod(name: str, **annotations: str) -> Json:
     }
 
 
-async def usage(made: Cluster, path: str, **params: str) -> dict[str, Json]:
+async def usage(made: EmbeddedCluster, path: str, **params: str) -> dict[str, Json]:
     answer = await ask(made, "GET", _PATH + path, b"", **params)
     assert answer.body is not None
     assert answer.status == 200

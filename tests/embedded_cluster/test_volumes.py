@@ -6,8 +6,8 @@ import asyncio
 from collections import Counter
 
 from plimsoll.embedded_cluster.api import kinds
-from plimsoll.embedded_cluster.api.json_documents import Json, at, labels_of, name_of
-from plimsoll.embedded_cluster.cluster import Cluster
+from plimsoll.embedded_cluster.api.json_documents import Json, at, name_of, object_labels
+from plimsoll.embedded_cluster.cluster import EmbeddedCluster
 from tests.embedded_cluster.scene import cluster, deployment, patch, pods, ready_pods, virtually
 
 ZONES = tuple(f"2 zone={zone} prefix={zone}" for zone in "abc")
@@ -21,8 +21,8 @@ def database(replicas: int) -> Json:
     )
 
 
-def zones(made: Cluster) -> dict[str, str]:
-    nodes = {name_of(node): labels_of(node)[ZONE] for node in made.all(kinds.NODES)}
+def zones(made: EmbeddedCluster) -> dict[str, str]:
+    nodes = {name_of(node): object_labels(node)[ZONE] for node in made.all(kinds.NODES)}
     return {name_of(pod): nodes[pod["spec"]["nodeName"]] for pod in ready_pods(made, "db")}
 
 

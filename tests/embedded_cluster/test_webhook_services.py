@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import pytest
 from aiohttp import web
 
-from plimsoll.embedded_cluster.api.admission import UnansweredError
-from plimsoll.embedded_cluster.http import webhook_client
+from plimsoll.embedded_cluster.api.admission import WebhookCallError
+from plimsoll.embedded_cluster.http import webhook_caller
 from plimsoll.webhook.certificates import make_certificate, serving_context
 
 _URL = "https://asker.home.svc:443/ask"
@@ -38,18 +38,18 @@ async def serving(name: str) -> AsyncIterator[tuple[str, bytes]]:
 
 async def test_it_is_reached_and_its_certificate_is_that_of_the_service() -> None:
     async with serving("asker.home.svc") as (address, authority):
-        ask = webhook_client({"home/asker": address})
+        ask = webhook_caller({"home/asker": address})
         answer = await ask(_URL, authority, {"request": {"uid": "1"}}, 30)
     assert answer == {"response": {"uid": "1", "allowed": True}}
 
 
 async def test_another_name_is_not_trusted() -> None:
     async with serving("other.home.svc") as (address, authority):
-        ask = webhook_client({"home/asker": address})
-        with pytest.raises(UnansweredError, match="certificate"):
+        ask = webhook_caller({"home/asker": address})
+        with pytest.raises(WebhookCallError, match="certificate"):
             await ask(_URL, authority, {"request": {"uid": "1"}}, 30)
 
 
 async def test_a_service_without_an_address_is_not_found() -> None:
-    with pytest.raises(UnansweredError, match='service "asker" not found'):
-        await webhook_client({})(_URL, b"", {}, 30)
+    with pytest.raises(WebhookCallError, match='service "asker" not found'):
+        await webhook_caller({})(_URL, b"", {}, 30)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from plimsoll.embedded_cluster.api import kinds
-from plimsoll.embedded_cluster.api.admission import UnansweredError
+from plimsoll.embedded_cluster.api.admission import WebhookCallError
 from plimsoll.embedded_cluster.api.json_documents import Json, at
-from plimsoll.embedded_cluster.api.status import Refused
+from plimsoll.embedded_cluster.api.status import ApiError
 from tests.embedded_cluster.scene import A_WHILE, cluster, deployment, pods, virtually
 
 
@@ -32,7 +32,7 @@ class Hook:
         request = review["request"]
         self.asked.append(request)
         if self.fails:
-            raise UnansweredError("no connection")
+            raise WebhookCallError("no connection")
         response: Json = {"uid": request["uid"], "allowed": self.allowed}
         if not self.allowed:
             response["status"] = {"message": "not today", "code": 403}
@@ -86,7 +86,7 @@ async def test_selectors_decide_who_is_asked() -> None:
 async def test_a_refusal_is_the_answer() -> None:
     async with cluster(ask=Hook(allowed=False)) as made:
         await made.create(kinds.MUTATING_WEBHOOKS, configuration())
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(ApiError) as refusal:
             await made.create(
                 kinds.PODS, {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "m", "image": "x"}]}}
             )
@@ -120,7 +120,9 @@ async def test_conditions_decide_who_is_asked() -> None:
 async def test_a_condition_that_is_not_understood_is_refused_when_it_is_written() -> None:
     async with cluster(ask=Hook()) as made:
         condition = {"name": "odd", "expression": "object.metadata.labels.map(l, l)"}
-        with pytest.raises(Refused, match=r"matchConditions\[0\].expression: Invalid value: .*'map' is not understood"):
+        with pytest.raises(
+            ApiError, match=r"matchConditions\[0\].expression: Invalid value: .*'map' is not understood"
+        ):
             await made.create(kinds.MUTATING_WEBHOOKS, configuration(matchConditions=[condition]))
 
 

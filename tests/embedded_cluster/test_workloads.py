@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from plimsoll.embedded_cluster.api import kinds
-from plimsoll.embedded_cluster.api.json_documents import annotations_of, at, labels_of, name_of, terminating
-from plimsoll.embedded_cluster.api.server import Request
-from plimsoll.embedded_cluster.api.storage import Change
-from plimsoll.embedded_cluster.controllers.pods import active, ready
+from plimsoll.embedded_cluster.api.json_documents import annotations_of, at, name_of, object_labels, terminating
+from plimsoll.embedded_cluster.api.server import ApiRequest
+from plimsoll.embedded_cluster.api.storage import ObjectChange
+from plimsoll.embedded_cluster.controllers.pods import pod_is_active, pod_is_ready
 from plimsoll.embedded_cluster.controllers.replica_ranking import COST
 from tests.embedded_cluster.scene import A_WHILE, by_label, cluster, deployment, patch, pods, ready_pods, virtually
 
@@ -35,7 +35,7 @@ async def test_a_rollout_keeps_what_it_promises_at_every_moment() -> None:
         await asyncio.sleep(A_WHILE)
         fewest, most = 8, 8
 
-        def look(_: Change) -> None:
+        def look(_: ObjectChange) -> None:
             nonlocal fewest, most
             fewest = min(fewest, len(ready_pods(made)))
             most = max(most, len(pods(made)))
@@ -73,7 +73,7 @@ async def test_recreate_starts_nothing_before_the_last_is_gone() -> None:
         await asyncio.sleep(A_WHILE)
         mixed = []
 
-        def look(_: Change) -> None:
+        def look(_: ObjectChange) -> None:
             mixed.append(len({annotations_of(pod).get("v") for pod in made.all(kinds.PODS)}))
 
         made.api.storage.collection(kinds.PODS).listeners.append(look)
@@ -224,10 +224,17 @@ async def test_a_day_of_a_budget_never_goes_below_it() -> None:
         await asyncio.sleep(A_WHILE)
         fewest, evicted = 6, 0
 
-        def look(_: Change) -> None:
+        def look(_: ObjectChange) -> None:
             nonlocal fewest
             fewest = min(
-                fewest, len([pod for pod in made.all(kinds.PODS) if active(pod) and ready(pod) and labels_of(pod)])
+                fewest,
+                len(
+                    [
+                        pod
+                        for pod in made.all(kinds.PODS)
+                        if pod_is_active(pod) and pod_is_ready(pod) and object_labels(pod)
+                    ]
+                ),
             )
 
         made.api.storage.collection(kinds.PODS).listeners.append(look)
@@ -242,5 +249,5 @@ async def test_a_day_of_a_budget_never_goes_below_it() -> None:
         assert len(ready_pods(made)) == 6
 
 
-def _eviction(name: str) -> Request:
-    return Request("POST", f"/api/v1/namespaces/default/pods/{name}/eviction", {}, b"{}")
+def _eviction(name: str) -> ApiRequest:
+    return ApiRequest("POST", f"/api/v1/namespaces/default/pods/{name}/eviction", {}, b"{}")

@@ -1,4 +1,4 @@
-"""`plimsoll cluster`: an embedded cluster, to try things on."""
+"""`plimsoll cluster`: runs an embedded cluster to try things on."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 import click
 
 from plimsoll.cli.signals import stop_on_signals
-from plimsoll.embedded_cluster.api.admission import Ask
-from plimsoll.embedded_cluster.api.status import Refused
+from plimsoll.embedded_cluster.api.admission import WebhookCall
+from plimsoll.embedded_cluster.api.status import ApiError
 from plimsoll.embedded_cluster.clocks import ScaledClock
-from plimsoll.embedded_cluster.cluster import Cluster
-from plimsoll.embedded_cluster.controllers.context import Times
-from plimsoll.embedded_cluster.http import HttpServer, webhook_client
+from plimsoll.embedded_cluster.cluster import EmbeddedCluster
+from plimsoll.embedded_cluster.controllers.context import ClusterTimings
+from plimsoll.embedded_cluster.http import HttpServer, webhook_caller
 from plimsoll.embedded_cluster.node_spec import NodeLineError, parse_node_line
 from plimsoll.kube.types.durations import parse_duration
 from plimsoll.runtime.clock import Clock, RealClock
@@ -38,7 +38,7 @@ Examples:
   plimsoll cluster --kubeconfig ./kubeconfig --speed 60 --file web.yaml
 
 \b
-Words of a line of nodes: zone= region= class=spot|on-demand|reserved type= cpu= memory= pods=
+Words of a node line: zone= region= class=spot|on-demand|reserved type= cpu= memory= pods=
   storage= arch= os= prefix= label:KEY= annotation:KEY= resource:NAME= taint:KEY=VALUE:EFFECT
 In another terminal: export KUBECONFIG=…, then kubectl, or `plimsoll run --kubeconfig …`.
 """
@@ -48,7 +48,7 @@ In another terminal: export KUBECONFIG=…, then kubectl, or `plimsoll run --kub
     "lines",
     metavar="LINE",
     multiple=True,
-    help="Nodes, such as '3 zone=a class=spot cpu=8 memory=32Gi'; may be repeated. [default: a spot and an on-demand node in "
+    help="Nodes, such as '3 zone=a class=spot cpu=8 memory=32Gi'. Repeatable. [default: one spot and one on-demand node in "
     "each of three zones]",
 )
 @click.option(
@@ -57,38 +57,38 @@ In another terminal: export KUBECONFIG=…, then kubectl, or `plimsoll run --kub
     metavar="FILE",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Objects to create at the start, as YAML; may be repeated.",
+    help="Objects to create at the start, as YAML. Repeatable.",
 )
 @click.option("--kubeconfig", metavar="FILE", type=click.Path(path_type=Path), help="Where to write the kubeconfig.")
 @click.option(
-    "--port", metavar="NUMBER", type=click.IntRange(0, 65535), default=0, help="The port. [default: any that is free]"
+    "--port", metavar="NUMBER", type=click.IntRange(0, 65535), default=0, help="The port. [default: any free port]"
 )
 @click.option(
-    "--speed", metavar="FACTOR", type=click.FloatRange(min=0.01), default=1.0, help="How fast time passes. [default: 1]"
+    "--speed", metavar="FACTOR", type=click.FloatRange(min=0.01), default=1.0, help="Simulated seconds per real second. [default: 1]"
 )
 @click.option(
-    "--seed", metavar="NUMBER", type=int, default=0, help="Decides names and every choice left to chance. [default: 0]"
+    "--seed", metavar="NUMBER", type=int, default=0, help="Seed for generated names and random choices. [default: 0]"
 )
 @click.option(
     "--usage",
     metavar="FACTOR",
     type=click.FloatRange(min=0),
     default=0.5,
-    help="How much of their requests pods use, as `kubectl top` shows it. [default: 0.5]",
+    help="Pod usage as a share of requests, as `kubectl top` shows it. [default: 0.5]",
 )
 @click.option(
     "--service",
     "services",
     metavar="NAMESPACE/NAME=HOST:PORT",
     multiple=True,
-    help="Where a Service that webhooks name is really served; may be repeated.",
+    help="The address of a Service that webhooks refer to. Repeatable.",
 )
-@click.option("--pod-start", metavar="DURATION", default="1s", help="From being bound to being ready. [default: 1s]")
-@click.option("--pod-stop", metavar="DURATION", default="1s", help="From the request to stop to the end. [default: 1s]")
+@click.option("--pod-start", metavar="DURATION", default="1s", help="Time from binding to Ready. [default: 1s]")
+@click.option("--pod-stop", metavar="DURATION", default="1s", help="Time from deletion to removal. [default: 1s]")
 def cluster(**options: Any) -> None:
-    """Run a Kubernetes cluster in this process, without a container, until it is told to stop.
+    """Run a Kubernetes cluster inside this process, without containers, until it is stopped.
 
-    It has an API server on loopback, the controllers of workloads, a scheduler, and nodes whose pods only pretend to run.
+    It has an API server on loopback, the workload controllers, a scheduler, and simulated kubelets: pods do not really run.
     """
     set_up_logging("warning", "console")
     for line in options["lines"]:
@@ -96,7 +96,7 @@ def cluster(**options: Any) -> None:
             parse_node_line(line)
         except NodeLineError as error:
             raise click.BadParameter(str(error), param_hint="--nodes") from None
-    times = Times(
+    times = ClusterTimings(
         pod_start=_seconds(options["pod_start"], "--pod-start"),
         pod_stop=_seconds(options["pod_stop"], "--pod-stop"),
         heartbeat=_HEARTBEAT_SECONDS,
@@ -107,7 +107,7 @@ def cluster(**options: Any) -> None:
     runner = asyncio.Runner()
     with stop_on_signals(runner.get_loop(), stop), runner:
         passed_on = {name: options[name] for name in ("lines", "kubeconfig", "port", "speed", "seed", "usage")}
-        code = runner.run(_run(stop, times, documents=documents, ask=webhook_client(services), **passed_on))
+        code = runner.run(_run(stop, times, documents=documents, ask=webhook_caller(services), **passed_on))
     sys.exit(code)
 
 
@@ -121,16 +121,16 @@ def _seconds(text: str, option: str) -> float:
 def _service(text: str) -> tuple[str, str]:
     found = re.fullmatch(r"([^/=]+/[^/=]+)=([^:=]+:\d+)", text)
     if found is None:
-        message = f"{text!r} names no service; expected such as plimsoll-system/plimsoll-webhook=127.0.0.1:9443"
+        message = f"{text!r} is not a service address; expected, for example, plimsoll-system/plimsoll-webhook=127.0.0.1:9443"
         raise click.BadParameter(message, param_hint="--service")
     return found[1], found[2]
 
 
 async def _run(
     stop: asyncio.Event,
-    times: Times,
+    times: ClusterTimings,
     *,
-    ask: Ask,
+    ask: WebhookCall,
     lines: Sequence[str],
     documents: Sequence[tuple[Path, Sequence[Any]]],
     kubeconfig: Path | None,
@@ -142,7 +142,7 @@ async def _run(
     clock: Clock = RealClock() if speed == 1 else ScaledClock(speed)
     with tempfile.TemporaryDirectory(prefix="plimsoll-cluster-") as directory:
         path = kubeconfig or Path(directory) / "kubeconfig"
-        async with Cluster(clock, seed=seed, times=times, ask=ask) as made:
+        async with EmbeddedCluster(clock, seed=seed, times=times, ask=ask) as made:
             made.api.measurements.share = usage
             try:
                 async with HttpServer(made.api, port=port) as server:
@@ -151,37 +151,37 @@ async def _run(
                     for file, objects in documents:
                         await _create_all(made, file, objects)
                     server.write_kubeconfig(path)
-                    click.echo(f"The cluster is at {server.url}. Press Ctrl-C to end it.")
+                    click.echo(f"The cluster is at {server.url}. Press Ctrl-C to stop it.")
                     click.echo(f"export KUBECONFIG={path.resolve()}")
                     await stop.wait()
-            except (OSError, _FaultyFileError) as error:
+            except (OSError, _BadManifestError) as error:
                 click.echo(f"plimsoll cluster: {error}", err=True)
                 return ExitCode.BAD_CONFIGURATION
     return ExitCode.STOPPED
 
 
-class _FaultyFileError(Exception):
-    """A file whose objects the cluster does not take; the message names file, object and reason."""
+class _BadManifestError(Exception):
+    """A file with objects that the cluster rejects; the message names file, object and reason."""
 
 
 def _documents(file: Path) -> list[Any]:
-    yaml = importlib.import_module("yaml")  # a good part of the time of a start that has no files
+    yaml = importlib.import_module("yaml")  # slow to import, and most starts have no files
     try:
         return [one for one in yaml.safe_load_all(file.read_text()) if one is not None]
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"{file}: this is no YAML: {error}", param_hint="--file") from None
+        raise click.BadParameter(f"{file}: not valid YAML: {error}", param_hint="--file") from None
 
 
-async def _create_all(made: Cluster, file: Path, documents: Sequence[Any]) -> None:
+async def _create_all(made: EmbeddedCluster, file: Path, documents: Sequence[Any]) -> None:
     for document in documents:
         if not isinstance(document, dict):
-            raise _FaultyFileError(f"{file}: a document is no object; expected apiVersion, kind and metadata")
+            raise _BadManifestError(f"{file}: a document is not an object; expected apiVersion, kind and metadata")
         metadata = document.get("metadata") or {}
         named = f"{document.get('kind')} {metadata.get('name')}"
         kind = made.api.objects.catalogue.of_kind(str(document.get("apiVersion")), str(document.get("kind")))
         if kind is None:
-            raise _FaultyFileError(f"{file}: {named}: the cluster has no such kind in {document.get('apiVersion')!r}")
+            raise _BadManifestError(f"{file}: {named}: the cluster does not serve this kind in {document.get('apiVersion')!r}")
         try:
             await made.create(kind, document, metadata.get("namespace", "default"))
-        except Refused as refusal:
-            raise _FaultyFileError(f"{file}: {named}: {refusal.message}") from None
+        except ApiError as refusal:
+            raise _BadManifestError(f"{file}: {named}: {refusal.message}") from None

@@ -1,6 +1,6 @@
-"""A Kubernetes cluster in memory: an API server, the controllers that matter, a scheduler, kubelets, and time as a value.
+"""A Kubernetes cluster in memory: API server, controllers, scheduler and kubelets, on any clock.
 
-It judges the operator, so it knows nothing of it: of this project it imports only `kube` (types and codecs) and `scheduling`.
-Read in this order: `api/storage` (objects and their history), `api/server` (a request and its answer), `cluster` (who works on
-the objects), then one controller at a time.
+The operator is tested against it, so it imports none of the operator's controllers: only `kube` (types and codecs) and `scheduling`
+(which nodes a pod fits). Read `api/storage` (objects and their history) first, then `api/server` (requests and responses), `cluster`
+(which builds everything) and the controllers one at a time.
 """

@@ -1,4 +1,4 @@
-"""Clocks on which a cluster can run, beside the real one: faster by a factor, or as fast as the work allows."""
+"""Clocks besides the real one: scaled time (faster by a factor) and virtual time (as fast as the work allows)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# A day on which nothing happened, so that histories of different runs can be compared.
+# A fixed start, so that runs are comparable.
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class ScaledClock:
-    """Real time, `speed` times as fast. The speed can be changed while people watch, down to a standstill."""
+    """Real time, `speed` times as fast. The speed may change at any time; 0 pauses the clock."""
 
     def __init__(self, speed: float) -> None:
         if speed <= 0:
@@ -29,7 +29,7 @@ class ScaledClock:
 
     @property
     def speed(self) -> float:
-        """Seconds that pass in one; 0 while time stands still."""
+        """Seconds per real second; 0 while paused."""
         return self._speed
 
     @speed.setter
@@ -57,7 +57,7 @@ class ScaledClock:
 
 
 class VirtualClock:
-    """The time of a virtual event loop: it stands still while there is work, and jumps to the next thing that is due."""
+    """The time of a `VirtualLoop`: it stands still while there is work and then jumps to the next timer."""
 
     def __init__(self, start: datetime = EPOCH) -> None:
         self._start = start
@@ -73,7 +73,7 @@ class VirtualClock:
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Instead of waiting for a timer, moves the time of its loop there. Only what another thread does is waited for."""
+    """Advances the loop's time to the next timer instead of waiting. It waits only for other threads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class _JumpingSelector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> Any:
         if timeout == 0:
-            return ()  # there is work at hand: time stands still, and what a thread has done meanwhile can wait for its end
+            return ()  # callbacks are ready: run them first, results of other threads can wait
         ready = super().select(0)
         if ready:
             return ready
@@ -92,7 +92,7 @@ class _JumpingSelector(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """An event loop in virtual time: for work that does no I/O but through in-process calls."""
+    """An event loop in virtual time, for work whose only I/O is in-process calls."""
 
     def __init__(self) -> None:
         self._jumping = _JumpingSelector()
@@ -103,6 +103,6 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def run_virtually(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine, and whatever it starts, in virtual time."""
+    """Run a coroutine and the tasks it starts in virtual time."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(work)

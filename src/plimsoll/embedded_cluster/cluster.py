@@ -1,4 +1,4 @@
-"""The embedded cluster: the API server and everyone who works on its objects, built in one place."""
+"""The embedded cluster: builds the API server, the controllers, the scheduler and the kubelets."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Self
 import msgspec
 
 from plimsoll.embedded_cluster.api import kinds
-from plimsoll.embedded_cluster.api.admission import Ask
+from plimsoll.embedded_cluster.api.admission import WebhookCall
 from plimsoll.embedded_cluster.api.json_documents import Json, at, name_of
-from plimsoll.embedded_cluster.api.kinds import Kind
-from plimsoll.embedded_cluster.api.server import ApiServer, Request
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
+from plimsoll.embedded_cluster.api.server import ApiRequest, ApiServer
 from plimsoll.embedded_cluster.api.storage import HISTORY
-from plimsoll.embedded_cluster.api.timestamps import parsed
-from plimsoll.embedded_cluster.controllers.context import Context, Times
+from plimsoll.embedded_cluster.api.timestamps import parse_timestamp
+from plimsoll.embedded_cluster.controllers.context import ClusterTimings, ControllerContext
 from plimsoll.embedded_cluster.controllers.daemon_sets import DaemonSetController
 from plimsoll.embedded_cluster.controllers.deployments import DeploymentController
 from plimsoll.embedded_cluster.controllers.disruption_budgets import BudgetController
@@ -28,38 +28,44 @@ from plimsoll.embedded_cluster.controllers.scheduler import Scheduler
 from plimsoll.embedded_cluster.controllers.stateful_sets import StatefulSetController
 from plimsoll.embedded_cluster.controllers.volumes import VolumeController
 from plimsoll.embedded_cluster.node_spec import parse_node_line
-from plimsoll.embedded_cluster.timers import Agenda
-from plimsoll.kube.client.in_process import Reply
+from plimsoll.embedded_cluster.timers import Timers
+from plimsoll.kube.client.in_process import InProcessReply
 from plimsoll.runtime.clock import Clock
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _NODE_ADDRESSES = 10 << 24  # 10.0.0.0/9; pods are in the other half
-# How AWS's termination handler marks a spot node that has got its notice.
+# The taint of the AWS node termination handler on a spot node with an interruption notice.
 SPOT_NOTICE = {"key": "aws-node-termination-handler/spot-itn", "value": "true", "effect": "NoSchedule"}
 
 
-class Cluster:
-    """`async with Cluster(clock) as cluster`. The same seed, and the same requests at the same moments, give the same history."""
+class EmbeddedCluster:
+    """`async with Cluster(clock) as cluster`. The same seed and the same requests at the same times give the same history."""
 
     def __init__(
-        self, clock: Clock, *, seed: int = 0, times: Times | None = None, ask: Ask | None = None, history: int = HISTORY
+        self,
+        clock: Clock,
+        *,
+        seed: int = 0,
+        times: ClusterTimings | None = None,
+        ask: WebhookCall | None = None,
+        history: int = HISTORY,
     ) -> None:
-        """ask: how webhooks are called; None: they are not."""
-        rng = random.Random(seed)  # noqa: S311 (the same in every run is what is wanted)
+        """ask: calls admission webhooks; None: webhooks are not called."""
+        rng = random.Random(seed)  # noqa: S311 - runs must be reproducible
         self.clock = clock
-        self.agenda = Agenda(clock)
+        self.timers = Timers(clock)
         self._rng = rng
-        self._times = times or Times()
+        self._times = times or ClusterTimings()
         self._ask = ask
         self._history = history
         self._node_numbers = 0
 
     async def __aenter__(self) -> Self:
         self.api = ApiServer(
-            self.agenda, self._rng, ask=self._ask, history=self._history,
+            self.timers, self._rng, ask=self._ask, history=self._history,
             bookmark_seconds=self._times.bookmark, watch_seconds=self._times.watch,
         )  # fmt: skip
-        self.context = Context(self.api.objects, self.agenda, self._rng, self._times)
+        self.context = ControllerContext(self.api.objects, self.timers, self._rng, self._times)
         self.garbage = GarbageCollector(self.context)
         self.kubelets = Kubelets(self.context)
         if self._times.heartbeat:
@@ -75,17 +81,22 @@ class Cluster:
             BudgetController(self.context),
             VolumeController(self.context),
         )
-        self.agenda.every(60.0, self._forget_events)
+        self.timers.call_every(60.0, self._expire_events)
         for name in _NAMESPACES:
             await self.api.objects.create(kinds.NAMESPACES, "", {"metadata": {"name": name}})
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self.agenda.close()
-        await self.context.work.stop()
+        self.timers.close()
+        await self.context.queue.stop()
         self.api.close_watches()
 
-    # ── asking ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── requests ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def errors(self) -> list[str]:
+        """Errors inside the cluster's own controllers and timers; after one, its behaviour is not Kubernetes' any more."""
+        return [*self.context.queue.errors, *self.timers.errors]
 
     async def serve(
         self,
@@ -96,29 +107,29 @@ class Cluster:
         content_type: str,
         *,
         user_agent: str = "plimsoll",
-    ) -> Reply:
-        """The server for `plimsoll.kube.client.in_process`. Who asks is told apart by the user agent."""
-        answer = await self.api.handle(Request(method, path, params, body, content_type, user_agent=user_agent))
+    ) -> InProcessReply:
+        """Handle requests of `plimsoll.kube.client.in_process`. The user agent identifies the client."""
+        answer = await self.api.handle(ApiRequest(method, path, params, body, content_type, user_agent=user_agent))
         if answer.watch is not None:
             chunks: AsyncIterator[bytes] = answer.watch.chunks()
-            return Reply(answer.status, chunks=chunks)
+            return InProcessReply(answer.status, chunks=chunks)
         text = msgspec.json.encode(answer.body) if answer.text is None else answer.text.encode()
-        return Reply(answer.status, text, retry_after_seconds=answer.retry_after_seconds)
+        return InProcessReply(answer.status, text, retry_after_seconds=answer.retry_after_seconds)
 
-    def all(self, kind: Kind, namespace: str = "") -> tuple[Json, ...]:
+    def all(self, kind: ResourceKind, namespace: str = "") -> tuple[Json, ...]:
         return tuple(self.api.storage.collection(kind).all(namespace))
 
-    async def create(self, kind: Kind, body: Mapping[str, Any], namespace: str = "default") -> Json:
+    async def create(self, kind: ResourceKind, body: Mapping[str, Any], namespace: str = "default") -> Json:
         return await self.api.objects.create(kind, namespace if kind.namespaced else "", body)
 
     async def settled(self) -> None:
-        """Wait until the controllers have nothing in hand; what is only due later is not waited for."""
-        await self.context.work.done()
+        """Wait until the work queue is empty. Timers that are due later are not waited for."""
+        await self.context.queue.done()
 
     # ── nodes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def add_nodes(self, line: str) -> list[str]:
-        """Nodes as a line describes them, `3 zone=a class=spot cpu=8`; their names."""
+        """Create the nodes that a line such as `3 zone=a class=spot cpu=8` describes, and return their names."""
         wanted = parse_node_line(line)
         names = []
         for _ in range(wanted.count):
@@ -130,24 +141,23 @@ class Cluster:
         return names
 
     def reclaim(self, node: str, *, notice_seconds: float | None = None) -> None:
-        """The cloud takes a spot node back: it is marked now, and gone with its pods once the notice is over."""
+        """The cloud reclaims a spot node: taint it now, and remove it with its pods when the notice is over."""
         found = self.api.objects.get(kinds.NODES, "", node)
         taints = [*at(found, "spec", "taints", default=[]), SPOT_NOTICE]
         self.api.storage.put(kinds.NODES, {**found, "spec": {**found["spec"], "taints": taints}})
         seconds = self._times.spot_notice if notice_seconds is None else notice_seconds
-        self.agenda.later(seconds, lambda: self.remove_node(node))
+        self.timers.call_later(seconds, lambda: self.remove_node(node))
 
     def remove_node(self, node: str) -> None:
         if self.api.storage.node(node) is not None:
             self.api.storage.remove(kinds.NODES, "", node)
 
-    # ── what was there before ────────────────────────────────────────────────────────────────────────────────────────
+    # ── snapshots ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def load(self, kind: Kind, objects: Iterable[Json]) -> None:
-        """Put objects in place with their status, as a snapshot has them: nothing is checked.
+    def load(self, kind: ResourceKind, objects: Iterable[Json]) -> None:
+        """Store objects with their status as a snapshot has them, without validation.
 
-        What a snapshot leaves out because it goes without saying is filled in: else the first write to a pod would seem to change
-        what nobody may change.
+        Defaults that a snapshot omits are filled in; otherwise the first write to a pod would seem to change immutable fields.
         """
         writer = self.api.objects.writer
         now = writer.now()
@@ -158,7 +168,7 @@ class Cluster:
             whole = {"apiVersion": kind.api_version, "kind": kind.kind, **obj, "metadata": metadata}
             self.api.storage.put(kind, writer.in_form(kind, whole))
 
-    def _forget_events(self) -> None:
+    def _expire_events(self) -> None:
         now = self.clock.now()
         for event in self.all(kinds.CORE_EVENTS):
             last = (
@@ -166,5 +176,5 @@ class Cluster:
                 or event.get("lastTimestamp")
                 or event["metadata"]["creationTimestamp"]
             )
-            if (now - parsed(last)).total_seconds() > self._times.event_life:
+            if (now - parse_timestamp(last)).total_seconds() > self._times.event_life:
                 self.api.storage.remove(kinds.CORE_EVENTS, event["metadata"]["namespace"], name_of(event))

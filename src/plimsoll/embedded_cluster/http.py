@@ -1,4 +1,4 @@
-"""The API server on loopback HTTP: what kubectl, and the operator as it is shipped, speak with."""
+"""The API server on loopback HTTP, for kubectl and for the operator as a separate process."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import msgspec
 from aiohttp import web
 from yarl import URL
 
-from plimsoll.embedded_cluster.api.admission import Ask, UnansweredError
+from plimsoll.embedded_cluster.api.admission import WebhookCall, WebhookCallError
 from plimsoll.embedded_cluster.api.json_documents import Json
-from plimsoll.embedded_cluster.api.server import Answer, ApiServer, Request
+from plimsoll.embedded_cluster.api.server import ApiRequest, ApiResponse, ApiServer
 
 _LARGEST_BODY_BYTES = 16 * 2**20
 
@@ -50,7 +50,7 @@ class HttpServer:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         headers = request.headers
-        asked = Request(
+        asked = ApiRequest(
             method=request.method,
             path=request.path,
             params=dict(request.query),
@@ -59,7 +59,7 @@ class HttpServer:
             accept=headers.get("Accept", "application/json"),
             user_agent=headers.get("User-Agent", ""),
         )
-        # A write that has begun is carried out, also when nobody waits for the answer any more.
+        # Finish a write that has begun, even if the client disconnects.
         answer = await asyncio.shield(self._api.handle(asked))
         if answer.watch is not None:
             return await _stream(request, answer)
@@ -70,7 +70,7 @@ class HttpServer:
         return web.Response(status=answer.status, body=body, content_type="application/json", headers=told)
 
     def write_kubeconfig(self, path: Path) -> None:
-        """A kubeconfig that leads here."""
+        """Write a kubeconfig for this server."""
         name = "plimsoll"
         config = {
             "apiVersion": "v1",
@@ -83,7 +83,7 @@ class HttpServer:
         path.write_bytes(msgspec.json.format(msgspec.json.encode(config), indent=2))  # JSON is YAML, too
 
 
-async def _stream(request: web.Request, answer: Answer) -> web.StreamResponse:
+async def _stream(request: web.Request, answer: ApiResponse) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     response.enable_chunked_encoding()
     watch = answer.watch
@@ -95,17 +95,17 @@ async def _stream(request: web.Request, answer: Answer) -> web.StreamResponse:
             await response.write(chunk)
         await response.write_eof()
     except ConnectionError:
-        pass  # whoever watched is gone
+        pass  # the client disconnected
     finally:
         watch.close()
     return response
 
 
-def webhook_client(services: Mapping[str, str]) -> Ask:
-    """Sends AdmissionReviews as the API server does.
+def webhook_caller(services: Mapping[str, str]) -> WebhookCall:
+    """A function that sends AdmissionReviews as the API server does.
 
-    services: where a Service is really served, `namespace/name` → `host:port`. Nothing routes to Services here; the certificate is
-    checked for the Service's own name all the same.
+    services: the address of a Service, `namespace/name` → `host:port`, since nothing routes to Services here. The certificate is
+    still checked for the Service's DNS name.
     """
 
     async def ask(url: str, authority: bytes, review: Json, seconds: float) -> Json:
@@ -118,27 +118,27 @@ def webhook_client(services: Mapping[str, str]) -> Ask:
                 session.post(where, json=review, ssl=trusted, server_hostname=name) as response,
             ):
                 if response.status != 200:
-                    raise UnansweredError(f"it answered {response.status}")
+                    raise WebhookCallError(f"it answered {response.status}")
                 answer = msgspec.json.decode(await response.read())
         except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError) as error:
-            raise UnansweredError(str(error) or type(error).__name__) from error
+            raise WebhookCallError(str(error) or type(error).__name__) from error
         if not isinstance(answer, dict):
-            raise UnansweredError("the answer is no AdmissionReview")
+            raise WebhookCallError("the answer is no AdmissionReview")
         return answer
 
     return ask
 
 
 def _routed(url: URL, services: Mapping[str, str]) -> tuple[URL, str | None]:
-    """Where to send what is meant for a URL, and the name that the certificate must have there, if another."""
+    """The URL to connect to, and the name that the certificate must have if it differs."""
     name, namespace, *rest = [*(url.host or "").split("."), "", ""]
     if rest[:1] != ["svc"]:
         return url, None
     address = services.get(f"{namespace}/{name}")
     if address is None:
-        raise UnansweredError(f'Post "{url}": service "{name}" not found')
+        raise WebhookCallError(f'Post "{url}": service "{name}" not found')
     host, _, port = address.rpartition(":")
     return url.with_host(host).with_port(int(port)), url.host
 
 
-ask_webhook: Ask = webhook_client({})
+call_webhook: WebhookCall = webhook_caller({})

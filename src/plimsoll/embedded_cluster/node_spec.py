@@ -1,4 +1,4 @@
-"""Nodes from one line, such as `3 zone=a class=spot cpu=8 memory=32Gi`, here and on the control plane of the tests."""
+"""Parses node lines such as `3 zone=a class=spot cpu=8 memory=32Gi`, for the embedded cluster and the tests' control plane."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _PREFIXED_WORDS = {
 
 
 class NodeLineError(ValueError):
-    """A line that describes no nodes; the message names the faulty word and what is expected."""
+    """An invalid node line; the message names the wrong word and what is expected."""
 
 
 @dataclass(frozen=True)
 class NodeLine:
-    """What one line asks for."""
+    """A parsed node line."""
 
     count: int = 1
     values: dict[str, str] = field(default_factory=dict)
@@ -52,12 +52,12 @@ class NodeLine:
 
     @property
     def prefix(self) -> str:
-        """The beginning of the names: as given, else what distinguishes these nodes, as in `spot-a`."""
+        """Prefix of the node names: as given, else class and zone, as in `spot-a`."""
         parts = [self.values[word] for word in ("class", "zone") if word in self.values]
         return self.values.get("prefix") or re.sub(r"[^a-z0-9-]", "-", "-".join(parts).lower()) or "node"
 
     def manifest(self, name: str, address: str, *, kubelet: str) -> dict[str, Any]:
-        """The Node as its kubelet registers it; kubelet: what plays one."""
+        """The Node as its kubelet registers it; kubelet: the name of the kubelet's implementation."""
         cpu, memory = self.values.get("cpu", "4"), self.values.get("memory", "16Gi")
         capacity = {
             "cpu": cpu,
@@ -104,7 +104,7 @@ class NodeLine:
 
 
 def parse_node_line(line: str) -> NodeLine:
-    """Read `[COUNT] [WORD=VALUE ...]`; every part may be left out but not all of them."""
+    """Parse `[COUNT] [WORD=VALUE ...]`; every part is optional, but not all of them."""
     words = line.split()
     if not words:
         raise NodeLineError("a line of nodes is empty: expected such as '3 zone=a class=spot cpu=8 memory=32Gi'")

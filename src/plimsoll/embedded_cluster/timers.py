@@ -1,4 +1,4 @@
-"""What is to happen later, on whatever clock the cluster runs."""
+"""Timers on the cluster's clock. Kubelets, controllers, watches and the cloud schedule their callbacks here."""
 
 from __future__ import annotations
 
@@ -7,46 +7,53 @@ import heapq
 import itertools
 from collections.abc import Callable
 
+import structlog
+
 from plimsoll.runtime.clock import Clock
 
+log = structlog.get_logger()
 
-class Entry:
-    """Something that is to happen; cancelled, it does not."""
 
-    __slots__ = ("cancelled", "what")
+class Timer:
+    """A scheduled callback that can be cancelled."""
 
-    def __init__(self, what: Callable[[], None]) -> None:
-        self.what = what
+    __slots__ = ("callback", "cancelled")
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback = callback
         self.cancelled = False
 
     def cancel(self) -> None:
         self.cancelled = True
 
 
-class Agenda:
-    """Calls functions at their time, in the order of their times and then of their entry: the same in every run."""
+class Timers:
+    """Runs callbacks in the order of their times and then of their registration: the same order in every run."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self._entries: list[tuple[float, int, Entry]] = []
+        self._entries: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()
         self._sleeper: asyncio.Task[None] | None = None
         self._sleeps_until = float("inf")
+        self.errors: list[str] = []  # of callbacks that failed
 
-    def later(self, seconds: float, what: Callable[[], None]) -> Entry:
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
         due = self.clock.monotonic() + max(0.0, seconds)
-        entry = Entry(what)
+        entry = Timer(callback)
         heapq.heappush(self._entries, (due, next(self._numbers), entry))
         if due < self._sleeps_until:
             self._sleep()
         return entry
 
-    def every(self, seconds: float, what: Callable[[], None]) -> None:
+    def call_every(self, seconds: float, callback: Callable[[], None]) -> None:
         def again() -> None:
-            what()
-            self.later(seconds, again)
+            try:
+                callback()
+            finally:
+                self.call_later(seconds, again)
 
-        self.later(seconds, again)
+        self.call_later(seconds, again)
 
     def close(self) -> None:
         self._entries.clear()
@@ -58,7 +65,7 @@ class Agenda:
         if self._sleeper is not None:
             self._sleeper.cancel()
         self._sleeps_until = self._entries[0][0]
-        self._sleeper = asyncio.get_running_loop().create_task(self._run_when_due(), name="agenda")
+        self._sleeper = asyncio.get_running_loop().create_task(self._run_when_due(), name="timers")
 
     async def _run_when_due(self) -> None:
         while self._entries:
@@ -68,9 +75,17 @@ class Agenda:
                 await self.clock.sleep(wait)
                 continue
             _, _, entry = heapq.heappop(self._entries)
-            # What it calls may add an entry: nobody needs to wake a task that is awake.
+            # A callback may add a timer: this task is awake and needs no wake-up.
             self._sleeps_until = float("-inf")
             if not entry.cancelled:
-                entry.what()
+                self._run(entry.callback)
         self._sleeps_until = float("inf")
         self._sleeper = None
+
+    def _run(self, callback: Callable[[], None]) -> None:
+        try:
+            callback()
+        except Exception as error:
+            # One failed callback must not stop the clock of the whole cluster.
+            self.errors.append(f"timer: {error!r}")
+            log.exception("timer of the embedded cluster failed")

@@ -1,4 +1,4 @@
-"""Questions about who may do what. There is one user here, who may do everything; the answers say so."""
+"""Access reviews. The only user may do everything, and the responses say so."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from plimsoll.embedded_cluster.api.admission import USER
 from plimsoll.embedded_cluster.api.json_documents import Json
-from plimsoll.embedded_cluster.api.kinds import Kind
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
 from plimsoll.embedded_cluster.api.status import bad_request
 
 _EVERYTHING = {
@@ -16,7 +16,7 @@ _EVERYTHING = {
 }
 
 
-def reviewed(kind: Kind, question: Any) -> Json:
+def reviewed(kind: ResourceKind, question: Any) -> Json:
     if not isinstance(question, dict):
         raise bad_request("the body of the request is no object")
     status: Json = {"allowed": True}

@@ -1,4 +1,4 @@
-"""Webhooks: who is asked about a write before it is made, what the patches of some do, and what the refusal of any does."""
+"""Admission webhooks: selects the webhooks for a write, applies their patches, and refuses the write if one denies it."""
 
 from __future__ import annotations
 
@@ -11,37 +11,44 @@ from typing import Any
 import msgspec
 
 from plimsoll.embedded_cluster.api import cel
-from plimsoll.embedded_cluster.api.json_documents import Json, at, labels_of, name_of, namespace_of
-from plimsoll.embedded_cluster.api.kinds import MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS, Kind
+from plimsoll.embedded_cluster.api.json_documents import Json, at, name_of, namespace_of, object_labels
+from plimsoll.embedded_cluster.api.kinds import MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS, ResourceKind
 from plimsoll.embedded_cluster.api.patches import json_patched
 from plimsoll.embedded_cluster.api.selectors import selector_of
-from plimsoll.embedded_cluster.api.status import Refused
+from plimsoll.embedded_cluster.api.status import ApiError
 from plimsoll.embedded_cluster.api.storage import Storage
 from plimsoll.kube.types.selectors import selects
 
-# Everyone is this user: there is no authentication.
+# Every client is this user: there is no authentication.
 USER = {"username": "system:embedded", "groups": ["system:masters", "system:authenticated"]}
-# Sends a review to a webhook: its address, the certificate authority (PEM), the review, seconds. Returns the answer.
-Ask = Callable[[str, bytes, Json, float], Awaitable[Json]]
+# Sends a review to a webhook: URL, CA certificate (PEM), review, timeout in seconds. Returns the response.
+WebhookCall = Callable[[str, bytes, Json, float], Awaitable[Json]]
 
 
-class UnansweredError(Exception):
-    """A webhook could not be asked, or did not answer as it should."""
+class WebhookCallError(Exception):
+    """A webhook call failed or returned an invalid response."""
 
 
-_MOST_ROUNDS = 2  # a webhook that asks to be is asked again once
+_MOST_ROUNDS = 2  # reinvocationPolicy IfNeeded allows one more call
 
 
-class Admission:
-    def __init__(self, storage: Storage, ask: Ask | None, new_uid: Callable[[], str]) -> None:
+class AdmissionChain:
+    def __init__(self, storage: Storage, ask: WebhookCall | None, new_uid: Callable[[], str]) -> None:
         self._storage = storage
         self._ask = ask
         self._new_uid = new_uid
 
     async def admitted(
-        self, kind: Kind, operation: str, obj: Json, before: Json | None, *, dry_run: bool, generated: bool = False
+        self,
+        kind: ResourceKind,
+        operation: str,
+        obj: Json,
+        before: Json | None,
+        *,
+        dry_run: bool,
+        generated: bool = False,
     ) -> Json:
-        """The object as the webhooks leave it; refused where one of them says no."""
+        """The object after all webhooks; raises ApiError if one denies the write."""
         if self._ask is None or kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
             return obj
         write = _Write(kind, operation, before, dry_run=dry_run, generated=generated)
@@ -62,8 +69,8 @@ class Admission:
                     seen[name] = obj
         return obj
 
-    def _hooks(self, kind: Kind) -> list[Json]:
-        """In the order of their configurations' names."""
+    def _hooks(self, kind: ResourceKind) -> list[Json]:
+        """All webhooks in the order of their configurations' names."""
         return [
             hook
             for configuration in self._storage.collection(kind).all()
@@ -74,11 +81,11 @@ class Admission:
         rules = hook.get("rules") or ()
         if not any(_matches(rule, write.kind, write.operation) for rule in rules):
             return False
-        if not selects(selector_of(hook.get("objectSelector") or {}), labels_of(obj)):
+        if not selects(selector_of(hook.get("objectSelector") or {}), object_labels(obj)):
             return False
         if write.kind.namespaced:
             home = self._storage.get(NAMESPACES, "", namespace_of(obj))
-            if home is None or not selects(selector_of(hook.get("namespaceSelector") or {}), labels_of(home)):
+            if home is None or not selects(selector_of(hook.get("namespaceSelector") or {}), object_labels(home)):
                 return False
         return _conditions_hold(hook, write, obj)
 
@@ -94,18 +101,18 @@ class Admission:
             answer = await self._ask(_address(hook), bundle, review, float(hook.get("timeoutSeconds", 10)))  # type: ignore[misc]
             response = answer.get("response")
             if not isinstance(response, dict) or response.get("uid") != uid:
-                raise UnansweredError("the answer is for another request")  # noqa: TRY301
-        except UnansweredError as error:
+                raise WebhookCallError("the response has another uid")  # noqa: TRY301
+        except WebhookCallError as error:
             if hook.get("failurePolicy") == "Ignore":
                 return obj
             message = (
                 f'Internal error occurred: failed calling webhook "{hook["name"]}": failed to call webhook: {error}'
             )
-            raise Refused(500, "InternalError", message) from error
+            raise ApiError(500, "InternalError", message) from error
         if not response.get("allowed"):
             why = at(response, "status", "message", default="denied the request without explanation")
             message = f'admission webhook "{hook["name"]}" denied the request: {why}'
-            raise Refused(
+            raise ApiError(
                 at(response, "status", "code", default=400), at(response, "status", "reason", default=""), message
             )
         if not response.get("patch"):
@@ -115,13 +122,13 @@ class Admission:
 
 @dataclass(frozen=True)
 class _Write:
-    """What is about to be done to an object."""
+    """The write that is under review."""
 
-    kind: Kind
+    kind: ResourceKind
     operation: str
     before: Json | None
     dry_run: bool
-    generated: bool  # the server made its name up
+    generated: bool  # the server generated the name
 
     def request(self, obj: Json) -> Json:
         kind = self.kind
@@ -131,7 +138,7 @@ class _Write:
             "resource": {**group_version, "resource": kind.plural},
             "requestKind": {**group_version, "kind": kind.kind},
             "requestResource": {**group_version, "resource": kind.plural},
-            # A name that the server made up is not told: the next attempt would have another.
+            # A generated name is not sent: the next attempt would have another.
             "name": "" if self.generated else name_of(obj),
             "namespace": namespace_of(obj),
             "operation": self.operation,
@@ -144,7 +151,7 @@ class _Write:
 
 
 def _address(hook: Json) -> str:
-    """Where the webhook is; one behind a Service under the name that its certificate is for."""
+    """The webhook's URL; for a Service its DNS name, which the certificate must have."""
     service = at(hook, "clientConfig", "service")
     if service is None:
         return str(at(hook, "clientConfig", "url", default=""))
@@ -161,19 +168,19 @@ def _conditions_hold(hook: Json, write: _Write, obj: Json) -> bool:
     failure = ""
     for one in conditions:
         try:
-            if not cel.holds(_expression(one["expression"]), values):
+            if not cel.evaluates_true(_expression(one["expression"]), values):
                 return False
         except cel.EvaluationError as error:
             failure = failure or f"condition {one['name']!r}: {error}"
     if failure and hook.get("failurePolicy") != "Ignore":
         message = f'{write.kind.group_resource} "{name_of(obj)}" is forbidden: webhook "{hook["name"]}": {failure}'
-        raise Refused(403, "Forbidden", message)
+        raise ApiError(403, "Forbidden", message)
     return not failure
 
 
 @functools.cache
 def _expression(text: str) -> cel.Expression:
-    return cel.parsed(text, cel.CONDITION_VARIABLES)
+    return cel.parse_expression(text, cel.CONDITION_VARIABLES)
 
 
 def _unnamed(obj: Json) -> Json:
@@ -181,7 +188,7 @@ def _unnamed(obj: Json) -> Json:
     return {**obj, "metadata": metadata}
 
 
-def _matches(rule: Mapping[str, Any], kind: Kind, operation: str) -> bool:
+def _matches(rule: Mapping[str, Any], kind: ResourceKind, operation: str) -> bool:
     def one_of(field: str, value: str) -> bool:
         wanted = rule.get(field) or ()
         return "*" in wanted or value in wanted

@@ -1,4 +1,4 @@
-"""The part of CEL, the language of `matchConditions`, that is spoken here; what lies beyond it is refused when it is written.
+"""The part of CEL, the language of `matchConditions`, that is supported; other expressions are refused when they are created.
 
 Spoken: literals, lists, fields and indexes, `!`, `&&`, `||`, comparisons and `in`, the macros `has`, `all` and `exists`, and the
 functions `size`, `startsWith`, `endsWith`, `contains` and `matches`. As in CEL, a field that is not there is an error, and `&&` and
@@ -15,7 +15,7 @@ from typing import Any
 Values = Mapping[str, Any]
 Expression = Callable[[Values], Any]
 
-# What an expression of `matchConditions` may speak of.
+# The variables of `matchConditions`.
 CONDITION_VARIABLES = ("object", "oldObject", "request")
 _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+(?:\.\d+)?)|(?P<name>[A-Za-z_]\w*)|(?P<text>'(?:[^'\\\n]|\\['\"\\nt])*'|\"(?:[^\"\\\n]|\\['\"\\nt])*\")"
@@ -32,14 +32,14 @@ _ORDER: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 class UnspokenError(ValueError):
-    """An expression that is no CEL, or none that is spoken here."""
+    """An invalid or unsupported CEL expression."""
 
 
 class EvaluationError(Exception):
-    """What CEL calls an error: a field that is not there, or a value of the wrong type."""
+    """A CEL evaluation error: a missing field or a value of the wrong type."""
 
 
-def parsed(text: str, variables: Sequence[str]) -> Expression:
+def parse_expression(text: str, variables: Sequence[str]) -> Expression:
     """The expression as a function of its variables."""
     parser = _Parser(_tokens(text), text, {*variables})
     expression = parser.either()
@@ -48,7 +48,7 @@ def parsed(text: str, variables: Sequence[str]) -> Expression:
     return expression
 
 
-def holds(expression: Expression, values: Values) -> bool:
+def evaluates_true(expression: Expression, values: Values) -> bool:
     found = expression(values)
     if not isinstance(found, bool):
         raise EvaluationError(f"the expression is {_type(found)}, not a bool")
@@ -68,7 +68,7 @@ def _tokens(text: str) -> list[tuple[str, str]]:
 
 
 class _Parser:
-    """By recursive descent; each method reads what binds tighter than the one before it."""
+    """A recursive descent parser; each method parses operators of higher precedence than the one before it."""
 
     def __init__(self, tokens: list[tuple[str, str]], text: str, names: set[str]) -> None:
         self.left = tokens[::-1]
@@ -207,7 +207,7 @@ class _Parser:
 
 
 class _Field:
-    """A field of what another expression gives."""
+    """A field of another expression's value."""
 
     def __init__(self, of: Expression, name: str) -> None:
         self._of = of
@@ -265,7 +265,7 @@ def _over_all(target: Expression, variable: str, condition: Expression, *, decid
 
 
 def _one_decides(answers: Iterable[Callable[[], Any]], *, decides: bool) -> bool:
-    """Each is asked only as far as needed; an error counts only if no other one decides."""
+    """Short-circuit evaluation; an error counts only if no other operand decides."""
     failure: EvaluationError | None = None
     for answer in answers:
         try:

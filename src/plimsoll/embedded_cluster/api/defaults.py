@@ -11,7 +11,7 @@ from typing import Any
 
 from plimsoll.embedded_cluster.api import kinds
 from plimsoll.embedded_cluster.api.json_documents import Json, at, with_value
-from plimsoll.embedded_cluster.api.kinds import Kind
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
 
 _CONTAINER: Json = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
 _POD_SPEC: Json = {
@@ -21,14 +21,14 @@ _POD_SPEC: Json = {
     "securityContext": {},
     "schedulerName": "default-scheduler",
 }
-# What admission adds to pods, but not to templates.
+# Added by admission to pods, not to templates.
 _ADMITTED: Json = {"enableServiceLinks": True, "preemptionPolicy": "PreemptLowerPriority", "priority": 0}
-# The plug-in DefaultTolerationSeconds: a pod stays five minutes on a node that is gone.
+# The plug-in DefaultTolerationSeconds: a pod stays on an unreachable node for five minutes.
 _OUTAGES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _OUTAGE_SECONDS = 300
 
 
-def defaulted(kind: Kind, obj: Json) -> Json:
+def defaulted(kind: ResourceKind, obj: Json) -> Json:
     rule = _RULES.get(kind.storage_key)
     return rule(obj) if rule else obj
 

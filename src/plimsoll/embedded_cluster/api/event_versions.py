@@ -1,9 +1,9 @@
-"""Events have two forms, `v1` and `events.k8s.io/v1`, of one and the same object. They are stored in the first."""
+"""Converts events between `v1`, in which they are stored, and `events.k8s.io/v1`."""
 
 from __future__ import annotations
 
 from plimsoll.embedded_cluster.api.json_documents import Json
-from plimsoll.embedded_cluster.api.kinds import EVENTS, Kind
+from plimsoll.embedded_cluster.api.kinds import EVENTS, ResourceKind
 
 # events.k8s.io → v1
 _NAMES = {
@@ -18,7 +18,7 @@ _NAMES = {
 _BACK = {stored: shown for shown, stored in _NAMES.items()}
 
 
-def stored_form(kind: Kind, obj: Json) -> Json:
+def stored_form(kind: ResourceKind, obj: Json) -> Json:
     if kind != EVENTS:
         return obj
     stored = {_NAMES.get(field, field): value for field, value in obj.items()}
@@ -27,7 +27,7 @@ def stored_form(kind: Kind, obj: Json) -> Json:
     return {**filled, "apiVersion": "v1"}
 
 
-def shown_form(kind: Kind, obj: Json) -> Json:
+def shown_form(kind: ResourceKind, obj: Json) -> Json:
     if kind != EVENTS:
         return obj
     return {**{_BACK.get(field, field): value for field, value in obj.items()}, "apiVersion": EVENTS.api_version}

@@ -9,22 +9,22 @@ from plimsoll.embedded_cluster.api.json_documents import (
     Json,
     at,
     condition,
-    conditions_with,
-    holds,
-    labels_of,
+    condition_true,
     name_of,
     namespace_of,
+    object_labels,
+    set_condition,
     terminating,
 )
 from plimsoll.embedded_cluster.api.kinds import BUDGETS, PODS
 from plimsoll.embedded_cluster.api.selectors import selector_of
-from plimsoll.embedded_cluster.api.status import Refused, bad_request, forbidden_in
+from plimsoll.embedded_cluster.api.status import ApiError, bad_request, forbidden_in
 from plimsoll.embedded_cluster.api.writes import Writer
 from plimsoll.kube.types.selectors import selects
 
 _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 _TWO_BUDGETS = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-# How many evicted pods a budget remembers before it takes no more.
+# Maximum number of disrupted pods in a budget's status.
 _MOST_DISRUPTED = 2000
 
 
@@ -42,7 +42,7 @@ def evict(writer: Writer, pod: Json, body: Mapping[str, Any], *, dry_run: bool) 
 
 
 def _needs_no_budget(pod: Json) -> bool:
-    """A pod that has ended, or never ran, serves nobody."""
+    """Whether a pod may be evicted without a budget: it is finished or has not started."""
     return at(pod, "status", "phase") in ("Succeeded", "Failed", "Pending") or terminating(pod)
 
 
@@ -50,15 +50,15 @@ def _spend(writer: Writer, pod: Json, *, dry_run: bool) -> None:
     budgets = [
         budget
         for budget in writer.storage.collection(BUDGETS).all(namespace_of(pod))
-        if selects(selector_of(at(budget, "spec", "selector")), labels_of(pod))
+        if selects(selector_of(at(budget, "spec", "selector")), object_labels(pod))
     ]
     if len(budgets) > 1:
-        raise Refused(500, "", _TWO_BUDGETS)
+        raise ApiError(500, "", _TWO_BUDGETS)
     if not budgets:
         return
     (budget,) = budgets
     status = budget.get("status") or {}
-    if not holds(pod, "Ready"):
+    if not condition_true(pod, "Ready"):
         if at(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow":
             return
         if status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) > 0:
@@ -82,22 +82,22 @@ def _spend(writer: Writer, pod: Json, *, dry_run: bool) -> None:
     spent = {**status, "disruptionsAllowed": left, "disruptedPods": disrupted}
     if left == 0 and condition(budget, "DisruptionAllowed") is not None:
         shut = {"type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods"}
-        spent["conditions"] = conditions_with(budget, shut, writer.now())
+        spent["conditions"] = set_condition(budget, shut, writer.now())
     writer.storage.put(BUDGETS, {**budget, "status": spent})
 
 
-def _too_many(cause: str, *, retry_after: int | None = None) -> Refused:
+def _too_many(cause: str, *, retry_after: int | None = None) -> ApiError:
     details: Json = {"causes": [{"reason": "DisruptionBudget", "message": cause}]}
-    return Refused(429, "TooManyRequests", _VIOLATES, details=details, retry_after_seconds=retry_after)
+    return ApiError(429, "TooManyRequests", _VIOLATES, details=details, retry_after_seconds=retry_after)
 
 
 def _marked(writer: Writer, pod: Json, options: Mapping[str, Any]) -> Json:
-    """The pod says why it goes; not one that the preconditions do not mean."""
+    """Add the DisruptionTarget condition, unless the preconditions fail."""
     uid = at(options, "preconditions", "uid")
     if uid not in (None, pod["metadata"]["uid"]) or at(options, "preconditions", "resourceVersion") is not None:
         return pod
     target = {
         "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
     }  # fmt: skip
-    status = {**(pod.get("status") or {}), "conditions": conditions_with(pod, target, writer.now())}
+    status = {**(pod.get("status") or {}), "conditions": set_condition(pod, target, writer.now())}
     return writer.storage.put(PODS, {**pod, "status": status})

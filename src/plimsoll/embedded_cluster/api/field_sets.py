@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from plimsoll.embedded_cluster.api.json_documents import Json
-from plimsoll.embedded_cluster.api.list_keys import SET, Keys, key_of
+from plimsoll.embedded_cluster.api.list_keys import SET, Keys, list_item_key
 
 FieldPath = tuple[str, ...]
 KeysAt = Callable[[Sequence[str]], Keys | None]
-# Nobody's to own: they say which object it is.
+# Not owned by any manager: they identify the object.
 _IDENTITY = {("f:apiVersion",), ("f:kind",), *((("f:metadata", f"f:{name}")) for name in ("name", "namespace"))}
 _SERVER_OWNED = {
     ("f:metadata", f"f:{name}")
@@ -57,7 +57,7 @@ def _leaves(value: Any, keys_at: KeysAt, names: tuple[str, ...], path: FieldPath
 def entry_element(entry: Any, keys: Keys) -> str:
     if keys == SET:
         return "v:" + msgspec.json.encode(entry).decode()
-    values = dict(zip(keys, key_of(entry, keys), strict=True))
+    values = dict(zip(keys, list_item_key(entry, keys), strict=True))
     return "k:" + msgspec.json.encode(dict(sorted(values.items()))).decode()
 
 
@@ -85,7 +85,7 @@ _MISSING = object()
 
 
 def value_at(document: Any, path: FieldPath) -> Any:
-    """The value at a path, or a mark that equals nothing else where there is none."""
+    """The value at a path, or a unique marker if it is missing."""
     for element in path:
         if element == ".":
             return True
@@ -110,13 +110,13 @@ def _position(entries: Any, element: str) -> int | None:
         if element.startswith("v:"):
             if entry == wanted:
                 return position
-        elif isinstance(entry, dict) and key_of(entry, tuple(wanted)) == tuple(wanted.values()):
+        elif isinstance(entry, dict) and list_item_key(entry, tuple(wanted)) == tuple(wanted.values()):
             return position
     return None
 
 
 def remove_at(document: Any, path: FieldPath) -> None:
-    """Take a field, or an entry, out of a document, in place; one that is not there is passed over."""
+    """Remove a field or a list item from a document in place, if it exists."""
     *parents, last = path if path[-1] != "." else path[:-1]
     for element in parents:
         document = _step(document, element)
@@ -129,8 +129,8 @@ def remove_at(document: Any, path: FieldPath) -> None:
         del document[position]
 
 
-def shown(path: FieldPath) -> str:
-    """A path as conflicts name it: `.spec.replicas`, `.spec.containers[name="main"].image`."""
+def encode_field_set(path: FieldPath) -> str:
+    """A path in the notation of conflict messages: `.spec.replicas`, `.spec.containers[name="main"].image`."""
     parts = []
     for element in path:
         if element.startswith("f:"):

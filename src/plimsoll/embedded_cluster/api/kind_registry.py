@@ -1,33 +1,33 @@
-"""The kinds that are served now: the built-in ones, and those of every CustomResourceDefinition."""
+"""The kinds that are served: the built-in ones and those of every CustomResourceDefinition."""
 
 from __future__ import annotations
 
 from plimsoll.embedded_cluster.api.json_documents import Json, Path, at
-from plimsoll.embedded_cluster.api.kinds import ANSWERED, BUILT_IN, DEFINITIONS, Column, Kind
-from plimsoll.embedded_cluster.api.storage import Change, Storage
+from plimsoll.embedded_cluster.api.kinds import BUILT_IN, COMPUTED, DEFINITIONS, Column, ResourceKind
+from plimsoll.embedded_cluster.api.storage import ObjectChange, Storage
 
 
-class Catalogue:
+class KindRegistry:
     def __init__(self, storage: Storage) -> None:
-        self._kinds = {(kind.group, kind.version, kind.plural): kind for kind in (*BUILT_IN, *ANSWERED)}
+        self._kinds = {(kind.group, kind.version, kind.plural): kind for kind in (*BUILT_IN, *COMPUTED)}
         storage.collection(DEFINITIONS).listeners.append(self._definition_changed)
 
-    def find(self, group: str, version: str, plural: str) -> Kind | None:
+    def find(self, group: str, version: str, plural: str) -> ResourceKind | None:
         return self._kinds.get((group, version, plural))
 
-    def all(self) -> tuple[Kind, ...]:
+    def all(self) -> tuple[ResourceKind, ...]:
         return tuple(self._kinds.values())
 
-    def of_kind(self, api_version: str, kind: str) -> Kind | None:
-        """By the name that an object, or a reference to one, gives."""
+    def of_kind(self, api_version: str, kind: str) -> ResourceKind | None:
+        """The kind with this apiVersion and kind."""
         return next((one for one in self._kinds.values() if one.api_version == api_version and one.kind == kind), None)
 
-    def stored(self) -> tuple[Kind, ...]:
-        """One kind for each collection of objects."""
-        kept = [kind for kind in self._kinds.values() if kind not in ANSWERED]
+    def stored(self) -> tuple[ResourceKind, ...]:
+        """One kind per stored collection."""
+        kept = [kind for kind in self._kinds.values() if kind not in COMPUTED]
         return tuple({kind.storage_key: kind for kind in reversed(kept)}.values())
 
-    def _definition_changed(self, change: Change) -> None:
+    def _definition_changed(self, change: ObjectChange) -> None:
         if change.before is not None:
             for kind in _kinds_of(change.before):
                 self._kinds.pop((kind.group, kind.version, kind.plural), None)
@@ -36,12 +36,12 @@ class Catalogue:
                 self._kinds[kind.group, kind.version, kind.plural] = kind
 
 
-def _kinds_of(definition: Json) -> list[Kind]:
+def _kinds_of(definition: Json) -> list[ResourceKind]:
     spec = definition["spec"]
     names = spec["names"]
     key = (spec["group"], names["plural"])
     return [
-        Kind(
+        ResourceKind(
             group=spec["group"],
             version=version["name"],
             plural=names["plural"],
@@ -74,7 +74,7 @@ def _column(column: Json) -> Column:
 
 
 def established(definition: Json, now: str) -> Json:
-    """The status of a definition that is served."""
+    """The status of an established CustomResourceDefinition."""
     names = {"listKind": f"{at(definition, 'spec', 'names', 'kind')}List", **definition["spec"]["names"]}
     names.setdefault("singular", str(names["kind"]).lower())
     conditions = [

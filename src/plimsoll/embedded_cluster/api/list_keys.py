@@ -1,4 +1,4 @@
-"""By what the entries of a list are told apart when two versions of it are merged.
+"""The merge keys of lists.
 
 For built-in kinds a table by field name is enough: the names that occur in several places mean the same in each, but for
 `ports`. Custom kinds say it in their schema.
@@ -36,7 +36,7 @@ _KEYS: Mapping[str, Keys] = {
 
 
 def built_in_keys(path: Sequence[str]) -> Keys | None:
-    """The keys of the list at a path of field names; None where a list is replaced as a whole."""
+    """The keys of the list at a path of field names; None for a list that is replaced as a whole."""
     if not path:
         return None
     if path[-1] == "ports":
@@ -47,7 +47,7 @@ def built_in_keys(path: Sequence[str]) -> Keys | None:
 
 
 def schema_keys(schema: Mapping[str, Any] | None, path: Sequence[str]) -> Keys | None:
-    """The same for a custom kind, from its schema; metadata is as everywhere."""
+    """The merge keys of a custom kind's list, from its schema; metadata is the same for all kinds."""
     if path and path[0] == "metadata":
         return built_in_keys(path)
     node: Any = schema
@@ -68,8 +68,8 @@ def schema_keys(schema: Mapping[str, Any] | None, path: Sequence[str]) -> Keys |
     return None
 
 
-def key_of(entry: Any, keys: Keys) -> Any:
-    """What tells an entry apart; `protocol` is TCP unless it says otherwise."""
+def list_item_key(entry: Any, keys: Keys) -> Any:
+    """The key of a list item; `protocol` is TCP unless it says otherwise."""
     if keys == SET:
         return entry
     return tuple(

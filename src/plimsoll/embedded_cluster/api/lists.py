@@ -1,4 +1,4 @@
-"""Lists: all of a kind at one moment, whole or in pages that all show that moment."""
+"""Lists of a kind at one revision, whole or in pages of the same revision."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import msgspec
 
 from plimsoll.embedded_cluster.api.event_versions import shown_form
 from plimsoll.embedded_cluster.api.json_documents import Json
-from plimsoll.embedded_cluster.api.kinds import Kind
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
 from plimsoll.embedded_cluster.api.selectors import matcher
-from plimsoll.embedded_cluster.api.status import Refused, bad_request, expired
+from plimsoll.embedded_cluster.api.status import ApiError, bad_request, expired
 from plimsoll.embedded_cluster.api.storage import Storage
 
-# Lists that someone is still reading. Objects are never changed, so the rest of a list is only a list of references.
+# Paged lists in progress. Stored objects are immutable, so the rest of a list is only references.
 _OPEN_LISTS = 64
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without the "
@@ -35,10 +35,10 @@ class Lists:
         self._numbers = 0
 
     def forget(self) -> None:
-        """Every continue token is too old from now on."""
+        """Expire every continue token."""
         self._open.clear()
 
-    def page(self, kind: Kind, namespace: str, params: Mapping[str, str]) -> Json:
+    def page(self, kind: ResourceKind, namespace: str, params: Mapping[str, str]) -> Json:
         limit = _number(params, "limit")
         if params.get("continue"):
             revision, objects, position, number = self._continued(params["continue"])
@@ -62,13 +62,13 @@ class Lists:
             "items": [shown_form(kind, obj) for obj in objects[position:end]],
         }
 
-    def _snapshot(self, kind: Kind, namespace: str, params: Mapping[str, str]) -> tuple[int, list[Json]]:
+    def _snapshot(self, kind: ResourceKind, namespace: str, params: Mapping[str, str]) -> tuple[int, list[Json]]:
         revision = self._storage.revision
         asked = _number(params, "resourceVersion")
         if asked > revision:
             cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
             message = f"Timeout: Too large resource version: {asked}, current: {revision}"
-            raise Refused(504, "Timeout", message, details={"causes": [cause]}, retry_after_seconds=1)
+            raise ApiError(504, "Timeout", message, details={"causes": [cause]}, retry_after_seconds=1)
         collection = self._storage.collection(kind)
         if params.get("resourceVersionMatch") == "Exact" and asked < max(collection.forgotten, revision):
             raise expired(f"The resourceVersion for the provided list is too old: {asked} ({revision})")

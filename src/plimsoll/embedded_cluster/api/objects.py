@@ -1,4 +1,4 @@
-"""The verbs on objects: get, create, update, patch, delete, and the subresources. In-process controllers write here, too."""
+"""The verbs on objects: get, create, update, patch, delete and the subresources. The server and the controllers call them."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from plimsoll.embedded_cluster.api import kinds
-from plimsoll.embedded_cluster.api.admission import Admission, Ask
+from plimsoll.embedded_cluster.api.admission import AdmissionChain, WebhookCall
 from plimsoll.embedded_cluster.api.event_versions import stored_form
 from plimsoll.embedded_cluster.api.eviction import evict
 from plimsoll.embedded_cluster.api.json_documents import (
     Json,
     at,
-    conditions_with,
     name_of,
     namespace_of,
+    set_condition,
     terminating,
     without_nulls,
 )
-from plimsoll.embedded_cluster.api.kind_registry import Catalogue, established
-from plimsoll.embedded_cluster.api.kinds import Kind
-from plimsoll.embedded_cluster.api.patches import json_patched, merged
-from plimsoll.embedded_cluster.api.priorities import with_priority
+from plimsoll.embedded_cluster.api.kind_registry import KindRegistry, established
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
+from plimsoll.embedded_cluster.api.patches import json_patched, merge_patched
+from plimsoll.embedded_cluster.api.priorities import resolve_priority
 from plimsoll.embedded_cluster.api.scale import scale_of, scaled
 from plimsoll.embedded_cluster.api.server_side_apply import after_update, applied
 from plimsoll.embedded_cluster.api.status import (
     bad_request,
     conflict,
-    invalid,
+    invalid_object,
     not_found,
     required,
     unsupported_media_type,
@@ -45,13 +45,13 @@ _PATCHES = (JSON_PATCH, MERGE, STRATEGIC, APPLY)
 
 
 class Objects:
-    def __init__(self, storage: Storage, clock: Clock, rng: random.Random, ask: Ask | None) -> None:
+    def __init__(self, storage: Storage, clock: Clock, rng: random.Random, ask: WebhookCall | None) -> None:
         self.storage = storage
-        self.catalogue = Catalogue(storage)
+        self.catalogue = KindRegistry(storage)
         self.writer = Writer(storage, clock, rng)
-        self.admission = Admission(storage, ask, self.writer.new_uid)
+        self.admission = AdmissionChain(storage, ask, self.writer.new_uid)
 
-    def get(self, kind: Kind, namespace: str, name: str) -> Json:
+    def get(self, kind: ResourceKind, namespace: str, name: str) -> Json:
         found = self.storage.get(kind, namespace, name)
         if found is None:
             raise not_found(kind, name)
@@ -59,13 +59,15 @@ class Objects:
 
     # ── create ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def create(self, kind: Kind, namespace: str, body: Mapping[str, Any], *, dry_run: bool = False) -> Json:
+    async def create(
+        self, kind: ResourceKind, namespace: str, body: Mapping[str, Any], *, dry_run: bool = False
+    ) -> Json:
         sent = stored_form(kind, without_nulls(dict(body)))
         generated = isinstance(sent.get("metadata"), dict) and not sent["metadata"].get("name")
         stored = kinds.CORE_EVENTS if kind == kinds.EVENTS else kind
         obj = self.writer.prepared(stored, namespace, sent)
         if kind == kinds.PODS:
-            obj = with_priority(self.storage, obj)
+            obj = resolve_priority(self.storage, obj)
         obj = await self.admission.admitted(kind, "CREATE", obj, None, dry_run=dry_run, generated=generated)
         if kind == kinds.DEFINITIONS:
             obj = {**obj, "status": established(obj, self.writer.now())}
@@ -77,7 +79,7 @@ class Objects:
 
     async def replace(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str,
         name: str,
         body: Any,
@@ -98,10 +100,10 @@ class Objects:
         )
 
     async def patch(
-        self, kind: Kind, namespace: str, name: str, body: Any, form: str, *,
+        self, kind: ResourceKind, namespace: str, name: str, body: Any, form: str, *,
         subresource: str = "", manager: str = "", force: bool = False, dry_run: bool = False,
     ) -> tuple[Json, bool]:  # fmt: skip
-        """The object after the patch, and whether it was made by it."""
+        """The object after the patch, and whether the patch created it."""
         if form in APPLY_FORMS:
             return await self._apply(
                 kind, namespace, name, body, subresource=subresource, manager=manager, force=force, dry_run=dry_run
@@ -109,7 +111,7 @@ class Objects:
         if form not in _PATCHES or (form == STRATEGIC and kind.custom):
             raise unsupported_media_type(form, _PATCHES)
         patched = {
-            MERGE: merged, JSON_PATCH: json_patched, STRATEGIC: strategically_merged,
+            MERGE: merge_patched, JSON_PATCH: json_patched, STRATEGIC: strategically_merged,
         }[form]  # fmt: skip
         if form != JSON_PATCH and not isinstance(body, dict):
             raise bad_request("the patch is no object")
@@ -119,7 +121,7 @@ class Objects:
                 return scaled(kind, before, patched(scale_of(kind, before, strict=False), body))
             if kind in (kinds.EVENTS, kinds.CORE_EVENTS):
                 return patched(before, stored_form(kind, body))  # type: ignore[no-any-return]
-            # A null inside of a list is no wish to delete, and yet as good as absent.
+            # A null inside a list deletes nothing but counts as absent.
             return without_nulls(patched(before, body))  # type: ignore[no-any-return]
 
         return await self._change(
@@ -128,7 +130,7 @@ class Objects:
 
     async def _apply(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         namespace: str,
         name: str,
         body: Any,
@@ -141,8 +143,8 @@ class Objects:
         if not isinstance(body, dict):
             raise bad_request("the applied configuration is no object")
         if not manager:
-            options = Kind("meta.k8s.io", "v1", "patchoptions", "PatchOptions")
-            raise invalid(options, "", [required("fieldManager", "is required for apply patch")])
+            options = ResourceKind("meta.k8s.io", "v1", "patchoptions", "PatchOptions")
+            raise invalid_object(options, "", [required("fieldManager", "is required for apply patch")])
         if at(body, "metadata", "managedFields"):
             raise bad_request("metadata.managedFields must be nil")
         live, now = self.storage.get(kind, namespace, name), self.writer.now()
@@ -175,7 +177,7 @@ class Objects:
         ), False
 
     async def _change(
-        self, kind: Kind, namespace: str, name: str, wanted: Callable[[Json], Json], subresource: str, *,
+        self, kind: ResourceKind, namespace: str, name: str, wanted: Callable[[Json], Json], subresource: str, *,
         manager: str, patched: bool, dry_run: bool,
     ) -> Json:  # fmt: skip
         before = self.get(kind, namespace, name)
@@ -187,7 +189,7 @@ class Objects:
         if not subresource:
             admitted = await self.admission.admitted(kind, "UPDATE", after, before, dry_run=dry_run)
             if self.storage.get(kind, namespace, name) is not before:
-                # Someone was faster while a webhook was asked: the change is worked out again on what is there now.
+                # The object changed during the webhook call: compute the change again on the current object.
                 return await self._change(
                     kind, namespace, name, wanted, subresource, manager=manager, patched=patched, dry_run=dry_run
                 )
@@ -196,10 +198,10 @@ class Objects:
             after = after_update(stored, before, after, manager=manager, subresource=subresource, now=self.writer.now())
         return after if dry_run else self.writer.store(stored, before, after)
 
-    # ── end ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── delete, evict, bind ──────────────────────────────────────────────────────────────────────────────────────────
 
     def delete(
-        self, kind: Kind, namespace: str, name: str, options: Mapping[str, Any], *, dry_run: bool = False
+        self, kind: ResourceKind, namespace: str, name: str, options: Mapping[str, Any], *, dry_run: bool = False
     ) -> tuple[Json, bool]:
         before = self.get(kind, namespace, name)
         obj, gone = self.writer.delete(kind, before, options, dry_run=dry_run)
@@ -209,7 +211,7 @@ class Objects:
 
     def _delete_instances(self, definition: Json) -> None:
         key = (definition["spec"]["group"], definition["spec"]["names"]["plural"])
-        kind = Kind(key[0], "", key[1], definition["spec"]["names"]["kind"], custom=True)
+        kind = ResourceKind(key[0], "", key[1], definition["spec"]["names"]["kind"], custom=True)
         for obj in tuple(self.storage.collection(kind).all()):
             self.storage.remove(kind, namespace_of(obj), name_of(obj))
 
@@ -231,12 +233,12 @@ class Objects:
 
     def bound(self, pod: Json, node: str) -> Json:
         scheduled = {"type": "PodScheduled", "status": "True"}
-        status = {**pod["status"], "conditions": conditions_with(pod, scheduled, self.writer.now())}
+        status = {**pod["status"], "conditions": set_condition(pod, scheduled, self.writer.now())}
         return self.storage.put(kinds.PODS, {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": status})
 
 
 def _not_ready_yet(node: Json) -> Json:
-    """A node joins with the taint that the node lifecycle controller takes away once it reports ready."""
+    """The node with the not-ready taint, which the node lifecycle controller removes once the node reports Ready."""
     key = "node.kubernetes.io/not-ready"
     taints = at(node, "spec", "taints", default=[])
     if any(taint.get("key") == key for taint in taints):

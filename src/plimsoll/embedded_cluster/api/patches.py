@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.embedded_cluster.api.json_documents import Json, copied
-from plimsoll.embedded_cluster.api.status import Refused, bad_request, unreasoned_invalid
+from plimsoll.embedded_cluster.api.json_documents import Json, deep_copy
+from plimsoll.embedded_cluster.api.status import ApiError, bad_request, unreasoned_invalid
 
 
-def merged(document: Any, patch: Any) -> Any:
+def merge_patched(document: Any, patch: Any) -> Any:
     """A merge patch applied; what it does not touch is shared with the original."""
     if not isinstance(patch, dict):
         return patch
@@ -17,7 +17,7 @@ def merged(document: Any, patch: Any) -> Any:
         if value is None:
             result.pop(field, None)
         else:
-            result[field] = merged(result.get(field), value)
+            result[field] = merge_patched(result.get(field), value)
     return result
 
 
@@ -29,7 +29,7 @@ def json_patched(document: Json, operations: Any) -> Json:
     """A JSON patch applied to a copy; 422 where it does not fit the document, 400 where it is no patch."""
     if not isinstance(operations, list) or any(not isinstance(one, dict) for one in operations):
         raise bad_request("json: cannot unmarshal object into Go value of type jsonpatch.Patch")
-    result: Any = copied(document)
+    result: Any = deep_copy(document)
     for operation in operations:
         try:
             result = _operated(result, operation)
@@ -40,7 +40,7 @@ def json_patched(document: Json, operations: Any) -> Json:
     return result
 
 
-def _refusal(message: str) -> Refused:
+def _refusal(message: str) -> ApiError:
     return unreasoned_invalid(f"the server rejected our request due to an error in our request: {message}")
 
 
@@ -56,15 +56,15 @@ def _operated(document: Any, operation: Json) -> Any:
                 raise _DoesNotFitError(f"testing value {path} failed")
             return document
         case "add":
-            return _added(document, tokens, copied(operation.get("value")))
+            return _added(document, tokens, deep_copy(operation.get("value")))
         case "replace":
             _found(document, tokens)
-            return _replaced(document, tokens, copied(operation.get("value")))
+            return _replaced(document, tokens, deep_copy(operation.get("value")))
         case "remove":
             return _removed(document, tokens)
         case "move" | "copy":
             origin = _tokens(str(operation.get("from")))
-            value = copied(_found(document, origin))
+            value = deep_copy(_found(document, origin))
             if name == "move":
                 document = _removed(document, origin)
             return _added(document, tokens, value)

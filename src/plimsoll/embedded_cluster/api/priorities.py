@@ -1,4 +1,4 @@
-"""How important a pod is: the admission of `priorityClassName`."""
+"""The Priority admission plug-in: resolves a pod's `priorityClassName`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from plimsoll.embedded_cluster.api.storage import Storage
 _SYSTEM: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
-def with_priority(storage: Storage, pod: Json) -> Json:
-    """The pod with the number that its class stands for; refused where there is no such class."""
+def resolve_priority(storage: Storage, pod: Json) -> Json:
+    """The pod with the priority of its PriorityClass; raises ApiError if the class does not exist."""
     name = at(pod, "spec", "priorityClassName", default="")
     if name in _SYSTEM:
         return _with(pod, {"priority": _SYSTEM[name]})

@@ -1,4 +1,4 @@
-"""Bodies in protobuf, in which `kubectl create namespace` and its like send what they make.
+"""Decodes protobuf bodies, which commands such as `kubectl create namespace` send.
 
 Read is what these commands fill in of the kinds below (field numbers of `k8s.io/api`); anything else is refused by name rather than
 lost.
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from plimsoll.embedded_cluster.api.json_documents import Json
-from plimsoll.embedded_cluster.api.status import Refused
+from plimsoll.embedded_cluster.api.status import ApiError
 
 FORM = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
@@ -43,7 +43,7 @@ _KINDS: Mapping[str, _Message] = {
     "ServiceAccount": {1: ("metadata", _METADATA)},
     "ConfigMap": {1: ("metadata", _METADATA), 2: ("data", _MAP)},
     "Deployment": {1: ("metadata", _METADATA), 2: ("spec", _DEPLOYMENT_SPEC), 3: ("status", _IGNORED)},
-    # Their answers do not depend on what is asked.
+    # Their responses do not depend on the request.
     "SelfSubjectAccessReview": _QUESTION,
     "SelfSubjectRulesReview": _QUESTION,
     "SelfSubjectReview": _QUESTION,
@@ -65,10 +65,10 @@ def document(body: bytes) -> Json:
         raise _unread("it ends too early") from None
 
 
-def _unread(why: str) -> Refused:
+def _unread(why: str) -> ApiError:
     advice = "write the object to a file (kubectl create … --dry-run=client -o yaml) and apply that"
     message = f"this body in protobuf is not understood here: {why}; {advice}"
-    return Refused(415, "UnsupportedMediaType", message)
+    return ApiError(415, "UnsupportedMediaType", message)
 
 
 def _read(body: bytes, message: _Message, where: str) -> Json:

@@ -1,20 +1,20 @@
-"""The scale subresource: the replica count of anything that has one, in one form."""
+"""The scale subresource: the replica count of any kind that has one."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from plimsoll.embedded_cluster.api.json_documents import Json, at, with_value
-from plimsoll.embedded_cluster.api.kinds import Kind
-from plimsoll.embedded_cluster.api.status import Refused, bad_request, invalid, invalid_value
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
+from plimsoll.embedded_cluster.api.status import ApiError, bad_request, invalid_object, invalid_value
 
 
-def scale_of(kind: Kind, obj: Json, *, strict: bool = True) -> Json:
-    """strict: refused where nothing says how many there should be, as for a custom object that leaves it out."""
+def scale_of(kind: ResourceKind, obj: Json, *, strict: bool = True) -> Json:
+    """strict: raise ApiError if the object has no replica count, as a custom object may."""
     wanted, current, selected = kind.scale_paths
     if strict and kind.custom and at(obj, *wanted) is None:
         why = f'the spec replicas field ".{".".join(wanted)}" does not exist'
-        raise Refused(500, "InternalError", f"Internal error occurred: {why}", details={"causes": [{"message": why}]})
+        raise ApiError(500, "InternalError", f"Internal error occurred: {why}", details={"causes": [{"message": why}]})
     metadata = obj["metadata"]
     kept = {
         field: metadata[field]
@@ -48,14 +48,14 @@ def _written(expression: Json) -> str:
     return words[expression["operator"]]
 
 
-def scaled(kind: Kind, obj: Json, scale: Any) -> Json:
+def scaled(kind: ResourceKind, obj: Json, scale: Any) -> Json:
     """The object with the replica count that a Scale asks for."""
     replicas = at(scale, "spec", "replicas", default=0) if isinstance(scale, dict) else None
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise bad_request('Scale in version "v1" cannot be handled as a Scale: spec.replicas is no number')
     if replicas < 0:
         fault = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
-        raise invalid(Kind("autoscaling", "v1", "scales", "Scale"), obj["metadata"]["name"], [fault])
+        raise invalid_object(ResourceKind("autoscaling", "v1", "scales", "Scale"), obj["metadata"]["name"], [fault])
     after = with_value(obj, kind.scale_paths[0], replicas)
     version = at(scale, "metadata", "resourceVersion")
     if version:

@@ -1,4 +1,4 @@
-"""The structural schema of a custom kind: what it fills in, what it drops, what it refuses."""
+"""The structural schema of a custom kind: defaulting, pruning and validation."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from plimsoll.embedded_cluster.api.json_documents import Json, copied
-from plimsoll.embedded_cluster.api.status import Fault, invalid_value, not_supported, required
+from plimsoll.embedded_cluster.api.json_documents import Json, deep_copy
+from plimsoll.embedded_cluster.api.status import FieldError, invalid_value, not_supported, required
 
 Schema = Mapping[str, Any]
 _OPEN = "x-kubernetes-preserve-unknown-fields"
@@ -17,7 +17,7 @@ _ALWAYS_KNOWN = ("apiVersion", "kind", "metadata")
 
 
 def pruned(value: Any, schema: Schema, *, root: bool = True) -> Any:
-    """Without the fields that the schema does not know."""
+    """The value without fields that the schema does not define."""
     if isinstance(value, list):
         items = schema.get("items")
         return [pruned(one, items, root=False) for one in value] if isinstance(items, Mapping) else value
@@ -39,7 +39,7 @@ def pruned(value: Any, schema: Schema, *, root: bool = True) -> Any:
 
 
 def filled_in(value: Any, schema: Schema) -> Any:
-    """With the schema's defaults where a field is absent, or null where null is not allowed."""
+    """The value with the schema's defaults for fields that are absent, or null without being nullable."""
     if isinstance(value, list):
         items = schema.get("items")
         return [filled_in(one, items) for one in value] if isinstance(items, Mapping) else value
@@ -48,7 +48,7 @@ def filled_in(value: Any, schema: Schema) -> Any:
     filled = dict(value)
     for field, inner in (schema.get("properties") or {}).items():
         if filled.get(field) is None and "default" in inner and not (field in filled and inner.get("nullable")):
-            filled[field] = copied(inner["default"])
+            filled[field] = deep_copy(inner["default"])
         elif field in filled and filled[field] is None and not inner.get("nullable"):
             del filled[field]
         if field in filled:
@@ -60,8 +60,8 @@ def filled_in(value: Any, schema: Schema) -> Any:
     return filled
 
 
-def faults(value: Any, schema: Schema, where: str = "") -> Iterator[Fault]:
-    """Everything in a value that the schema does not allow."""
+def schema_errors(value: Any, schema: Schema, where: str = "") -> Iterator[FieldError]:
+    """An error for everything in a value that the schema does not allow."""
     if value is None and schema.get("nullable"):
         return
     wrong = _type_fault(value, schema, where)
@@ -77,7 +77,7 @@ def faults(value: Any, schema: Schema, where: str = "") -> Iterator[Fault]:
         items = schema.get("items")
         if isinstance(items, Mapping):
             for position, one in enumerate(value):
-                yield from faults(one, items, f"{where}[{position}]")
+                yield from schema_errors(one, items, f"{where}[{position}]")
         yield from _duplicates(value, schema, where)
     elif isinstance(value, str):
         yield from _size_faults(len(value), schema, where, "Length", "chars long")
@@ -105,7 +105,7 @@ _NAMES = {
 }
 
 
-def _type_fault(value: Any, schema: Schema, where: str) -> Fault | None:
+def _type_fault(value: Any, schema: Schema, where: str) -> FieldError | None:
     wanted = schema.get("type")
     if schema.get(_INT_OR_STRING):
         good = isinstance(value, int | str) and not isinstance(value, bool)
@@ -119,10 +119,10 @@ def _type_fault(value: Any, schema: Schema, where: str) -> Fault | None:
         return None
     found = _NAMES.get(type(value), "null")
     why = f'{where} in body must be of type {wanted}: "{found}"'
-    return Fault("FieldValueTypeInvalid", f'Invalid value: "{found}": {why}', where)
+    return FieldError("FieldValueTypeInvalid", f'Invalid value: "{found}": {why}', where)
 
 
-def _object_faults(value: Json, schema: Schema, where: str) -> Iterator[Fault]:
+def _object_faults(value: Json, schema: Schema, where: str) -> Iterator[FieldError]:
     for field in schema.get("required") or ():
         if field not in value:
             yield required(_inside(where, field))
@@ -131,26 +131,26 @@ def _object_faults(value: Json, schema: Schema, where: str) -> Iterator[Fault]:
     yield from _size_faults(len(value), schema, where, "Properties", "properties")
     for field, inner in value.items():
         if field in properties and not (not where and field == "metadata"):
-            yield from faults(inner, properties[field], _inside(where, field))
+            yield from schema_errors(inner, properties[field], _inside(where, field))
         elif isinstance(others, Mapping) and field not in properties:
-            yield from faults(inner, others, _inside(where, field))
+            yield from schema_errors(inner, others, _inside(where, field))
 
 
 def _inside(where: str, field: str) -> str:
     return f"{where}.{field}" if where else field
 
 
-def _size_faults(size: int, schema: Schema, where: str, what: str, words: str) -> Iterator[Fault]:
+def _size_faults(size: int, schema: Schema, where: str, what: str, words: str) -> Iterator[FieldError]:
     least, most = schema.get(f"min{what}"), schema.get(f"max{what}")
     if least is not None and size < least:
-        yield Fault(
+        yield FieldError(
             "FieldValueInvalid", f"Invalid value: {size}: {where} in body should have at least {least} {words}", where
         )
     if most is not None and size > most:
-        yield Fault("FieldValueTooMany", f"Too many: {size}: must have at most {most} {words}", where)
+        yield FieldError("FieldValueTooMany", f"Too many: {size}: must have at most {most} {words}", where)
 
 
-def _number_faults(value: float, schema: Schema, where: str) -> Iterator[Fault]:
+def _number_faults(value: float, schema: Schema, where: str) -> Iterator[FieldError]:
     least, most = schema.get("minimum"), schema.get("maximum")
     if least is not None and (value < least or (schema.get("exclusiveMinimum") and value == least)):
         yield invalid_value(where, value, f"{where} in body should be greater than or equal to {least}")
@@ -161,7 +161,7 @@ def _number_faults(value: float, schema: Schema, where: str) -> Iterator[Fault]:
         yield invalid_value(where, value, f"{where} in body should be a multiple of {step}")
 
 
-def _duplicates(value: list[Any], schema: Schema, where: str) -> Iterator[Fault]:
+def _duplicates(value: list[Any], schema: Schema, where: str) -> Iterator[FieldError]:
     kind, seen = schema.get("x-kubernetes-list-type"), list[Any]()
     if kind not in ("map", "set"):
         return
@@ -169,22 +169,22 @@ def _duplicates(value: list[Any], schema: Schema, where: str) -> Iterator[Fault]
     for position, one in enumerate(value):
         identity = one if kind == "set" else {key: one.get(key) for key in keys if isinstance(one, dict)}
         if identity in seen:
-            yield Fault("FieldValueDuplicate", f"Duplicate value: {identity}", f"{where}[{position}]")
+            yield FieldError("FieldValueDuplicate", f"Duplicate value: {identity}", f"{where}[{position}]")
         seen.append(identity)
 
 
-def _combined_faults(value: Any, schema: Schema, where: str) -> Iterator[Fault]:
+def _combined_faults(value: Any, schema: Schema, where: str) -> Iterator[FieldError]:
     for part in schema.get("allOf") or ():
-        yield from faults(value, part, where)
+        yield from schema_errors(value, part, where)
     for name, least, most in (("anyOf", 1, None), ("oneOf", 1, 1)):
         parts = schema.get(name)
         if parts and not schema.get(_INT_OR_STRING):
-            fitting = sum(1 for part in parts if not any(faults(value, part, where)))
+            fitting = sum(1 for part in parts if not any(schema_errors(value, part, where)))
             if fitting < least or (most is not None and fitting > most):
                 yield invalid_value(
                     where, "", f"must validate {'at least' if most is None else ''} one of the schemas ({name})"
                 )
-    if schema.get("not") and not any(faults(value, schema["not"], where)):
+    if schema.get("not") and not any(schema_errors(value, schema["not"], where)):
         yield invalid_value(where, "", "must not validate the schema (not)")
 
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from plimsoll.embedded_cluster.api.json_documents import Json, at, labels_of
-from plimsoll.embedded_cluster.api.kinds import Kind
+from plimsoll.embedded_cluster.api.json_documents import Json, at, object_labels
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
 from plimsoll.embedded_cluster.api.status import bad_request
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types.core import LabelSelector, Requirement
+from plimsoll.kube.types.meta import LabelSelector, Requirement
 from plimsoll.kube.types.selectors import selects
 
 Matches = Callable[[Json], bool]
@@ -42,7 +42,7 @@ def _parts(text: str) -> list[str]:
     return [part for part in re.split(r",(?![^()]*\))", text) if part.strip()]
 
 
-def matcher(kind: Kind, labels: str, fields: str) -> Matches | None:
+def matcher(kind: ResourceKind, labels: str, fields: str) -> Matches | None:
     """What a request selects; None where that is everything."""
     wanted = LabelSelector(match_expressions=label_requirements(labels)) if labels else None
     terms = [_field_term(kind, part.strip()) for part in _parts(fields)] if fields else []
@@ -50,14 +50,14 @@ def matcher(kind: Kind, labels: str, fields: str) -> Matches | None:
         return None
 
     def matches(obj: Json) -> bool:
-        if wanted is not None and not selects(wanted, labels_of(obj)):
+        if wanted is not None and not selects(wanted, object_labels(obj)):
             return False
         return all((_field(obj, path) == value) is equal for path, value, equal in terms)
 
     return matches
 
 
-def _field_term(kind: Kind, part: str) -> tuple[tuple[str, ...], str, bool]:
+def _field_term(kind: ResourceKind, part: str) -> tuple[tuple[str, ...], str, bool]:
     found = _EQUAL.match(part)
     if found is None:
         raise bad_request(f"invalid selector: '{part}'; can't understand '{part}'")

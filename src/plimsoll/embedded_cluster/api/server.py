@@ -1,4 +1,4 @@
-"""A request and its answer: paths to kinds and verbs, and every answer in the form that was asked for."""
+"""Handles requests: maps paths to kinds and verbs, and returns each response in the requested representation."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ import structlog
 
 from plimsoll.embedded_cluster.api import discovery, kinds, protobuf
 from plimsoll.embedded_cluster.api.access_reviews import reviewed
-from plimsoll.embedded_cluster.api.admission import Ask
+from plimsoll.embedded_cluster.api.admission import WebhookCall
 from plimsoll.embedded_cluster.api.event_versions import shown_form
 from plimsoll.embedded_cluster.api.json_documents import Json, name_of, namespace_of
-from plimsoll.embedded_cluster.api.kinds import Kind
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
 from plimsoll.embedded_cluster.api.lists import Lists
-from plimsoll.embedded_cluster.api.metrics_api import Measurements
+from plimsoll.embedded_cluster.api.metrics_api import MetricsApi
 from plimsoll.embedded_cluster.api.objects import APPLY_FORMS, Objects
 from plimsoll.embedded_cluster.api.scale import scale_of
 from plimsoll.embedded_cluster.api.selectors import matcher
 from plimsoll.embedded_cluster.api.status import (
-    Refused,
+    ApiError,
     bad_request,
     expired,
     forbidden,
-    invalid,
+    invalid_object,
     method_not_allowed,
     no_such_resource,
 )
 from plimsoll.embedded_cluster.api.storage import HISTORY, Storage
 from plimsoll.embedded_cluster.api.tables import metadata_only, table
 from plimsoll.embedded_cluster.api.watches import Watch
-from plimsoll.embedded_cluster.timers import Agenda
+from plimsoll.embedded_cluster.timers import Timers
 
 log = structlog.get_logger()
 
-# How long a watch lasts that does not say so itself.
+# Duration of a watch without timeoutSeconds.
 _WATCH_SECONDS = 1800.0
 _TRUE = ("true", "1", "True")
 
 
 @dataclass(frozen=True)
-class Request:
+class ApiRequest:
     method: str
     path: str
     params: Mapping[str, str]
@@ -55,27 +55,27 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A document, or a watch that has begun."""
+class ApiResponse:
+    """A document, a watch, or plain text."""
 
     status: int
     body: Json | None = None
     watch: Watch | None = None
     retry_after_seconds: int | None = None
-    text: str | None = None  # of the few endpoints that do not speak JSON
+    text: str | None = None  # for the few endpoints that do not return JSON
 
 
 class RequestObserver(Protocol):
-    """Sees every request as it arrives, with who asks and what it insists on, and then its answer."""
+    """Receives every request before it is handled, and then its response."""
 
-    def asked(self, request: Request) -> None: ...
+    def request_received(self, request: ApiRequest) -> None: ...
 
-    def answered(self, request: Request, answer: Answer) -> None: ...
+    def response_sent(self, request: ApiRequest, answer: ApiResponse) -> None: ...
 
 
 @dataclass(frozen=True)
 class _Target:
-    kind: Kind
+    kind: ResourceKind
     namespace: str
     name: str
     subresource: str
@@ -84,43 +84,43 @@ class _Target:
 class ApiServer:
     def __init__(
         self,
-        agenda: Agenda,
+        timers: Timers,
         rng: random.Random,
         *,
-        ask: Ask | None = None,
+        ask: WebhookCall | None = None,
         history: int = HISTORY,
         bookmark_seconds: float = 60.0,
         watch_seconds: float = 0.0,
     ) -> None:
-        """watch_seconds: how long a watch lasts at least. In a long quiet history, opening it anew is most of what happens."""
+        """watch_seconds: minimum duration of a watch; in long quiet simulations, reconnects would be most of the work."""
         self.storage = Storage(history)
-        self.objects = Objects(self.storage, agenda.clock, rng, ask)
+        self.objects = Objects(self.storage, timers.clock, rng, ask)
         self.lists = Lists(self.storage)
-        self.measurements = Measurements(self.storage)
+        self.measurements = MetricsApi(self.storage)
         self.observers: list[RequestObserver] = []
-        self._agenda = agenda
+        self._agenda = timers
         self._watches: dict[Watch, None] = {}
         self._watch_seconds = watch_seconds
-        agenda.every(bookmark_seconds, self.send_bookmarks)
+        timers.call_every(bookmark_seconds, self.send_bookmarks)
 
-    async def handle(self, request: Request) -> Answer:
+    async def handle(self, request: ApiRequest) -> ApiResponse:
         for observer in self.observers:
-            observer.asked(request)
+            observer.request_received(request)
         answer = await self._handle(request)
         for observer in self.observers:
-            observer.answered(request, answer)
+            observer.response_sent(request, answer)
         return answer
 
-    async def _handle(self, request: Request) -> Answer:
+    async def _handle(self, request: ApiRequest) -> ApiResponse:
         try:
             return await self._answer(request)
-        except Refused as refusal:
-            return Answer(refusal.code, refusal.body(), retry_after_seconds=refusal.retry_after_seconds)
+        except ApiError as refusal:
+            return ApiResponse(refusal.code, refusal.body(), retry_after_seconds=refusal.retry_after_seconds)
         except (TypeError, AttributeError, KeyError, IndexError, ValueError, msgspec.ValidationError) as error:
-            # A body of a shape that nobody foresaw. Nothing has been stored: that is the last thing that a write does.
-            log.info("a request that makes no sense", path=request.path, error=repr(error))
+            # A malformed body. Nothing has been stored: storing is the last step of a write.
+            log.info("malformed request", path=request.path, error=repr(error))
             unread = bad_request(f"the object provided is unrecognized: {error}")
-            return Answer(unread.code, unread.body())
+            return ApiResponse(unread.code, unread.body())
 
     def send_bookmarks(self) -> None:
         self._watches = {watch: None for watch in self._watches if watch.open}
@@ -134,7 +134,7 @@ class ApiServer:
 
     # ── paths ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: ApiRequest) -> ApiResponse:
         parts = [part for part in request.path.split("/") if part]
         if parts[:1] == ["api"] and len(parts) > 2:
             target = self._target("", parts[1], parts[2:])
@@ -142,35 +142,37 @@ class ApiServer:
             target = self._target(parts[1], parts[2], parts[3:])
         else:
             return self._about_itself(request, parts)
-        if target.kind in kinds.ANSWERED:
+        if target.kind in kinds.COMPUTED:
             return self._answered(request, target)
         if target.name:
             return await self._one(request, target)
         return await self._many(request, target)
 
-    def _answered(self, request: Request, target: _Target) -> Answer:
-        """What is worked out from other objects, or from nothing at all."""
+    def _answered(self, request: ApiRequest, target: _Target) -> ApiResponse:
+        """Kinds that are computed instead of stored: metrics and access reviews."""
         kind, namespace, name, now = target.kind, target.namespace, target.name, self._agenda.clock.now()
         if kind in kinds.REVIEWS and request.method == "POST" and not name:
-            return Answer(201, reviewed(kind, _document(request)))
+            return ApiResponse(201, reviewed(kind, _document(request)))
         if kind in kinds.REVIEWS or request.method != "GET" or request.params.get("watch") in _TRUE:
             raise method_not_allowed()
         found = self.measurements.one(kind, namespace, name, now) if name else None
         listed = found or self.measurements.listed(kind, namespace, request.params, now)
         if _wants_table(request):
-            return Answer(200, self._table(request, kind, [found] if found else listed["items"], {}))
-        return Answer(200, listed if found is None else {"kind": kind.kind, "apiVersion": kind.api_version, **found})
+            return ApiResponse(200, self._table(request, kind, [found] if found else listed["items"], {}))
+        return ApiResponse(
+            200, listed if found is None else {"kind": kind.kind, "apiVersion": kind.api_version, **found}
+        )
 
-    def _about_itself(self, request: Request, parts: list[str]) -> Answer:
+    def _about_itself(self, request: ApiRequest, parts: list[str]) -> ApiResponse:
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed()
         served = self.objects.catalogue.all()
         body: Json | None = None
         match parts:
             case ["version"]:
-                body = discovery.version()
+                body = discovery.version_info()
             case ["healthz" | "livez" | "readyz", *_]:
-                return Answer(200, text="ok")
+                return ApiResponse(200, text="ok")
             case ["api"]:
                 body = discovery.core_versions("127.0.0.1")
             case ["apis"]:
@@ -189,7 +191,7 @@ class ApiServer:
                 body = {"paths": ["/api", "/apis", "/healthz", "/openapi/v3", "/version"]}
         if body is None:
             raise no_such_resource()
-        return Answer(200, body)
+        return ApiResponse(200, body)
 
     def _target(self, group: str, version: str, parts: list[str]) -> _Target:
         namespace = ""
@@ -205,35 +207,35 @@ class ApiServer:
 
     # ── collections ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _many(self, request: Request, target: _Target) -> Answer:
+    async def _many(self, request: ApiRequest, target: _Target) -> ApiResponse:
         kind, params = target.kind, request.params
         match request.method:
             case "GET" if params.get("watch") in _TRUE:
-                return Answer(200, watch=self._watch(request, target))
+                return ApiResponse(200, watch=self._watch(request, target))
             case "GET":
                 listed = self.lists.page(kind, target.namespace, params)
                 if _wants_table(request):
                     stored = [self.storage.get(kind, namespace_of(one), name_of(one)) or one for one in listed["items"]]
-                    return Answer(200, self._table(request, kind, stored, listed["metadata"]))
-                return Answer(200, listed)
+                    return ApiResponse(200, self._table(request, kind, stored, listed["metadata"]))
+                return ApiResponse(200, listed)
             case "POST":
                 if kind.namespaced and not target.namespace:
                     raise method_not_allowed()
                 made = await self.objects.create(kind, target.namespace, _document(request), dry_run=_dry_run(request))
-                return Answer(201, self._shown(request, target, made))
+                return ApiResponse(201, self._shown(request, target, made))
             case "DELETE":
                 return self._delete_all(request, target)
         raise method_not_allowed()
 
-    def _delete_all(self, request: Request, target: _Target) -> Answer:
+    def _delete_all(self, request: ApiRequest, target: _Target) -> ApiResponse:
         kind = target.kind
         listed = self.lists.page(kind, target.namespace, {**request.params, "limit": "0", "continue": ""})
         options = _options(request)
         for one in listed["items"]:
             self.objects.delete(kind, namespace_of(one), name_of(one), options, dry_run=_dry_run(request))
-        return Answer(200, listed)
+        return ApiResponse(200, listed)
 
-    def _watch(self, request: Request, target: _Target) -> Watch:
+    def _watch(self, request: ApiRequest, target: _Target) -> Watch:
         kind, params = target.kind, request.params
         fields = params.get("fieldSelector", "")
         if target.name:
@@ -252,7 +254,7 @@ class ApiServer:
             fault = forbidden(
                 "resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
             )
-            raise invalid(Kind("meta.k8s.io", "v1", "listoptions", "ListOptions"), "", [fault])
+            raise invalid_object(ResourceKind("meta.k8s.io", "v1", "listoptions", "ListOptions"), "", [fault])
         if initial in _TRUE or (initial is None and revision in ("", "0")):
             watch.start_with_all()
             if initial in _TRUE:
@@ -263,7 +265,7 @@ class ApiServer:
             watch.start_after(int(revision or self.storage.revision))
         self._watches[watch] = None
         seconds = float(params.get("timeoutSeconds") or _WATCH_SECONDS)
-        self._agenda.later(max(seconds, self._watch_seconds), lambda: self._end(watch))
+        self._agenda.call_later(max(seconds, self._watch_seconds), lambda: self._end(watch))
         return watch
 
     def _end(self, watch: Watch) -> None:
@@ -271,20 +273,20 @@ class ApiServer:
         watch.close()
         self._watches.pop(watch, None)
 
-    def _form(self, request: Request, kind: Kind) -> Any:
+    def _form(self, request: ApiRequest, kind: ResourceKind) -> Any:
         if _wants_table(request):
             return lambda obj: self._table(
                 request, kind, [obj], {"resourceVersion": obj["metadata"]["resourceVersion"]}
             )
         return (lambda obj: shown_form(kind, obj)) if kind == kinds.EVENTS else None
 
-    def _table(self, request: Request, kind: Kind, objects: list[Json], metadata: Json) -> Json:
+    def _table(self, request: ApiRequest, kind: ResourceKind, objects: list[Json], metadata: Json) -> Json:
         include = request.params.get("includeObject", "Metadata")
         return table(kind, objects, self._agenda.clock.now(), metadata=metadata, include=include)
 
     # ── single objects ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _one(self, request: Request, target: _Target) -> Answer:
+    async def _one(self, request: ApiRequest, target: _Target) -> ApiResponse:
         kind, namespace, name, part = target.kind, target.namespace, target.name, target.subresource
         dry_run = _dry_run(request)
         if part in ("eviction", "binding") and request.method != "POST":
@@ -292,17 +294,17 @@ class ApiServer:
         match request.method, part:
             case "GET", "log":
                 self.objects.get(kind, namespace, name)
-                return Answer(200, text="")
+                return ApiResponse(200, text="")
             case "GET", _ if request.params.get("watch") in _TRUE:
-                return Answer(200, watch=self._watch(request, target))
+                return ApiResponse(200, watch=self._watch(request, target))
             case "GET", _:
-                return Answer(200, self._shown(request, target, self.objects.get(kind, namespace, name)))
+                return ApiResponse(200, self._shown(request, target, self.objects.get(kind, namespace, name)))
             case "POST", "eviction":
                 self.objects.evict(namespace, name, _document(request), dry_run=dry_run)
-                return Answer(201, _success(201))
+                return ApiResponse(201, _success(201))
             case "POST", "binding":
                 self.objects.bind(namespace, name, _document(request))
-                return Answer(201, _success(201))
+                return ApiResponse(201, _success(201))
             case "PUT", _:
                 after = await self.objects.replace(
                     kind,
@@ -313,25 +315,25 @@ class ApiServer:
                     manager=_manager(request),
                     dry_run=dry_run,
                 )
-                return Answer(200, self._shown(request, target, after))
+                return ApiResponse(200, self._shown(request, target, after))
             case "PATCH", _:
                 form = request.content_type.partition(";")[0].strip()
-                # Who applies must say who it is; of others the name of their program will do.
+                # Server-side apply requires a field manager; otherwise the user agent is the default.
                 manager = request.params.get("fieldManager", "") if form in APPLY_FORMS else _manager(request)
                 after, made = await self.objects.patch(
                     kind, namespace, name, _document(request), form, subresource=part, manager=manager,
                     force=request.params.get("force") in _TRUE, dry_run=dry_run,
                 )  # fmt: skip
-                return Answer(201 if made else 200, self._shown(request, target, after))
+                return ApiResponse(201 if made else 200, self._shown(request, target, after))
             case "DELETE", "":
                 obj, gone = self.objects.delete(kind, namespace, name, _options(request), dry_run=dry_run)
                 if gone and kind != kinds.PODS:
                     details = {"name": name, "group": kind.group, "kind": kind.plural, "uid": obj["metadata"]["uid"]}
-                    return Answer(200, _success(details={key: value for key, value in details.items() if value}))
-                return Answer(200, shown_form(kind, obj))
+                    return ApiResponse(200, _success(details={key: value for key, value in details.items() if value}))
+                return ApiResponse(200, shown_form(kind, obj))
         raise method_not_allowed()
 
-    def _shown(self, request: Request, target: _Target, obj: Json) -> Json:
+    def _shown(self, request: ApiRequest, target: _Target, obj: Json) -> Json:
         if target.subresource == "scale":
             return scale_of(target.kind, obj)
         if _wants_table(request):
@@ -341,26 +343,26 @@ class ApiServer:
         return shown_form(target.kind, obj)
 
 
-def _wants_table(request: Request) -> bool:
+def _wants_table(request: ApiRequest) -> bool:
     return "as=Table" in request.accept
 
 
-def _wants_metadata(request: Request) -> bool:
+def _wants_metadata(request: ApiRequest) -> bool:
     return "as=PartialObjectMetadata;" in request.accept
 
 
-def _dry_run(request: Request) -> bool:
+def _dry_run(request: ApiRequest) -> bool:
     wanted = request.params.get("dryRun", "")
     if wanted not in ("", "All"):
         raise bad_request(f'dryRun: Unsupported value: "{wanted}": supported values: "All"')
     return wanted == "All"
 
 
-def _manager(request: Request) -> str:
+def _manager(request: ApiRequest) -> str:
     return request.params.get("fieldManager") or request.user_agent.partition("/")[0]
 
 
-def _document(request: Request) -> Any:
+def _document(request: ApiRequest) -> Any:
     """JSON, or YAML where a patch is applied."""
     if "yaml" in request.content_type and not request.body.lstrip().startswith(b"{"):
         return _from_yaml(request.body)
@@ -380,7 +382,7 @@ def _from_yaml(body: bytes) -> Any:
         raise bad_request(f"the object provided is unrecognized: {error}") from None
 
 
-def _options(request: Request) -> Mapping[str, Any]:
+def _options(request: ApiRequest) -> Mapping[str, Any]:
     options = _document(request) if request.body.strip() else {}
     if not isinstance(options, dict):
         raise bad_request("the delete options are no object")

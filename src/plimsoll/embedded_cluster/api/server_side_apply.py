@@ -1,4 +1,4 @@
-"""Server-side apply: who set which field, and what becomes of one that its owner no longer asks for.
+"""Server-side apply: field ownership, conflicts, and removal of fields that their manager no longer applies.
 
 Owners are written down only once someone applies: an object that was made otherwise has an owner of everything called
 `before-first-apply`, the name that Kubernetes gives to the same case.
@@ -11,36 +11,36 @@ from typing import Any, NamedTuple
 from plimsoll.embedded_cluster.api.field_sets import (
     FieldPath,
     KeysAt,
+    encode_field_set,
     field_set,
     from_fields,
     remove_at,
-    shown,
     to_fields,
     value_at,
 )
-from plimsoll.embedded_cluster.api.json_documents import Json, copied, without
-from plimsoll.embedded_cluster.api.kinds import Kind
-from plimsoll.embedded_cluster.api.list_keys import SET, built_in_keys, key_of, schema_keys
-from plimsoll.embedded_cluster.api.status import Refused
+from plimsoll.embedded_cluster.api.json_documents import Json, deep_copy, without_fields
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
+from plimsoll.embedded_cluster.api.list_keys import SET, built_in_keys, list_item_key, schema_keys
+from plimsoll.embedded_cluster.api.status import ApiError
 
 _FIRST = "before-first-apply"
 
 
-class Owner(NamedTuple):
+class FieldManager(NamedTuple):
     manager: str
     operation: str  # Apply or Update
     subresource: str
 
 
-Owners = dict[Owner, frozenset[FieldPath]]
+Owners = dict[FieldManager, frozenset[FieldPath]]
 
 
-def keys_of(kind: Kind) -> KeysAt:
+def keys_of(kind: ResourceKind) -> KeysAt:
     return (lambda path: schema_keys(kind.schema, path)) if kind.custom else built_in_keys
 
 
 def applied(
-    kind: Kind,
+    kind: ResourceKind,
     live: Json | None,
     config: Json,
     *,
@@ -50,11 +50,11 @@ def applied(
     api_version: str,
     now: str,
 ) -> Json:
-    """The object after a manager has applied its configuration; 409 where another owns what it would change."""
+    """The object after a manager has applied its configuration; 409 if another manager owns a field it would change."""
     keys_at = keys_of(kind)
-    me = Owner(manager, "Apply", subresource)
-    config = without(config, "status") if not subresource and kind.status else config
-    metadata = without(
+    me = FieldManager(manager, "Apply", subresource)
+    config = without_fields(config, "status") if not subresource and kind.status else config
+    metadata = without_fields(
         config.get("metadata") or {}, "managedFields", "creationTimestamp", "resourceVersion", "uid", "generation"
     )
     config = {**config, "metadata": metadata}
@@ -62,7 +62,7 @@ def applied(
     owners = _owners(live, keys_at)
     if live is not None:
         _contest(kind, live, config, wanted, owners, me=me, force=force)
-    result = _merged(copied(live) if live is not None else {}, config, keys_at, ())
+    result = _merged(deep_copy(live) if live is not None else {}, config, keys_at, ())
     elsewhere = frozenset[FieldPath]().union(*(paths for owner, paths in owners.items() if owner != me))
     # An entry goes with everything in it, so entries come first.
     for path in sorted(owners.get(me, frozenset()) - wanted - elsewhere, key=lambda path: (path[-1] != ".", len(path))):
@@ -72,9 +72,16 @@ def applied(
 
 
 def _contest(
-    kind: Kind, live: Json, config: Json, wanted: frozenset[FieldPath], owners: Owners, *, me: Owner, force: bool
+    kind: ResourceKind,
+    live: Json,
+    config: Json,
+    wanted: frozenset[FieldPath],
+    owners: Owners,
+    *,
+    me: FieldManager,
+    force: bool,
 ) -> None:
-    conflicts: list[tuple[Owner, FieldPath]] = []
+    conflicts: list[tuple[FieldManager, FieldPath]] = []
     for owner, paths in owners.items():
         if owner == me:
             continue
@@ -89,17 +96,18 @@ def _contest(
         owners[owner] -= {path}
 
 
-def _conflict(kind: Kind, conflicts: list[tuple[Owner, FieldPath]]) -> Refused:
-    def name(owner: Owner) -> str:
+def _conflict(kind: ResourceKind, conflicts: list[tuple[FieldManager, FieldPath]]) -> ApiError:
+    def name(owner: FieldManager) -> str:
         using = "" if owner.operation == "Apply" else f" using {kind.api_version}"
         return f'conflict with "{owner.manager}"{using}'
 
     causes = [
-        {"reason": "FieldManagerConflict", "message": name(owner), "field": shown(path)} for owner, path in conflicts
+        {"reason": "FieldManagerConflict", "message": name(owner), "field": encode_field_set(path)}
+        for owner, path in conflicts
     ]
     number = f"{len(causes)} conflict{'s' if len(causes) > 1 else ''}"
     told = "; ".join(f"{cause['message']}: {cause['field']}" for cause in causes)
-    return Refused(409, "Conflict", f"Apply failed with {number}: {told}", details={"causes": causes})
+    return ApiError(409, "Conflict", f"Apply failed with {number}: {told}", details={"causes": causes})
 
 
 def _merged(live: Any, config: Any, keys_at: KeysAt, names: tuple[str, ...]) -> Any:
@@ -110,19 +118,21 @@ def _merged(live: Any, config: Any, keys_at: KeysAt, names: tuple[str, ...]) -> 
         return result
     keys = keys_at(names) if isinstance(config, list) else None
     if keys is None or not isinstance(live, list):
-        return copied(config)
+        return deep_copy(config)
     entries: list[Any] = live
     for entry in config:
-        position = next((i for i, one in enumerate(entries) if key_of(one, keys) == key_of(entry, keys)), None)
+        position = next(
+            (i for i, one in enumerate(entries) if list_item_key(one, keys) == list_item_key(entry, keys)), None
+        )
         if position is None:
-            entries.append(copied(entry))
+            entries.append(deep_copy(entry))
         elif keys != SET:
             entries[position] = _merged(entries[position], entry, keys_at, names)
     return entries
 
 
-def after_update(kind: Kind, before: Json, after: Json, *, manager: str, subresource: str, now: str) -> Json:
-    """The object after a write that was no apply: what it changed belongs to its manager now."""
+def after_update(kind: ResourceKind, before: Json, after: Json, *, manager: str, subresource: str, now: str) -> Json:
+    """The object after a write other than apply: the writer becomes manager of the changed fields."""
     if not before["metadata"].get("managedFields"):
         return after
     keys_at = keys_of(kind)
@@ -131,7 +141,7 @@ def after_update(kind: Kind, before: Json, after: Json, *, manager: str, subreso
     changed = {path for path in new if path not in old or value_at(before, path) != value_at(after, path)}
     if not changed and old == new:
         return after
-    me = Owner(manager, "Update", subresource)
+    me = FieldManager(manager, "Update", subresource)
     kept = {
         owner: frozenset(path for path in paths if path in new) - (changed if owner != me else set())
         for owner, paths in owners.items()
@@ -146,9 +156,9 @@ def _owners(live: Json | None, keys_at: KeysAt) -> Owners:
         return {}
     entries = live["metadata"].get("managedFields")
     if not entries:
-        return {Owner(_FIRST, "Update", ""): field_set(without(live, "status"), keys_at)}
+        return {FieldManager(_FIRST, "Update", ""): field_set(without_fields(live, "status"), keys_at)}
     return {
-        Owner(entry["manager"], entry["operation"], entry.get("subresource", "")): from_fields(
+        FieldManager(entry["manager"], entry["operation"], entry.get("subresource", "")): from_fields(
             entry.get("fieldsV1") or {}
         )
         for entry in entries
@@ -157,7 +167,7 @@ def _owners(live: Json | None, keys_at: KeysAt) -> Owners:
 
 def _with_owners(obj: Json, owners: Owners, api_version: str, now: str) -> Json:
     before = {
-        Owner(entry["manager"], entry["operation"], entry.get("subresource", "")): entry
+        FieldManager(entry["manager"], entry["operation"], entry.get("subresource", "")): entry
         for entry in obj["metadata"].get("managedFields") or ()
     }
     entries = []

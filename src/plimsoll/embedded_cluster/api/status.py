@@ -1,4 +1,4 @@
-"""Refusals in the words of kube-apiserver: clients decide by code, reason and cause, and people read the message."""
+"""API errors with the codes, reasons, causes and messages of kube-apiserver."""
 
 from __future__ import annotations
 
@@ -6,32 +6,34 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from plimsoll.embedded_cluster.api.json_documents import Json
-from plimsoll.embedded_cluster.api.kinds import Kind
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
 
 
-class Fault(NamedTuple):
-    """What is wrong with one field of an object."""
+class FieldError(NamedTuple):
+    """A validation error of one field."""
 
     reason: str  # FieldValueInvalid, FieldValueRequired, …
     message: str
     field: str
 
 
-def invalid_value(field: str, value: Any, why: str) -> Fault:
-    return Fault("FieldValueInvalid", f"Invalid value: {_shown(value)}: {why}", field)
+def invalid_value(field: str, value: Any, why: str) -> FieldError:
+    return FieldError("FieldValueInvalid", f"Invalid value: {_shown(value)}: {why}", field)
 
 
-def required(field: str, why: str = "") -> Fault:
-    return Fault("FieldValueRequired", "Required value" + (f": {why}" if why else ""), field)
+def required(field: str, why: str = "") -> FieldError:
+    return FieldError("FieldValueRequired", "Required value" + (f": {why}" if why else ""), field)
 
 
-def forbidden(field: str, why: str) -> Fault:
-    return Fault("FieldValueForbidden", f"Forbidden: {why}", field)
+def forbidden(field: str, why: str) -> FieldError:
+    return FieldError("FieldValueForbidden", f"Forbidden: {why}", field)
 
 
-def not_supported(field: str, value: Any, allowed: Sequence[Any]) -> Fault:
+def not_supported(field: str, value: Any, allowed: Sequence[Any]) -> FieldError:
     listed = ", ".join(f'"{one}"' if isinstance(one, str) else str(one) for one in allowed)
-    return Fault("FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {listed}", field)
+    return FieldError(
+        "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {listed}", field
+    )
 
 
 def _shown(value: Any) -> str:
@@ -44,8 +46,8 @@ def _shown(value: Any) -> str:
     return "null" if value is None else str(value)
 
 
-class Refused(Exception):
-    """The API server's no."""
+class ApiError(Exception):
+    """An error response of the API server."""
 
     def __init__(
         self,
@@ -77,81 +79,81 @@ class Refused(Exception):
         return body
 
 
-def _about(kind: Kind, name: str, **more: Any) -> Json:
+def _about(kind: ResourceKind, name: str, **more: Any) -> Json:
     details: Json = {"name": name, "group": kind.group, "kind": kind.plural, **more}
     return {field: value for field, value in details.items() if value}
 
 
-def not_found(kind: Kind, name: str) -> Refused:
-    return Refused(404, "NotFound", f'{kind.group_resource} "{name}" not found', details=_about(kind, name))
+def not_found(kind: ResourceKind, name: str) -> ApiError:
+    return ApiError(404, "NotFound", f'{kind.group_resource} "{name}" not found', details=_about(kind, name))
 
 
-def no_such_resource() -> Refused:
-    return Refused(404, "NotFound", "the server could not find the requested resource")
+def no_such_resource() -> ApiError:
+    return ApiError(404, "NotFound", "the server could not find the requested resource")
 
 
-def already_exists(kind: Kind, name: str) -> Refused:
-    return Refused(409, "AlreadyExists", f'{kind.group_resource} "{name}" already exists', details=_about(kind, name))
+def already_exists(kind: ResourceKind, name: str) -> ApiError:
+    return ApiError(409, "AlreadyExists", f'{kind.group_resource} "{name}" already exists', details=_about(kind, name))
 
 
-def conflict(kind: Kind, name: str, why: str) -> Refused:
+def conflict(kind: ResourceKind, name: str, why: str) -> ApiError:
     message = f'Operation cannot be fulfilled on {kind.group_resource} "{name}": {why}'
-    return Refused(409, "Conflict", message, details=_about(kind, name))
+    return ApiError(409, "Conflict", message, details=_about(kind, name))
 
 
-def precondition_failed(kind: Kind, name: str, why: str) -> Refused:
-    """A deletion names the kind where everything else names the resource."""
+def precondition_failed(kind: ResourceKind, name: str, why: str) -> ApiError:
+    """409 of a deletion, which names the kind where other errors name the resource."""
     named = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     details = {"name": name, "kind": kind.kind, **({"group": kind.group} if kind.group else {})}
-    return Refused(409, "Conflict", f'Operation cannot be fulfilled on {named} "{name}": {why}', details=details)
+    return ApiError(409, "Conflict", f'Operation cannot be fulfilled on {named} "{name}": {why}', details=details)
 
 
-def must_name_revision(kind: Kind, name: str) -> Refused:
+def must_name_revision(kind: ResourceKind, name: str) -> ApiError:
     fault = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
     details = _about(kind, name, causes=[fault._asdict()])
     message = f'{kind.group_resource} "{name}" is invalid: {fault.field}: {fault.message}'
-    return Refused(422, "Invalid", message, details=details)
+    return ApiError(422, "Invalid", message, details=details)
 
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-def modified(kind: Kind, name: str) -> Refused:
+def modified(kind: ResourceKind, name: str) -> ApiError:
     return conflict(kind, name, MODIFIED)
 
 
-def invalid(kind: Kind, name: str, faults: Sequence[Fault]) -> Refused:
-    # A fault without a field is about the whole object.
+def invalid_object(kind: ResourceKind, name: str, faults: Sequence[FieldError]) -> ApiError:
+    # An error without a field concerns the whole object.
     texts = [f"{fault.field}: {fault.message}" if fault.field else fault.message for fault in faults]
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     qualified = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     details = _about(kind, name, causes=[fault._asdict() for fault in faults])
     details["kind"] = kind.kind
-    return Refused(422, "Invalid", f'{qualified} "{name}" is invalid: {text}', details=details)
+    return ApiError(422, "Invalid", f'{qualified} "{name}" is invalid: {text}', details=details)
 
 
-def unreasoned_invalid(message: str) -> Refused:
-    """422 without a cause: how a JSON patch that does not fit is refused."""
-    return Refused(422, "Invalid", message)
+def unreasoned_invalid(message: str) -> ApiError:
+    """422 without causes, as for a JSON patch that does not apply."""
+    return ApiError(422, "Invalid", message)
 
 
-def bad_request(message: str) -> Refused:
-    return Refused(400, "BadRequest", message)
+def bad_request(message: str) -> ApiError:
+    return ApiError(400, "BadRequest", message)
 
 
-def expired(message: str) -> Refused:
-    return Refused(410, "Expired", message)
+def expired(message: str) -> ApiError:
+    return ApiError(410, "Expired", message)
 
 
-def method_not_allowed() -> Refused:
-    return Refused(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+def method_not_allowed() -> ApiError:
+    return ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
 
-def unsupported_media_type(given: str, accepted: Sequence[str]) -> Refused:
+def unsupported_media_type(given: str, accepted: Sequence[str]) -> ApiError:
     message = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted)
-    return Refused(415, "UnsupportedMediaType", f"{message} (given: {given})")
+    return ApiError(415, "UnsupportedMediaType", f"{message} (given: {given})")
 
 
-def forbidden_in(kind: Kind, name: str, why: str, causes: Sequence[Json] = ()) -> Refused:
+def forbidden_in(kind: ResourceKind, name: str, why: str, causes: Sequence[Json] = ()) -> ApiError:
     details = _about(kind, name, causes=list(causes))
-    return Refused(403, "Forbidden", f'{kind.group_resource} "{name}" is forbidden: {why}', details=details)
+    return ApiError(403, "Forbidden", f'{kind.group_resource} "{name}" is forbidden: {why}', details=details)

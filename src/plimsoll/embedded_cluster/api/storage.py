@@ -1,4 +1,4 @@
-"""Every object, the one counter that orders all changes, and as much of the past as a watch may ask for."""
+"""Stores all objects, the revision counter that orders their changes, and the history that watches can resume from."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Literal
 import msgspec
 
 from plimsoll.embedded_cluster.api.json_documents import Json, controller_of, name_of, namespace_of
-from plimsoll.embedded_cluster.api.kinds import NODES, PODS, Kind
+from plimsoll.embedded_cluster.api.kinds import NODES, PODS, ResourceKind
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
-Listener = Callable[["Change"], None]
+Listener = Callable[["ObjectChange"], None]
 
-# Changes kept of each kind. kube-apiserver's window grows with traffic between 100 and 100 Ki; what matters to a client is
-# that it ends somewhere, so that a watch from too long ago is refused.
+# Changes kept per kind. kube-apiserver's window grows with traffic between 100 and 100 Ki; clients only depend on it being finite,
+# so that a watch from too old a revision is refused.
 HISTORY = 20_000
 
 
-class Change:
-    """One object before and after; the JSON is written once, however many watch."""
+class ObjectChange:
+    """One object before and after a change; its JSON is encoded once for all watches."""
 
     __slots__ = ("_encoded", "before", "collection", "object", "revision", "type")
 
@@ -41,13 +41,13 @@ class Change:
 
 
 class Collection:
-    """The objects of one kind, by namespace and name, with indexes for pods: by node and by managing owner."""
+    """The objects of one kind by namespace and name, indexed by controller and, for pods, by node."""
 
     def __init__(self, key: tuple[str, str], history: int, everywhere: list[Listener]) -> None:
         self.key = key
         self._everywhere = everywhere  # listeners to the changes of every kind
         self.by_namespace: dict[str, dict[str, Json]] = {}
-        self.history: deque[Change] = deque(maxlen=history)
+        self.history: deque[ObjectChange] = deque(maxlen=history)
         self.forgotten = 0  # the revision of the newest change that is no longer in the history
         self.listeners: list[Listener] = []
         self.size = 0
@@ -59,13 +59,13 @@ class Collection:
         return self.by_namespace.get(namespace, {}).get(name)
 
     def all(self, namespace: str = "") -> Iterator[Json]:
-        """In the order of namespaces and names, as etcd has its keys."""
+        """All objects in the order of namespace and name, as in etcd."""
         for space in (namespace,) if namespace else sorted(self.by_namespace):
             objects = self.by_namespace.get(space, {})
             for name in sorted(objects):
                 yield objects[name]
 
-    def record(self, change: Change) -> None:
+    def record(self, change: ObjectChange) -> None:
         obj, before = change.object, change.before
         space, name = namespace_of(obj), name_of(obj)
         if before is not None:
@@ -109,7 +109,7 @@ def _drop(index: dict[str, dict[tuple[str, str], Json]], value: str, key: tuple[
 
 
 class Storage:
-    """All collections. Whoever writes has checked everything; here a write only gets its number and its place."""
+    """All collections. Callers validate; storage only assigns the revision and stores the object."""
 
     def __init__(self, history: int = HISTORY) -> None:
         self.revision = 1
@@ -117,7 +117,7 @@ class Storage:
         self._history = history
         self._collections: dict[tuple[str, str], Collection] = {}
 
-    def collection(self, kind: Kind) -> Collection:
+    def collection(self, kind: ResourceKind) -> Collection:
         found = self._collections.get(kind.storage_key)
         if found is None:
             found = self._collections[kind.storage_key] = Collection(kind.storage_key, self._history, self.listeners)
@@ -126,35 +126,35 @@ class Storage:
     def collections(self) -> tuple[Collection, ...]:
         return tuple(self._collections.values())
 
-    def get(self, kind: Kind, namespace: str, name: str) -> Json | None:
+    def get(self, kind: ResourceKind, namespace: str, name: str) -> Json | None:
         return self.collection(kind).get(namespace, name)
 
-    def put(self, kind: Kind, obj: Json) -> Json:
-        """Store an object under the next revision; the caller gives away `obj` and gets what was stored."""
+    def put(self, kind: ResourceKind, obj: Json) -> Json:
+        """Store an object under the next revision and return the stored object; the caller must not use `obj` afterwards."""
         collection = self.collection(kind)
         before = collection.get(namespace_of(obj), name_of(obj))
         self.revision += 1
         stored = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.revision)}}
         collection.record(
-            Change(collection.key, "ADDED" if before is None else "MODIFIED", self.revision, stored, before)
+            ObjectChange(collection.key, "ADDED" if before is None else "MODIFIED", self.revision, stored, before)
         )
         return stored
 
-    def remove(self, kind: Kind, namespace: str, name: str) -> Json:
-        """Remove an object; what watches are told carries the revision of the removal."""
+    def remove(self, kind: ResourceKind, namespace: str, name: str) -> Json:
+        """Remove an object; watches receive it with the revision of the removal."""
         collection = self.collection(kind)
         before = collection.get(namespace, name)
         if before is None:
             raise KeyError(f"{kind.plural} {namespace}/{name}")
         self.revision += 1
         last = {**before, "metadata": {**before["metadata"], "resourceVersion": str(self.revision)}}
-        collection.record(Change(collection.key, "DELETED", self.revision, last, before))
+        collection.record(ObjectChange(collection.key, "DELETED", self.revision, last, before))
         return last
 
     def pods_on(self, node: str) -> tuple[Json, ...]:
         return tuple(self.collection(PODS).by_node.get(node, {}).values())
 
-    def owned_by(self, kind: Kind, uid: str) -> tuple[Json, ...]:
+    def owned_by(self, kind: ResourceKind, uid: str) -> tuple[Json, ...]:
         return tuple(self.collection(kind).by_owner.get(uid, {}).values())
 
     def node(self, name: str) -> Json | None:

@@ -1,11 +1,11 @@
-"""Strategic merge patches: what kubectl sends for built-in kinds. Lists of named things are merged entry by entry."""
+"""Strategic merge patches: kubectl's default for built-in kinds. Lists with merge keys are merged entry by entry."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from plimsoll.embedded_cluster.api.json_documents import Json, without
+from plimsoll.embedded_cluster.api.json_documents import Json, without_fields
 from plimsoll.embedded_cluster.api.list_keys import SET, built_in_keys
 
 _ORDER = "$setElementOrder/"
@@ -18,7 +18,7 @@ def strategically_merged(document: Any, patch: Any, path: tuple[str, ...] = ()) 
     if not isinstance(patch, dict):
         return patch
     if patch.get(_DIRECTIVE) == "replace":
-        return without(patch, _DIRECTIVE)
+        return without_fields(patch, _DIRECTIVE)
     if patch.get(_DIRECTIVE) == "delete":
         return {}
     result: Json = dict(document) if isinstance(document, dict) else {}

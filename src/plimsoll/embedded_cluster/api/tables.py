@@ -1,4 +1,4 @@
-"""Objects as rows for `kubectl get`: the columns of the kinds that people look at, and of custom kinds as their CRDs say."""
+"""Table responses for `kubectl get`: columns of common built-in kinds, and of custom kinds from their CRDs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any
 
 from plimsoll.embedded_cluster.api import kinds
-from plimsoll.embedded_cluster.api.json_documents import Json, at, labels_of, name_of, terminating
-from plimsoll.embedded_cluster.api.kinds import Kind
-from plimsoll.embedded_cluster.api.timestamps import parsed
+from plimsoll.embedded_cluster.api.json_documents import Json, at, name_of, object_labels, terminating
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
+from plimsoll.embedded_cluster.api.timestamps import parse_timestamp
 from plimsoll.kube.types.quantity import parse_quantity
 
 Cell = Callable[[Json, datetime], Any]
@@ -18,7 +18,12 @@ _NONE = "<none>"
 
 
 def table(
-    kind: Kind, objects: Iterable[Json], now: datetime, *, metadata: Json | None = None, include: str = "Metadata"
+    kind: ResourceKind,
+    objects: Iterable[Json],
+    now: datetime,
+    *,
+    metadata: Json | None = None,
+    include: str = "Metadata",
 ) -> Json:
     """`include`: how much of each object comes with its row; kubectl asks for `Object` with some printers."""
     columns = _columns(kind)
@@ -50,12 +55,12 @@ def _object(obj: Json, include: str) -> Json | None:
 
 
 def metadata_only(obj: Json) -> Json:
-    """An object for who asks for no more than its metadata."""
+    """PartialObjectMetadata of an object."""
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}
 
 
 def short_duration(seconds: float) -> str:
-    """As kubectl writes ages: the two largest units while they say something, then one."""
+    """An age in kubectl's format."""
     seconds = int(seconds)
     if seconds < 0:
         return "<invalid>" if seconds < -1 else "0s"
@@ -80,7 +85,7 @@ def _age(obj: Json, now: datetime) -> str:
 
 
 def _since(text: str | None, now: datetime) -> str:
-    return short_duration((now - parsed(text)).total_seconds()) if text else "<unknown>"
+    return short_duration((now - parse_timestamp(text)).total_seconds()) if text else "<unknown>"
 
 
 def _field(*path: str, default: Any = "") -> Cell:
@@ -119,7 +124,7 @@ def _node_status(node: Json, _: datetime) -> str:
 
 def _roles(node: Json, _: datetime) -> str:
     prefix = "node-role.kubernetes.io/"
-    return ",".join(sorted(key.removeprefix(prefix) for key in labels_of(node) if key.startswith(prefix))) or _NONE
+    return ",".join(sorted(key.removeprefix(prefix) for key in object_labels(node) if key.startswith(prefix))) or _NONE
 
 
 def _address(kind: str) -> Cell:
@@ -278,7 +283,7 @@ _TABLES: Mapping[tuple[str, str], tuple[_ColumnRow, ...]] = {
 }
 
 
-def _columns(kind: Kind) -> tuple[_ColumnRow, ...]:
+def _columns(kind: ResourceKind) -> tuple[_ColumnRow, ...]:
     if kind.custom:
         own = tuple((name, form, False, _by_path(path, form)) for name, form, path in kind.columns)
         return (_NAME, *(own or (_AGE,)))

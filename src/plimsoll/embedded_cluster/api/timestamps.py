@@ -1,19 +1,19 @@
-"""Moments as Kubernetes writes them."""
+"""Timestamps in the formats of Kubernetes."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
 
-def stamp(moment: datetime) -> str:
-    """To the second, as in `creationTimestamp`."""
+def timestamp(moment: datetime) -> str:
+    """RFC 3339 with seconds, as in `creationTimestamp`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def fine_stamp(moment: datetime) -> str:
-    """To the microsecond, as in leases and events."""
+def micro_timestamp(moment: datetime) -> str:
+    """RFC 3339 with microseconds, as in leases and events."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def parsed(text: str) -> datetime:
+def parse_timestamp(text: str) -> datetime:
     return datetime.fromisoformat(text)

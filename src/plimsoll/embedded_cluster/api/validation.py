@@ -1,4 +1,4 @@
-"""What the API server refuses in objects of the built-in kinds: the mistakes that someone could make against our operator."""
+"""Validation of built-in kinds, as far as the operator or its users can violate it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Any
 import msgspec
 
 from plimsoll.embedded_cluster.api import cel, kinds
-from plimsoll.embedded_cluster.api.json_documents import Json, at, labels_of, without, without_nulls
-from plimsoll.embedded_cluster.api.kinds import Kind
+from plimsoll.embedded_cluster.api.json_documents import Json, at, object_labels, without_fields, without_nulls
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
 from plimsoll.embedded_cluster.api.selectors import selector_of
-from plimsoll.embedded_cluster.api.status import Fault, forbidden, invalid_value, not_supported, required
+from plimsoll.embedded_cluster.api.status import FieldError, forbidden, invalid_value, not_supported, required
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types import core
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types import apps, core
+from plimsoll.kube.types.coordination import Lease
+from plimsoll.kube.types.core import ConfigMap
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.policy import PodDisruptionBudget
 from plimsoll.kube.types.quantity import parse_quantity
 from plimsoll.kube.types.selectors import selects
 from plimsoll.kube.types.storage import PersistentVolume, PersistentVolumeClaim
-from plimsoll.kube.types.stored import ConfigMap, Lease
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _SUBDOMAIN = (
@@ -40,8 +41,8 @@ _POD_UPDATES = (
 )
 
 
-def faults_in(kind: Kind, obj: Json, before: Json | None = None) -> list[Fault]:
-    """Everything wrong with an object, or with the change to it."""
+def field_errors(kind: ResourceKind, obj: Json, before: Json | None = None) -> list[FieldError]:
+    """All validation errors of an object, or of a change to it."""
     found = list(_metadata_faults(kind, obj, before))
     rule = _RULES.get(kind.storage_key)
     if rule is not None:
@@ -49,10 +50,10 @@ def faults_in(kind: Kind, obj: Json, before: Json | None = None) -> list[Fault]:
     return found
 
 
-def _metadata_faults(kind: Kind, obj: Json, before: Json | None) -> Iterator[Fault]:
+def _metadata_faults(kind: ResourceKind, obj: Json, before: Json | None) -> Iterator[FieldError]:
     metadata = obj["metadata"]
     name = metadata["name"]
-    # Names of RBAC objects may hold anything that fits into a path.
+    # Names of RBAC objects may contain anything that is valid in a path.
     if kind.group != "rbac.authorization.k8s.io" and (len(name) > 253 or not _NAME.fullmatch(name)):
         yield invalid_value("metadata.name", name, _SUBDOMAIN)
     for key, value in (metadata.get("labels") or {}).items():
@@ -70,7 +71,7 @@ def _metadata_faults(kind: Kind, obj: Json, before: Json | None) -> Iterator[Fau
             why = "name part must consist of alphanumeric characters, '-', '_' or '.'"
             yield invalid_value("metadata.annotations", key, why)
     if sum(len(key) + len(value) for key, value in annotations.items()) > _LONGEST_ANNOTATIONS:
-        yield Fault(
+        yield FieldError(
             "FieldValueTooLong", f"Too long: may not be more than {_LONGEST_ANNOTATIONS} bytes", "metadata.annotations"
         )
     for position, owner in enumerate(metadata.get("ownerReferences") or ()):
@@ -84,8 +85,8 @@ def _metadata_faults(kind: Kind, obj: Json, before: Json | None) -> Iterator[Fau
                 yield invalid_value(f"metadata.{field}", metadata.get(field), "field is immutable")
 
 
-def type_fault(kind: Kind, obj: Mapping[str, Any]) -> str | None:
-    """What cannot even be read as an object of its kind; the server answers 400 to that."""
+def type_fault(kind: ResourceKind, obj: Mapping[str, Any]) -> str | None:
+    """Why an object cannot be decoded as its kind (a 400 response), or None."""
     what = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict):
@@ -104,14 +105,14 @@ def type_fault(kind: Kind, obj: Mapping[str, Any]) -> str | None:
     return None
 
 
-# The fields that someone here reads must be what they are said to be; the rest is kept as it comes.
+# Types of the fields that the embedded cluster reads; other fields are stored unchecked.
 _READ_AS: Mapping[tuple[str, str], type[KubeObject]] = {
     kinds.PODS.storage_key: core.Pod,
     kinds.NODES.storage_key: core.Node,
-    kinds.DEPLOYMENTS.storage_key: core.Deployment,
-    kinds.REPLICASETS.storage_key: core.ReplicaSet,
-    kinds.STATEFULSETS.storage_key: core.StatefulSet,
-    kinds.DAEMONSETS.storage_key: core.DaemonSet,
+    kinds.DEPLOYMENTS.storage_key: apps.Deployment,
+    kinds.REPLICASETS.storage_key: apps.ReplicaSet,
+    kinds.STATEFULSETS.storage_key: apps.StatefulSet,
+    kinds.DAEMONSETS.storage_key: apps.DaemonSet,
     kinds.BUDGETS.storage_key: PodDisruptionBudget,
     kinds.LEASES.storage_key: Lease,
     kinds.CONFIGMAPS.storage_key: ConfigMap,
@@ -120,7 +121,7 @@ _READ_AS: Mapping[tuple[str, str], type[KubeObject]] = {
 }
 
 
-def _pod_faults(obj: Json, before: Json | None) -> list[Fault]:
+def _pod_faults(obj: Json, before: Json | None) -> list[FieldError]:
     if before is None:
         return list(_spec_faults(obj.get("spec") or {}, "spec"))
     if _fixed(obj["spec"]) != _fixed(before["spec"]):
@@ -129,14 +130,14 @@ def _pod_faults(obj: Json, before: Json | None) -> list[Fault]:
 
 
 def _fixed(spec: Json) -> Json:
-    left = without(spec, *_MUTABLE_POD_FIELDS)
+    left = without_fields(spec, *_MUTABLE_POD_FIELDS)
     for field in ("containers", "initContainers"):
         if field in left:
-            left[field] = [without(container, "image") for container in left[field]]
+            left[field] = [without_fields(container, "image") for container in left[field]]
     return left
 
 
-def _spec_faults(spec: Mapping[str, Any], where: str) -> Iterator[Fault]:
+def _spec_faults(spec: Mapping[str, Any], where: str) -> Iterator[FieldError]:
     containers = spec.get("containers") or []
     if not containers:
         yield required(f"{where}.containers")
@@ -147,7 +148,7 @@ def _spec_faults(spec: Mapping[str, Any], where: str) -> Iterator[Fault]:
         if not name:
             yield required(f"{here}.name")
         elif name in seen:
-            yield Fault("FieldValueDuplicate", f'Duplicate value: "{name}"', f"{here}.name")
+            yield FieldError("FieldValueDuplicate", f'Duplicate value: "{name}"', f"{here}.name")
         seen.add(name or "")
         if not container.get("image"):
             yield required(f"{here}.image")
@@ -159,15 +160,15 @@ def _spec_faults(spec: Mapping[str, Any], where: str) -> Iterator[Fault]:
                     yield invalid_value(f"{here}.resources.{group}[{resource}]", amount, "must be a quantity")
 
 
-def _workload_faults(obj: Json, before: Json | None) -> list[Fault]:
-    spec, found = obj["spec"], list[Fault]()
+def _workload_faults(obj: Json, before: Json | None) -> list[FieldError]:
+    spec, found = obj["spec"], list[FieldError]()
     if spec.get("replicas", 0) < 0:
         found.append(invalid_value("spec.replicas", spec["replicas"], "must be greater than or equal to 0"))
     selector, template = spec.get("selector"), spec.get("template") or {}
     if not selector:
         found.append(required("spec.selector"))
     else:
-        labels = labels_of({"metadata": {}, **template})
+        labels = object_labels({"metadata": {}, **template})
         if not selects(selector_of(selector), labels):
             where = "spec.template.metadata.labels"
             found.append(invalid_value(where, dict(labels), "`selector` does not match template `labels`"))
@@ -177,9 +178,9 @@ def _workload_faults(obj: Json, before: Json | None) -> list[Fault]:
     return found
 
 
-def _budget_faults(obj: Json, before: Json | None) -> list[Fault]:
+def _budget_faults(obj: Json, before: Json | None) -> list[FieldError]:
     del before
-    spec, found = obj.get("spec") or {}, list[Fault]()
+    spec, found = obj.get("spec") or {}, list[FieldError]()
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         found.append(invalid_value("spec", {}, "minAvailable and maxUnavailable cannot be both set"))
     for field in ("minAvailable", "maxUnavailable"):
@@ -195,9 +196,9 @@ def _budget_faults(obj: Json, before: Json | None) -> list[Fault]:
     return found
 
 
-def _lease_faults(obj: Json, before: Json | None) -> list[Fault]:
+def _lease_faults(obj: Json, before: Json | None) -> list[FieldError]:
     del before
-    spec, found = obj.get("spec") or {}, list[Fault]()
+    spec, found = obj.get("spec") or {}, list[FieldError]()
     seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
     if seconds is not None and seconds <= 0:
         found.append(invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
@@ -206,7 +207,7 @@ def _lease_faults(obj: Json, before: Json | None) -> list[Fault]:
     return found
 
 
-def _event_faults(obj: Json, before: Json | None) -> list[Fault]:
+def _event_faults(obj: Json, before: Json | None) -> list[FieldError]:
     del before
     note = obj.get("message", "")
     return [invalid_value("note", "", "can have at most 1024 bytes")] if len(note.encode()) > 1024 else []
@@ -215,9 +216,9 @@ def _event_faults(obj: Json, before: Json | None) -> list[Fault]:
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-def _node_faults(obj: Json, before: Json | None) -> list[Fault]:
+def _node_faults(obj: Json, before: Json | None) -> list[FieldError]:
     del before
-    found, seen = list[Fault](), set[tuple[str, str]]()
+    found, seen = list[FieldError](), set[tuple[str, str]]()
     for position, taint in enumerate(at(obj, "spec", "taints", default=[])):
         where, key = f"spec.taints[{position}]", (taint.get("key", ""), taint.get("effect", ""))
         if not key[0]:
@@ -225,26 +226,26 @@ def _node_faults(obj: Json, before: Json | None) -> list[Fault]:
         if key[1] not in _EFFECTS:
             found.append(not_supported(f"{where}.effect", key[1], _EFFECTS))
         elif key in seen:
-            found.append(Fault("FieldValueDuplicate", f"Duplicate value: {key}", where))
+            found.append(FieldError("FieldValueDuplicate", f"Duplicate value: {key}", where))
         seen.add(key)
     return found
 
 
-def _webhook_faults(obj: Json, before: Json | None) -> list[Fault]:
-    """An expression that is not spoken here is refused: a webhook must not be asked about what it does not want to know."""
+def _webhook_faults(obj: Json, before: Json | None) -> list[FieldError]:
+    """Refuse unsupported matchConditions: otherwise a webhook would receive requests that it excludes."""
     del before
-    found = list[Fault]()
+    found = list[FieldError]()
     for position, hook in enumerate(obj.get("webhooks") or ()):
         for number, one in enumerate(hook.get("matchConditions") or ()):
             try:
-                cel.parsed(str(one.get("expression", "")), cel.CONDITION_VARIABLES)
+                cel.parse_expression(str(one.get("expression", "")), cel.CONDITION_VARIABLES)
             except cel.UnspokenError as error:
                 where = f"webhooks[{position}].matchConditions[{number}].expression"
                 found.append(invalid_value(where, one.get("expression", ""), f"compilation failed: {error}"))
     return found
 
 
-_RULES: Mapping[tuple[str, str], Callable[[Json, Json | None], list[Fault]]] = {
+_RULES: Mapping[tuple[str, str], Callable[[Json, Json | None], list[FieldError]]] = {
     kinds.PODS.storage_key: _pod_faults,
     kinds.NODES.storage_key: _node_faults,
     kinds.DEPLOYMENTS.storage_key: _workload_faults,

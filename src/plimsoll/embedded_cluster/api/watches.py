@@ -1,4 +1,4 @@
-"""A watch: what has changed since a revision, and then every change as it happens."""
+"""A watch: the changes since a revision, and then every change as it happens."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 
 from plimsoll.embedded_cluster.api.json_documents import Json
-from plimsoll.embedded_cluster.api.kinds import Kind
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
 from plimsoll.embedded_cluster.api.selectors import Matches
-from plimsoll.embedded_cluster.api.storage import Change, Collection
+from plimsoll.embedded_cluster.api.storage import Collection, ObjectChange
 
-# Who falls so far behind is cut off, and lists anew.
+# A client that falls this far behind is disconnected and must list again.
 _LONGEST_BACKLOG = 200_000
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -21,48 +21,48 @@ Form = Callable[[Json], Json]
 
 
 class Watch:
-    """The events of one watch as lines of JSON. Entered into its collection's listeners for as long as it is open."""
+    """The events of one watch as lines of JSON. It listens to its collection while it is open."""
 
     def __init__(
-        self, kind: Kind, collection: Collection, *, namespace: str, matches: Matches | None, form: Form | None
+        self, kind: ResourceKind, collection: Collection, *, namespace: str, matches: Matches | None, form: Form | None
     ) -> None:
         self._kind = kind
         self._collection = collection
         self._namespace = namespace
         self._matches = matches
-        self._form = form  # None: objects are shown as they are stored
+        self._form = form  # None: objects as they are stored
         self._lines: deque[bytes] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self.open = True
         self.bookmarks = False
 
-    # ── beginnings ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── start ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def start_after(self, revision: int) -> None:
-        """Every change after a revision that the history still reaches back to."""
+        """Start with every change after a revision that is still in the history."""
         history = self._collection.history
-        recent: list[Change] = []
+        recent: list[ObjectChange] = []
         for change in reversed(history):
             if change.revision <= revision:
                 break
             recent.append(change)
         for change in reversed(recent):
-            self._tell(change)
+            self._enqueue(change)
         self._follow()
 
     def start_with_all(self) -> None:
-        """Every object as if it had just been added, then every change."""
+        """Start with every object as ADDED."""
         for obj in self._collection.all(self._namespace):
             if self._matches is None or self._matches(obj):
                 self._push("ADDED", self._shown(obj))
         self._follow()
 
     def _follow(self) -> None:
-        self._collection.listeners.append(self._tell)
+        self._collection.listeners.append(self._enqueue)
 
     # ── events ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _tell(self, change: Change) -> None:
+    def _enqueue(self, change: ObjectChange) -> None:
         obj, before = change.object, change.before
         if self._namespace and obj["metadata"].get("namespace") != self._namespace:
             return
@@ -99,14 +99,14 @@ class Watch:
             self._waiter.set_result(None)
 
     def close(self) -> None:
-        """No more events come; what has come can still be read."""
+        """Stop receiving events; queued events can still be read."""
         if self.open:
             self.open = False
-            self._collection.listeners[:] = [one for one in self._collection.listeners if one != self._tell]
+            self._collection.listeners[:] = [one for one in self._collection.listeners if one != self._enqueue]
             self._wake()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Lines as they come, those that have gathered together in one piece; ends when the watch is closed."""
+        """Queued lines, joined into one chunk at a time; ends when the watch is closed."""
         try:
             while True:
                 if self._lines:

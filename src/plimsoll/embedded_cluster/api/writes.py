@@ -1,4 +1,4 @@
-"""What every write does to an object's metadata, whatever its kind: names, UIDs, generations, revisions, and the end."""
+"""What every write does to an object of any kind: names, UIDs, generations, preconditions, finalizers and removal."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from plimsoll.embedded_cluster.api.json_documents import (
     name_of,
     namespace_of,
     terminating,
-    without,
+    without_fields,
 )
-from plimsoll.embedded_cluster.api.kinds import Kind
-from plimsoll.embedded_cluster.api.schemas import faults, filled_in, pruned
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
+from plimsoll.embedded_cluster.api.schemas import filled_in, pruned, schema_errors
 from plimsoll.embedded_cluster.api.status import (
     already_exists,
     bad_request,
     conflict,
     forbidden_in,
-    invalid,
+    invalid_object,
     modified,
     must_name_revision,
     not_found,
@@ -34,21 +34,21 @@ from plimsoll.embedded_cluster.api.status import (
     required,
 )
 from plimsoll.embedded_cluster.api.storage import Storage
-from plimsoll.embedded_cluster.api.timestamps import stamp
-from plimsoll.embedded_cluster.api.validation import faults_in, type_fault
-from plimsoll.embedded_cluster.api.validation_rules import rule_faults
+from plimsoll.embedded_cluster.api.timestamps import timestamp
+from plimsoll.embedded_cluster.api.validation import field_errors, type_fault
+from plimsoll.embedded_cluster.api.validation_rules import rule_errors
 from plimsoll.runtime.clock import Clock
 
-# Without vowels and look-alikes, so that no word comes out by chance.
+# Without vowels and look-alikes, so that no words appear by chance.
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _LONGEST_PREFIX = 58
-# An unconditional PUT is refused for kinds where two writers must never overwrite one another unseen.
+# An unconditional PUT is refused for kinds where writers must not overwrite one another.
 _NEVER_UNCONDITIONAL = {kinds.LEASES.storage_key, kinds.MUTATING_WEBHOOKS.storage_key, kinds.DEFINITIONS.storage_key}
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 
 class Writer:
-    """Turns what a client sent into what is stored, or refuses."""
+    """Turns what a client sent into what is stored, or raises ApiError."""
 
     def __init__(self, storage: Storage, clock: Clock, rng: random.Random) -> None:
         self.storage = storage
@@ -56,7 +56,7 @@ class Writer:
         self._rng = rng
 
     def now(self) -> str:
-        return stamp(self.clock.now())
+        return timestamp(self.clock.now())
 
     def new_uid(self) -> str:
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
@@ -66,8 +66,8 @@ class Writer:
 
     # ── create ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def prepared(self, kind: Kind, namespace: str, obj: Mapping[str, Any]) -> Json:
-        """A new object with its identity and defaults, as admission sees it."""
+    def prepared(self, kind: ResourceKind, namespace: str, obj: Mapping[str, Any]) -> Json:
+        """A new object with identity and defaults, as admission receives it."""
         _check_identity(kind, obj)
         fault = type_fault(kind, obj)
         if fault is not None:
@@ -77,7 +77,7 @@ class Writer:
         prefix = metadata.get("generateName", "")
         if not metadata.get("name"):
             if not prefix:
-                raise invalid(kind, "", [required("metadata.name", "name or generateName is required")])
+                raise invalid_object(kind, "", [required("metadata.name", "name or generateName is required")])
             metadata["name"] = prefix[:_LONGEST_PREFIX] + self.new_suffix()
         if metadata.get("resourceVersion"):
             raise bad_request("resourceVersion should not be set on objects to be created")
@@ -90,7 +90,7 @@ class Writer:
         new: Json = {**obj, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
         return self.in_form(kind, _fresh_status(kind, new))
 
-    def _enter_namespace(self, kind: Kind, namespace: str, metadata: Json) -> None:
+    def _enter_namespace(self, kind: ResourceKind, namespace: str, metadata: Json) -> None:
         if not kind.namespaced:
             metadata.pop("namespace", None)
             return
@@ -109,12 +109,12 @@ class Writer:
             }
             raise forbidden_in(kind, metadata.get("name", ""), why, [cause])
 
-    def create(self, kind: Kind, obj: Json, *, dry_run: bool = False) -> Json:
+    def create(self, kind: ResourceKind, obj: Json, *, dry_run: bool = False) -> Json:
         """Store a prepared object."""
         name = name_of(obj)
         found = _faults(kind, obj, None)
         if found:
-            raise invalid(kind, name, found)
+            raise invalid_object(kind, name, found)
         if self.storage.get(kind, namespace_of(obj), name) is not None:
             raise already_exists(kind, name)
         if dry_run:
@@ -123,8 +123,10 @@ class Writer:
 
     # ── update ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def updated(self, kind: Kind, before: Json, wanted: Json, *, subresource: str = "", patched: bool = False) -> Json:
-        """What an update makes of an object, checked; equal to `before` where it changes nothing."""
+    def updated(
+        self, kind: ResourceKind, before: Json, wanted: Json, *, subresource: str = "", patched: bool = False
+    ) -> Json:
+        """The validated object after an update; equal to `before` if nothing changes."""
         name = name_of(before)
         _check_identity(kind, wanted, name=name)
         fault = type_fault(kind, wanted)
@@ -148,7 +150,7 @@ class Writer:
         after = self.in_form(kind, after)
         found = _faults(kind, after, before)
         if found:
-            raise invalid(kind, name, found)
+            raise invalid_object(kind, name, found)
         changed = _counted(kind, before) != _counted(kind, after)
         if kind == kinds.DEPLOYMENTS and not subresource:
             changed = changed or annotations_of(before) != annotations_of(after)
@@ -182,8 +184,8 @@ class Writer:
                 del metadata["finalizers"]
         return metadata
 
-    def store(self, kind: Kind, before: Json, after: Json) -> Json:
-        """Put an update into place. One that changes nothing is none, and one that ends the last finalizer is the end."""
+    def store(self, kind: ResourceKind, before: Json, after: Json) -> Json:
+        """Store an update. Without a change nothing is stored; when the last finalizer is gone, a terminating object is removed."""
         if after == before:
             return before
         if terminating(after) and not after["metadata"].get("finalizers") and not _is_waiting(kind, after):
@@ -194,9 +196,9 @@ class Writer:
     # ── delete ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def delete(
-        self, kind: Kind, before: Json, options: Mapping[str, Any], *, dry_run: bool = False
+        self, kind: ResourceKind, before: Json, options: Mapping[str, Any], *, dry_run: bool = False
     ) -> tuple[Json, bool]:
-        """The object as the reply shows it, and whether it is gone."""
+        """Delete an object; returns the object for the response, and whether it is gone."""
         check_preconditions(kind, before, options.get("preconditions") or {})
         metadata = dict(before["metadata"])
         finalizers = [*(metadata.get("finalizers") or ()), *_propagation(options)]
@@ -213,7 +215,7 @@ class Writer:
             grace = min(grace, metadata.get("deletionGracePeriodSeconds", 0))
         elif metadata.get("generation"):
             metadata["generation"] += 1
-        metadata["deletionTimestamp"] = stamp(self._end(before, grace))
+        metadata["deletionTimestamp"] = timestamp(self._end(before, grace))
         metadata["deletionGracePeriodSeconds"] = grace
         if finalizers:
             metadata["finalizers"] = finalizers
@@ -231,14 +233,14 @@ class Writer:
         return begun + timedelta(seconds=grace)
 
     @staticmethod
-    def in_form(kind: Kind, obj: Json) -> Json:
-        """Without what its kind does not know, and with what its author left out."""
+    def in_form(kind: ResourceKind, obj: Json) -> Json:
+        """The object without unknown fields and with defaults."""
         if kind.custom and kind.schema is not None:
             return filled_in(pruned(obj, kind.schema), kind.schema)  # type: ignore[no-any-return]
         return defaulted(kind, obj)
 
 
-def check_preconditions(kind: Kind, obj: Json, wanted: Mapping[str, Any]) -> None:
+def check_preconditions(kind: ResourceKind, obj: Json, wanted: Mapping[str, Any]) -> None:
     metadata = obj["metadata"]
     for field, word, fate in (
         ("uid", "UID", "deleted and then recreated"),
@@ -261,8 +263,8 @@ def _propagation(options: Mapping[str, Any]) -> tuple[str, ...]:
     return ()
 
 
-def _grace_seconds(kind: Kind, obj: Json, options: Mapping[str, Any]) -> int:
-    """Only pods that run somewhere are given time to stop."""
+def _grace_seconds(kind: ResourceKind, obj: Json, options: Mapping[str, Any]) -> int:
+    """The grace period; 0 unless the object is a pod that is bound to a node and not finished."""
     if kind != kinds.PODS or not obj["spec"].get("nodeName"):
         return 0
     if at(obj, "status", "phase") in ("Succeeded", "Failed"):
@@ -272,14 +274,14 @@ def _grace_seconds(kind: Kind, obj: Json, options: Mapping[str, Any]) -> int:
     return max(0, int(seconds))
 
 
-def _is_waiting(kind: Kind, obj: Json) -> bool:
-    """Whether a terminating object stays without finalizers of its own: a pod that stops, a namespace that empties."""
+def _is_waiting(kind: ResourceKind, obj: Json) -> bool:
+    """Whether a terminating object stays although it has no finalizers: a stopping pod, a namespace with contents."""
     if kind == kinds.NAMESPACES:
         return bool(at(obj, "spec", "finalizers"))
     return kind == kinds.PODS and bool(obj["metadata"].get("deletionGracePeriodSeconds"))
 
 
-def _check_identity(kind: Kind, obj: Mapping[str, Any], *, name: str = "") -> None:
+def _check_identity(kind: ResourceKind, obj: Mapping[str, Any], *, name: str = "") -> None:
     given = (obj.get("apiVersion", kind.api_version), obj.get("kind", kind.kind))
     if given != (kind.api_version, kind.kind):
         raise bad_request(
@@ -293,13 +295,13 @@ def _check_identity(kind: Kind, obj: Mapping[str, Any], *, name: str = "") -> No
         )
 
 
-def _fresh_status(kind: Kind, obj: Json) -> Json:
-    """The status of a new object is the server's to give, but for nodes, which register with theirs."""
+def _fresh_status(kind: ResourceKind, obj: Json) -> Json:
+    """The object with an initial status; only nodes and a few others may be created with a status of their own."""
     if kind == kinds.PODS:
         return {**obj, "status": {"phase": "Pending", "qosClass": _qos(obj)}}
     if not kind.status or kind in (kinds.NODES, kinds.NAMESPACES, kinds.CLAIMS, kinds.VOLUMES):
         return obj
-    return without(obj, "status") if kind.custom else {**obj, "status": {}}
+    return without_fields(obj, "status") if kind.custom else {**obj, "status": {}}
 
 
 def _qos(pod: Json) -> str:
@@ -315,32 +317,32 @@ def _qos(pod: Json) -> str:
     return "Guaranteed" if full else "Burstable"
 
 
-def _restricted(kind: Kind, before: Json, wanted: Json, subresource: str) -> Json:
-    """Only what the endpoint may change."""
+def _restricted(kind: ResourceKind, before: Json, wanted: Json, subresource: str) -> Json:
+    """The wanted object, limited to what the endpoint may change."""
     if subresource == "status":
         changed = {**before, "status": wanted.get("status", {})}
         if kind.custom:
-            # Of a custom object's metadata nothing but the revision is looked at here.
+            # For custom objects the status endpoint ignores metadata, apart from resourceVersion.
             return changed
         metadata = {**wanted["metadata"], "ownerReferences": before["metadata"].get("ownerReferences")}
         return {**changed, "metadata": metadata}
     if kind.status:
         kept = {"status": before["status"]} if "status" in before else {}
-        return {**without(wanted, "status"), **kept}
+        return {**without_fields(wanted, "status"), **kept}
     return wanted
 
 
-def _counted(kind: Kind, obj: Json) -> Any:
-    """What a generation counts the changes of."""
+def _counted(kind: ResourceKind, obj: Json) -> Any:
+    """The fields whose changes increase `metadata.generation`."""
     if kind.custom:
-        return without(obj, "metadata", "status") if kind.status else without(obj, "metadata")
-    return without(obj, "metadata", "status")
+        return without_fields(obj, "metadata", "status") if kind.status else without_fields(obj, "metadata")
+    return without_fields(obj, "metadata", "status")
 
 
-def _faults(kind: Kind, obj: Json, before: Json | None) -> list[Any]:
-    found = faults_in(kind, obj, before)
+def _faults(kind: ResourceKind, obj: Json, before: Json | None) -> list[Any]:
+    found = field_errors(kind, obj, before)
     if kind.custom and kind.schema is not None:
-        found += list(faults(without(obj, "metadata"), kind.schema))
-        # Rules may count on what the schema promises.
-        found = found or list(rule_faults(without(obj, "metadata"), kind.schema))
+        found += list(schema_errors(without_fields(obj, "metadata"), kind.schema))
+        # Validation rules run only on objects that satisfy the schema.
+        found = found or list(rule_errors(without_fields(obj, "metadata"), kind.schema))
     return found

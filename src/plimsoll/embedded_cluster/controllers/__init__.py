@@ -1,1 +1,1 @@
-"""What kube-controller-manager, kube-scheduler and the kubelets do, as far as the operator can see it."""
+"""The controllers of kube-controller-manager, the scheduler and the kubelets, as far as the operator can observe them."""

@@ -1,4 +1,4 @@
-"""What every controller of the cluster is given, and the one queue from which all their work is done."""
+"""The context that every controller of the embedded cluster receives, and the work queue that they share."""
 
 from __future__ import annotations
 
@@ -14,54 +14,54 @@ import structlog
 
 from plimsoll.embedded_cluster.api import kinds
 from plimsoll.embedded_cluster.api.json_documents import Json, name_of, namespace_of, uid_of
-from plimsoll.embedded_cluster.api.kinds import Kind
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
 from plimsoll.embedded_cluster.api.objects import Objects
-from plimsoll.embedded_cluster.api.status import Refused
-from plimsoll.embedded_cluster.api.storage import Change, Storage
-from plimsoll.embedded_cluster.api.timestamps import fine_stamp, stamp
-from plimsoll.embedded_cluster.timers import Agenda
+from plimsoll.embedded_cluster.api.status import ApiError
+from plimsoll.embedded_cluster.api.storage import ObjectChange, Storage
+from plimsoll.embedded_cluster.api.timestamps import micro_timestamp, timestamp
+from plimsoll.embedded_cluster.timers import Timers
 
 log = structlog.get_logger()
 
 Key = tuple[str, str]  # namespace and name
 Reconcile = Callable[[Key], Awaitable[None]]
-# As client-go's work queues have it: a key that fails is looked at again after 5 ms, and after twice as long each time that it fails
-# again, up to 1,000 s. A change of what it is about wakes it at once, however long it would wait.
+# As in client-go's work queues: a key that fails is requeued after 5 ms, and the delay doubles with each failure up to 1,000 s.
+# A change of the object requeues it at once.
 _FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS = 0.005, 1000.0
 _MOST_DOUBLINGS = 30
 
 
 @dataclass(frozen=True)
-class Times:
-    """How long things take in this cluster, in seconds."""
+class ClusterTimings:
+    """Durations in this cluster, in seconds."""
 
-    node_ready: float = 0.0  # from a Node's registration to its being ready
-    pod_start: float = 0.0  # from being bound to being ready
-    pod_stop: float = 0.0  # from the request to stop to being gone; at most the pod's grace
-    node_silent: float = 50.0  # from a kubelet's last word to the node's being taken for lost
-    spot_notice: float = 120.0  # from the notice to the end of a spot node
+    node_ready: float = 0.0  # from a Node's registration to Ready
+    pod_start: float = 0.0  # from binding to Ready
+    pod_stop: float = 0.0  # from deletion to removal, at most the pod's grace period
+    node_silent: float = 50.0  # from a kubelet's last report to Ready=Unknown
+    spot_notice: float = 120.0  # from the interruption notice to the end of a spot node
     event_life: float = 3600.0
-    heartbeat: float = 0.0  # between two renewals of a node's lease; 0: nodes have none
+    heartbeat: float = 0.0  # between two renewals of a node's lease; 0: no leases
     bookmark: float = 60.0  # between two bookmarks of a watch
-    watch: float = 0.0  # how long a watch lasts at least, however short a one was asked for
+    watch: float = 0.0  # minimum duration of a watch, whatever the client requests
 
 
-class Work:
-    """Keys to be looked at, one after the other, whoever's they are: the order is the same in every run."""
+class ControllerQueue:
+    """Reconciles keys of all controllers one after the other, in the same order in every run."""
 
     def __init__(self) -> None:
         self._queue: dict[tuple[Reconcile, Key], None] = {}
         self._task: asyncio.Task[None] | None = None
-        self.failures = 0
-        self._setbacks: dict[tuple[Reconcile, Key], int] = {}  # in a row
-        self._set_back: set[tuple[Reconcile, Key]] = set()  # in this very turn
-        self.retries: dict[tuple[Reconcile, Key], float] = {}  # when the next one is due
+        self.errors: list[str] = []  # of reconciles that failed
+        self._retry_counts: dict[tuple[Reconcile, Key], int] = {}  # consecutive retries
+        self._requeued: set[tuple[Reconcile, Key]] = set()  # during the current reconcile
+        self.retries: dict[tuple[Reconcile, Key], float] = {}  # when the next retry is due
 
-    def setback(self, reconcile: Reconcile, key: Key) -> float:
-        """It did not get all done in this turn; after how many seconds it is to be looked at again."""
+    def next_backoff(self, reconcile: Reconcile, key: Key) -> float:
+        """Count a retry of the key and return the delay in seconds."""
         entry = (reconcile, key)
-        self._set_back.add(entry)
-        times = self._setbacks[entry] = self._setbacks.get(entry, 0) + 1
+        self._requeued.add(entry)
+        times = self._retry_counts[entry] = self._retry_counts.get(entry, 0) + 1
         return min(_LAST_RETRY_SECONDS, _FIRST_RETRY_SECONDS * 2.0 ** min(times - 1, _MOST_DOUBLINGS))
 
     def add(self, reconcile: Reconcile, key: Key) -> None:
@@ -81,13 +81,14 @@ class Work:
             reconcile, key = entry
             try:
                 await reconcile(key)
-            except Exception:
-                # A controller that fails over one key must not take the others with it.
-                self.failures += 1
-                log.exception("a controller of the embedded cluster failed", key=key)
-            if entry not in self._set_back:
-                self._setbacks.pop(entry, None)
-            self._set_back.discard(entry)
+            except Exception as error:
+                # One key that fails must not stop the others.
+                name = getattr(reconcile, "__qualname__", "reconcile").partition(".")[0]
+                self.errors.append(f"{name} {'/'.join(key).lstrip('/')}: {error!r}")
+                log.exception("controller of the embedded cluster failed", controller=name, key=key)
+            if entry not in self._requeued:
+                self._retry_counts.pop(entry, None)
+            self._requeued.discard(entry)
             await asyncio.sleep(0)
         self._task = None
 
@@ -100,70 +101,74 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Context:
+class ControllerContext:
+    """What controllers share: objects, timers, the random generator and the work queue."""
+
     objects: Objects
-    agenda: Agenda
+    timers: Timers
     rng: random.Random
-    times: Times
-    work: Work = field(default_factory=Work)
+    times: ClusterTimings
+    queue: ControllerQueue = field(default_factory=ControllerQueue)
 
     @property
     def storage(self) -> Storage:
         return self.objects.storage
 
     def now(self) -> datetime:
-        return self.agenda.clock.now()
+        return self.timers.clock.now()
 
-    def stamp(self) -> str:
-        return stamp(self.now())
+    def timestamp(self) -> str:
+        return timestamp(self.now())
 
-    def on_change(self, kind: Kind, listener: Callable[[Change], None]) -> None:
+    def on_change(self, kind: ResourceKind, listener: Callable[[ObjectChange], None]) -> None:
         self.storage.collection(kind).listeners.append(listener)
 
-    def again(self, reconcile: Reconcile, key: Key, seconds: float) -> None:
-        self.agenda.later(seconds, lambda: self.work.add(reconcile, key))
+    def requeue_after(self, reconcile: Reconcile, key: Key, seconds: float) -> None:
+        self.timers.call_later(seconds, lambda: self.queue.add(reconcile, key))
 
-    def retry(self, reconcile: Reconcile, key: Key) -> None:
-        """The server refused something: try again, more and more patiently."""
-        entry, retries = (reconcile, key), self.work.retries
-        seconds = self.work.setback(reconcile, key)
-        due = self.agenda.clock.monotonic() + seconds
+    def requeue_with_backoff(self, reconcile: Reconcile, key: Key) -> None:
+        """Requeue a key after the API server refused a write; the delay doubles with each consecutive refusal."""
+        entry, retries = (reconcile, key), self.queue.retries
+        seconds = self.queue.next_backoff(reconcile, key)
+        due = self.timers.clock.monotonic() + seconds
         if retries.get(entry, math.inf) <= due:
-            return  # it is looked at before that anyway
+            return  # an earlier retry is already scheduled
 
-        def look() -> None:
+        def requeue() -> None:
             if retries.get(entry) == due:
                 del retries[entry]
-                self.work.add(reconcile, key)
+                self.queue.add(reconcile, key)
 
         retries[entry] = due
-        self.agenda.later(seconds, look)
+        self.timers.call_later(seconds, requeue)
 
-    def put_status(self, kind: Kind, obj: Json, status: Mapping[str, Any]) -> Json:
-        """Write a status if it is another; the object may have changed since it was read."""
+    def put_status(self, kind: ResourceKind, obj: Json, status: Mapping[str, Any]) -> Json:
+        """Write a status if it differs; the object may have changed since it was read."""
         current = self.storage.get(kind, namespace_of(obj), name_of(obj))
         if current is None or uid_of(current) != uid_of(obj) or current.get("status") == status:
             return obj
         return self.storage.put(kind, {**current, "status": dict(status)})
 
-    async def create(self, kind: Kind, namespace: str, body: Json) -> Json | None:
-        """Create an object; None where the server refuses, as a quota or a webhook may."""
+    async def create(self, kind: ResourceKind, namespace: str, body: Json) -> Json | None:
+        """Create an object; None if the server refuses, as a quota or a webhook may."""
         try:
             return await self.objects.create(kind, namespace, body)
-        except Refused as refusal:
+        except ApiError as refusal:
             log.info(
                 "creation refused in the embedded cluster", kind=kind.kind, namespace=namespace, why=refusal.message
             )
             return None
 
-    def delete(self, kind: Kind, obj: Json, **options: Any) -> None:
-        """Delete an object, unless it is gone or another by now."""
+    def delete(self, kind: ResourceKind, obj: Json, **options: Any) -> None:
+        """Delete an object, unless it is gone or was recreated."""
         current = self.storage.get(kind, namespace_of(obj), name_of(obj))
         if current is not None and uid_of(current) == uid_of(obj):
             self.objects.writer.delete(kind, current, options)
 
-    def tell(self, kind: Kind, obj: Json, reason: str, message: str, *, source: str, warning: bool = False) -> None:
-        """An event about an object, for `kubectl describe`."""
+    def record_event(
+        self, kind: ResourceKind, obj: Json, reason: str, message: str, *, source: str, warning: bool = False
+    ) -> None:
+        """Record an event about an object, for `kubectl describe`."""
         namespace = namespace_of(obj) or "default"
         home = self.storage.get(kinds.NAMESPACES, "", namespace)
         if home is None or "deletionTimestamp" in home["metadata"]:
@@ -183,7 +188,7 @@ class Context:
                     "name": name,
                     "namespace": namespace,
                     "uid": self.objects.writer.new_uid(),
-                    "creationTimestamp": stamp(now),
+                    "creationTimestamp": timestamp(now),
                 },
                 "involvedObject": involved,
                 "reason": reason,
@@ -192,13 +197,13 @@ class Context:
                 "source": {"component": source},
                 "reportingComponent": source,
                 "reportingInstance": "",
-                "firstTimestamp": stamp(now),
-                "lastTimestamp": stamp(now),
-                "eventTime": fine_stamp(now),
+                "firstTimestamp": timestamp(now),
+                "lastTimestamp": timestamp(now),
+                "eventTime": micro_timestamp(now),
                 "count": 1,
             },
         )
 
 
-def key_of(obj: Json) -> Key:
+def object_key(obj: Json) -> Key:
     return namespace_of(obj), name_of(obj)

@@ -1,4 +1,4 @@
-"""DaemonSets: one pod on every node that takes it. The scheduler binds it, to the one node that it names."""
+"""The DaemonSet controller: one pod for every eligible node, bound by the scheduler through node affinity."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ from plimsoll.embedded_cluster.api.json_documents import (
     Json,
     at,
     controller_of,
-    labels_of,
     name_of,
     namespace_of,
+    object_labels,
     terminating,
     uid_of,
 )
 from plimsoll.embedded_cluster.api.kinds import DAEMONSETS, NODES, PODS
-from plimsoll.embedded_cluster.api.storage import Change
-from plimsoll.embedded_cluster.controllers.context import Context, Key, key_of
+from plimsoll.embedded_cluster.api.storage import ObjectChange
+from plimsoll.embedded_cluster.controllers.context import ControllerContext, Key, object_key
 from plimsoll.embedded_cluster.controllers.deployments import template_hash
-from plimsoll.embedded_cluster.controllers.pods import active, available, finished, from_template, ready
+from plimsoll.embedded_cluster.controllers.pods import (
+    from_template,
+    pod_is_active,
+    pod_is_available,
+    pod_is_finished,
+    pod_is_ready,
+)
 from plimsoll.kube.codec import convert
 from plimsoll.kube.types.core import Node, PodSpec
 from plimsoll.scheduling.rules import node_selector_matches, required_affinity_matches, untolerated
@@ -33,25 +39,25 @@ _TOLERATED = (
 
 
 class DaemonSetController:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        context.on_change(DAEMONSETS, lambda change: context.work.add(self.reconcile, key_of(change.object)))
+        context.on_change(DAEMONSETS, lambda change: context.queue.add(self.reconcile, object_key(change.object)))
         context.on_change(PODS, self._pod_changed)
         context.on_change(NODES, self._node_changed)
 
-    def _pod_changed(self, change: Change) -> None:
+    def _pod_changed(self, change: ObjectChange) -> None:
         owner = controller_of(change.object)
         if owner is not None and owner["kind"] == DAEMONSETS.kind:
-            self._context.work.add(self.reconcile, (namespace_of(change.object), owner["name"]))
+            self._context.queue.add(self.reconcile, (namespace_of(change.object), owner["name"]))
 
-    def _node_changed(self, change: Change) -> None:
+    def _node_changed(self, change: ObjectChange) -> None:
         same = change.before is not None and all(
             change.before.get(part) == change.object.get(part) for part in ("spec",)
         )
-        if same and labels_of(change.before or {}) == labels_of(change.object) and change.type != "DELETED":
+        if same and object_labels(change.before or {}) == object_labels(change.object) and change.type != "DELETED":
             return
         for daemon_set in self._context.storage.collection(DAEMONSETS).all():
-            self._context.work.add(self.reconcile, key_of(daemon_set))
+            self._context.queue.add(self.reconcile, object_key(daemon_set))
 
     async def reconcile(self, key: Key) -> None:
         context = self._context
@@ -64,7 +70,7 @@ class DaemonSetController:
         wanted = [name_of(node) for node in context.storage.collection(NODES).all() if _takes(node, spec)]
         by_node: dict[str, list[Json]] = {}
         for pod in context.storage.owned_by(PODS, uid_of(daemon_set)):
-            if finished(pod):
+            if pod_is_finished(pod):
                 context.delete(PODS, pod)
             else:
                 by_node.setdefault(_target(pod), []).append(pod)
@@ -73,7 +79,7 @@ class DaemonSetController:
                 pod = from_template(DAEMONSETS, daemon_set, template, generateName=f"{name_of(daemon_set)}-")
                 pod["spec"] = _bound_to(pod["spec"], node)
                 if await context.create(PODS, namespace_of(daemon_set), pod) is None:
-                    context.retry(self.reconcile, key)
+                    context.requeue_with_backoff(self.reconcile, key)
                     break
         for node, pods in by_node.items():
             for pod in pods if node not in wanted else pods[1:]:
@@ -97,9 +103,9 @@ class DaemonSetController:
             return
         allowed = at(daemon_set, "spec", "updateStrategy", "rollingUpdate", "maxUnavailable", default=1)
         allowed = allowed if isinstance(allowed, int) else 1
-        allowed -= sum(1 for pod in pods if not ready(pod) or terminating(pod))
+        allowed -= sum(1 for pod in pods if not pod_is_ready(pod) or terminating(pod))
         for pod in pods:
-            if allowed > 0 and active(pod) and labels_of(pod).get(_REVISION) != revision:
+            if allowed > 0 and pod_is_active(pod) and object_labels(pod).get(_REVISION) != revision:
                 self._context.delete(PODS, pod)
                 allowed -= 1
 
@@ -108,20 +114,22 @@ class DaemonSetController:
         daemon_set = context.storage.get(DAEMONSETS, *key)
         if daemon_set is None:
             return
-        pods = [pod for pod in context.storage.owned_by(PODS, uid_of(daemon_set)) if active(pod)]
+        pods = [pod for pod in context.storage.owned_by(PODS, uid_of(daemon_set)) if pod_is_active(pod)]
         there = [pod for pod in pods if _target(pod) in wanted]
         free = sum(
-            1 for pod in there if available(pod, at(daemon_set, "spec", "minReadySeconds", default=0), context.now())
+            1
+            for pod in there
+            if pod_is_available(pod, at(daemon_set, "spec", "minReadySeconds", default=0), context.now())
         )
         status: Json = {
             "observedGeneration": daemon_set["metadata"]["generation"],
             "desiredNumberScheduled": len(wanted),
             "currentNumberScheduled": len(there),
             "numberMisscheduled": len(pods) - len(there),
-            "numberReady": sum(1 for pod in there if ready(pod)),
+            "numberReady": sum(1 for pod in there if pod_is_ready(pod)),
         }
         more = {
-            "updatedNumberScheduled": sum(1 for pod in there if labels_of(pod).get(_REVISION) == revision),
+            "updatedNumberScheduled": sum(1 for pod in there if object_labels(pod).get(_REVISION) == revision),
             "numberAvailable": free,
             "numberUnavailable": len(wanted) - free,
         }
@@ -151,7 +159,7 @@ def _bound_to(spec: Json, node: str) -> Json:
 
 
 def _target(pod: Json) -> str:
-    """The node that a daemon's pod is for, bound or not."""
+    """The node of a daemon pod, bound or not."""
     if pod["spec"].get("nodeName"):
         return str(pod["spec"]["nodeName"])
     terms = at(

@@ -1,4 +1,4 @@
-"""Deployments: one ReplicaSet a template, and the way from the old ones to the new."""
+"""The Deployment controller: one ReplicaSet per template, and rollouts from old to new."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from plimsoll.embedded_cluster.api.json_documents import (
     annotations_of,
     at,
     condition,
-    conditions_with,
     controller_of,
-    labels_of,
     name_of,
     namespace_of,
+    object_labels,
+    set_condition,
     terminating,
     uid_of,
     with_value,
-    without,
+    without_fields,
 )
 from plimsoll.embedded_cluster.api.kinds import DEPLOYMENTS, PODS, REPLICASETS
-from plimsoll.embedded_cluster.api.storage import Change
-from plimsoll.embedded_cluster.controllers.context import Context, Key, key_of
+from plimsoll.embedded_cluster.api.storage import ObjectChange
+from plimsoll.embedded_cluster.controllers.context import ControllerContext, Key, object_key
 from plimsoll.embedded_cluster.controllers.pods import owner_reference
 from plimsoll.embedded_cluster.controllers.rollout import Scaling, rolled_on, scaled_in_proportion
 
@@ -41,19 +41,19 @@ def template_hash(template: Json) -> str:
 
 
 class DeploymentController:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        context.on_change(DEPLOYMENTS, lambda change: context.work.add(self.reconcile, key_of(change.object)))
+        context.on_change(DEPLOYMENTS, lambda change: context.queue.add(self.reconcile, object_key(change.object)))
         context.on_change(REPLICASETS, self._replica_set_changed)
         context.on_change(PODS, self._pod_changed)
 
-    def _replica_set_changed(self, change: Change) -> None:
+    def _replica_set_changed(self, change: ObjectChange) -> None:
         owner = controller_of(change.object)
         if owner is not None and owner["kind"] == DEPLOYMENTS.kind:
-            self._context.work.add(self.reconcile, (namespace_of(change.object), owner["name"]))
+            self._context.queue.add(self.reconcile, (namespace_of(change.object), owner["name"]))
 
-    def _pod_changed(self, change: Change) -> None:
-        """Recreate waits until the last old pod is gone, of which no ReplicaSet's status tells."""
+    def _pod_changed(self, change: ObjectChange) -> None:
+        """Recreate waits until the last old pod is gone, which no ReplicaSet status shows."""
         if change.type != "DELETED":
             return
         owner = controller_of(change.object)
@@ -61,7 +61,7 @@ class DeploymentController:
             replica_set = self._context.storage.get(REPLICASETS, namespace_of(change.object), owner["name"])
             above = controller_of(replica_set) if replica_set is not None else None
             if above is not None and above["kind"] == DEPLOYMENTS.kind:
-                self._context.work.add(self.reconcile, (namespace_of(change.object), above["name"]))
+                self._context.queue.add(self.reconcile, (namespace_of(change.object), above["name"]))
 
     async def reconcile(self, key: Key) -> None:
         context = self._context
@@ -75,7 +75,7 @@ class DeploymentController:
         if current is None and not paused and not self._must_wait(deployment, owned):
             current = await self._create(deployment, owned)
             if current is None:
-                context.retry(self.reconcile, key)
+                context.requeue_with_backoff(self.reconcile, key)
                 return
             owned = [*owned, current]
         elif current is not None:
@@ -86,7 +86,7 @@ class DeploymentController:
         self._forget_old(deployment, current)
         self._report(key)
 
-    # ── the ReplicaSet of the present template ───────────────────────────────────────────────────────────────────────
+    # ── the ReplicaSet of the current template ───────────────────────────────────────────────────────────────────────
 
     @staticmethod
     def _current(deployment: Json, owned: list[Json]) -> Json | None:
@@ -94,7 +94,7 @@ class DeploymentController:
         return next((one for one in owned if _template(one) == _template(deployment) or _template(one) == wanted), None)
 
     def _must_wait(self, deployment: Json, owned: list[Json]) -> bool:
-        """Recreate: the old ones first."""
+        """Scale old ReplicaSets down first (strategy Recreate); whether their pods still exist."""
         if at(deployment, "spec", "strategy", "type") != "Recreate":
             return False
         waiting = False
@@ -107,7 +107,7 @@ class DeploymentController:
     async def _create(self, deployment: Json, owned: list[Json]) -> Json | None:
         context, spec = self._context, deployment["spec"]
         mark = template_hash(spec["template"])
-        labels = {**labels_of({"metadata": {}, **spec["template"]}), HASH: mark}
+        labels = {**object_labels({"metadata": {}, **spec["template"]}), HASH: mark}
         template = with_value(spec["template"], ("metadata", "labels"), labels)
         selector = with_value(spec["selector"], ("matchLabels", HASH), mark)
         scaling = Scaling.of(deployment, owned, None)
@@ -132,7 +132,7 @@ class DeploymentController:
         return made
 
     def _adopted_revision(self, deployment: Json, current: Json, owned: list[Json]) -> Json:
-        """A ReplicaSet that is current again, after a rollback, gets the next revision."""
+        """Give a ReplicaSet that is current again after a rollback the next revision."""
         newest = max(owned, key=lambda one: int(annotations_of(one).get(REVISION, "0")))
         revision = annotations_of(current).get(REVISION, "0")
         if uid_of(newest) != uid_of(current):
@@ -150,7 +150,7 @@ class DeploymentController:
         return {**copied, REVISION: revision, DESIRED: str(scaling.wanted), MOST: str(scaling.wanted + scaling.surge)}
 
     def _mark_revision(self, deployment: Json, revision: str) -> None:
-        current = self._context.storage.get(DEPLOYMENTS, *key_of(deployment))
+        current = self._context.storage.get(DEPLOYMENTS, *object_key(deployment))
         if current is not None and annotations_of(current).get(REVISION) != revision:
             marked = {**annotations_of(current), REVISION: revision}
             self._context.storage.put(DEPLOYMENTS, with_value(current, ("metadata", "annotations"), marked))
@@ -173,7 +173,7 @@ class DeploymentController:
 
     def _scale(self, deployment: Json, replica_set: Json, replicas: int) -> None:
         storage = self._context.storage
-        live = storage.get(REPLICASETS, *key_of(replica_set))
+        live = storage.get(REPLICASETS, *object_key(replica_set))
         if live is None:
             return
         before = at(live, "spec", "replicas", default=0)
@@ -193,7 +193,7 @@ class DeploymentController:
             return
         way = "up" if after > before else "down"
         message = f"Scaled {way} replica set {name_of(replica_set)} from {before} to {after}"
-        self._context.tell(DEPLOYMENTS, deployment, "ScalingReplicaSet", message, source=_SOURCE)
+        self._context.record_event(DEPLOYMENTS, deployment, "ScalingReplicaSet", message, source=_SOURCE)
 
     def _forget_old(self, deployment: Json, current: Json | None) -> None:
         limit = at(deployment, "spec", "revisionHistoryLimit", default=10)
@@ -235,7 +235,7 @@ class DeploymentController:
         status: Json = {"observedGeneration": deployment["metadata"]["generation"]}
         status |= {field: count for field, count in counts.items() if count}
         status["terminatingReplicas"] = total("terminatingReplicas")
-        now = context.stamp()
+        now = context.timestamp()
         enough = free >= scaling.wanted - scaling.unavailable
         words = "has minimum availability." if enough else "does not have minimum availability."
         complete = updated == scaling.wanted == replicas and free >= scaling.wanted
@@ -257,15 +257,16 @@ class DeploymentController:
             changed = {"type": kind, "status": str(holds), "reason": reason, "message": message}
             before = condition(shown, kind)
             same = before is not None and (before["status"], before["reason"]) == (changed["status"], reason)
-            changed["lastUpdateTime"] = before["lastUpdateTime"] if before is not None and same else now
-            shown = {**shown, "status": {**status, "conditions": conditions_with(shown, changed, now)}}
+            # A Deployment from a snapshot may have conditions without this field.
+            changed["lastUpdateTime"] = before.get("lastUpdateTime", now) if before is not None and same else now
+            shown = {**shown, "status": {**status, "conditions": set_condition(shown, changed, now)}}
         context.put_status(DEPLOYMENTS, deployment, shown["status"])
 
 
 def _template(obj: Json) -> Json:
-    """The template without the label that its hash became."""
+    """The template without the pod-template-hash label."""
     template: Json = obj["spec"]["template"]
-    labels = without(dict(at(template, "metadata", "labels", default={})), HASH)
+    labels = without_fields(dict(at(template, "metadata", "labels", default={})), HASH)
     return with_value(template, ("metadata", "labels"), labels)
 
 

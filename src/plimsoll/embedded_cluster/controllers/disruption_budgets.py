@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: how many of the pods they cover could be missed now."""
+"""The disruption controller: the status of PodDisruptionBudgets."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from datetime import timedelta
 from plimsoll.embedded_cluster.api.json_documents import (
     Json,
     at,
-    conditions_with,
     controller_of,
-    labels_of,
     name_of,
     namespace_of,
+    object_labels,
+    set_condition,
     terminating,
 )
 from plimsoll.embedded_cluster.api.kinds import BUDGETS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS
 from plimsoll.embedded_cluster.api.selectors import selector_of
-from plimsoll.embedded_cluster.api.storage import Change
-from plimsoll.embedded_cluster.api.timestamps import parsed
-from plimsoll.embedded_cluster.controllers.context import Context, Key, key_of
-from plimsoll.embedded_cluster.controllers.pods import active, finished, ready, share
+from plimsoll.embedded_cluster.api.storage import ObjectChange
+from plimsoll.embedded_cluster.api.timestamps import parse_timestamp
+from plimsoll.embedded_cluster.controllers.context import ControllerContext, Key, object_key
+from plimsoll.embedded_cluster.controllers.pods import int_or_percent, pod_is_active, pod_is_finished, pod_is_ready
 from plimsoll.kube.types.selectors import selects
 
-# An eviction that was allowed and has led to nothing in this time is forgotten.
+# An allowed eviction that was not followed by a deletion expires after this time.
 _DISRUPTION_SECONDS = 120.0
 _SCALABLE = {kind.kind: kind for kind in (REPLICASETS, STATEFULSETS, DEPLOYMENTS)}
 
 
 class BudgetController:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        context.on_change(BUDGETS, lambda change: context.work.add(self.reconcile, key_of(change.object)))
+        context.on_change(BUDGETS, lambda change: context.queue.add(self.reconcile, object_key(change.object)))
         context.on_change(PODS, self._pod_changed)
         for kind in _SCALABLE.values():
             context.on_change(kind, self._workload_changed)
 
-    def _pod_changed(self, change: Change) -> None:
+    def _pod_changed(self, change: ObjectChange) -> None:
         for budget in self._context.storage.collection(BUDGETS).all(namespace_of(change.object)):
-            if selects(selector_of(at(budget, "spec", "selector")), labels_of(change.object)):
-                self._context.work.add(self.reconcile, key_of(budget))
+            if selects(selector_of(at(budget, "spec", "selector")), object_labels(change.object)):
+                self._context.queue.add(self.reconcile, object_key(budget))
 
-    def _workload_changed(self, change: Change) -> None:
+    def _workload_changed(self, change: ObjectChange) -> None:
         before = at(change.before or {}, "spec", "replicas")
         if before != at(change.object, "spec", "replicas"):
             for budget in self._context.storage.collection(BUDGETS).all(namespace_of(change.object)):
-                self._context.work.add(self.reconcile, key_of(budget))
+                self._context.queue.add(self.reconcile, object_key(budget))
 
     async def reconcile(self, key: Key) -> None:
         context = self._context
@@ -55,11 +55,11 @@ class BudgetController:
         pods = [
             pod
             for pod in context.storage.collection(PODS).all(namespace_of(budget))
-            if selects(selector, labels_of(pod)) and not finished(pod)
+            if selects(selector, object_labels(pod)) and not pod_is_finished(pod)
         ]
         expected, desired = self._needed(budget, pods)
         disrupted = self._still_disrupted(budget, pods)
-        healthy = sum(1 for pod in pods if active(pod) and ready(pod) and name_of(pod) not in disrupted)
+        healthy = sum(1 for pod in pods if pod_is_active(pod) and pod_is_ready(pod) and name_of(pod) not in disrupted)
         allowed = max(0, healthy - desired) if expected > 0 else 0
         status: Json = {
             "observedGeneration": budget["metadata"]["generation"],
@@ -70,28 +70,28 @@ class BudgetController:
         }
         if disrupted:
             status["disruptedPods"] = disrupted
-            context.again(self.reconcile, key, _DISRUPTION_SECONDS)
+            context.requeue_after(self.reconcile, key, _DISRUPTION_SECONDS)
         state = {
             "type": "DisruptionAllowed", "status": str(allowed > 0), "observedGeneration": budget["metadata"]["generation"],
             "reason": "SufficientPods" if allowed > 0 else "InsufficientPods", "message": "",
         }  # fmt: skip
-        status["conditions"] = conditions_with(budget, state, context.stamp())
+        status["conditions"] = set_condition(budget, state, context.timestamp())
         context.put_status(BUDGETS, budget, status)
 
     def _needed(self, budget: Json, pods: list[Json]) -> tuple[int, int]:
-        """How many pods there should be, and how many of them healthy."""
+        """Expected pods, and how many of them must be healthy."""
         spec = budget.get("spec") or {}
         if spec.get("maxUnavailable") is not None:
             expected = self._expected(pods)
-            return expected, max(0, expected - share(spec["maxUnavailable"], expected, up=True))
+            return expected, max(0, expected - int_or_percent(spec["maxUnavailable"], expected, up=True))
         least = spec.get("minAvailable")
         if isinstance(least, str):
             expected = self._expected(pods)
-            return expected, share(least, expected, up=True)
+            return expected, int_or_percent(least, expected, up=True)
         return len(pods), 1 if least is None else least
 
     def _expected(self, pods: list[Json]) -> int:
-        """The sizes of all workloads that have a pod here; pods without a workload count for nothing."""
+        """The total size of the workloads that own the pods; pods without a workload count as 0."""
         sizes: dict[str, int] = {}
         for pod in pods:
             found = self._workload_of(pod)
@@ -115,5 +115,5 @@ class BudgetController:
         return {
             name: moment
             for name, moment in at(budget, "status", "disruptedPods", default={}).items()
-            if name in there and parsed(moment) + timedelta(seconds=_DISRUPTION_SECONDS) > now
+            if name in there and parse_timestamp(moment) + timedelta(seconds=_DISRUPTION_SECONDS) > now
         }

@@ -1,25 +1,25 @@
-"""What belongs to something that is gone goes, too; and a namespace goes with all that is in it."""
+"""The garbage collector (owner references) and the namespace controller."""
 
 from __future__ import annotations
 
 from plimsoll.embedded_cluster.api.json_documents import Json, name_of, namespace_of, terminating, uid_of
-from plimsoll.embedded_cluster.api.kinds import NAMESPACES, Kind
-from plimsoll.embedded_cluster.api.storage import Change
+from plimsoll.embedded_cluster.api.kinds import NAMESPACES, ResourceKind
+from plimsoll.embedded_cluster.api.storage import ObjectChange
 from plimsoll.embedded_cluster.api.writes import FOREGROUND, ORPHAN
-from plimsoll.embedded_cluster.controllers.context import Context, Key
+from plimsoll.embedded_cluster.controllers.context import ControllerContext, Key
 
 _Entry = tuple[tuple[str, str], str, str]  # storage key, namespace, name
 
 
 class GarbageCollector:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._dependents: dict[str, dict[_Entry, None]] = {}  # by the UID of an owner
         self._alive: set[str] = set()
-        self._owners: dict[str, _Entry] = {}  # terminating ones that wait for their dependents, by UID
+        self._owners: dict[str, _Entry] = {}  # terminating owners that wait for their dependents, by UID
         context.storage.listeners.append(self._changed)
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: ObjectChange) -> None:
         obj = change.object
         uid = uid_of(obj)
         entry: _Entry = (change.collection, namespace_of(obj), name_of(obj))
@@ -46,7 +46,7 @@ class GarbageCollector:
                 self._look_at(uid)
 
     def _look_at(self, uid: str) -> None:
-        self._context.work.add(self.reconcile, ("", uid))
+        self._context.queue.add(self.reconcile, ("", uid))
 
     async def reconcile(self, key: Key) -> None:
         uid = key[1]
@@ -60,7 +60,7 @@ class GarbageCollector:
                 self._dependents.pop(uid, None)
 
     def _release(self, uid: str, dependents: tuple[_Entry, ...]) -> None:
-        """An owner that is deleted in the foreground, or leaves its dependents behind."""
+        """Handle an owner that is deleted with foreground or orphan propagation."""
         owner, kind = self._object(self._owners[uid])
         if owner is None or kind is None or uid_of(owner) != uid:
             return
@@ -77,7 +77,7 @@ class GarbageCollector:
             if not self._dependents.get(uid):
                 self._finalize(kind, owner, FOREGROUND)
 
-    def _finalize(self, kind: Kind, owner: Json, finalizer: str) -> None:
+    def _finalize(self, kind: ResourceKind, owner: Json, finalizer: str) -> None:
         current = self._context.storage.get(kind, namespace_of(owner), name_of(owner))
         if current is not None and uid_of(current) == uid_of(owner):
             left = [one for one in current["metadata"].get("finalizers") or () if one != finalizer]
@@ -87,7 +87,7 @@ class GarbageCollector:
             self._context.objects.writer.store(kind, current, {**current, "metadata": metadata})
 
     def _abandon(self, entry: _Entry, uid: str) -> None:
-        """One owner is gone. The object stays for the others, if there are any."""
+        """Handle a deleted owner: the object stays if it has other owners."""
         obj, kind = self._object(entry)
         if obj is None or kind is None:
             self._dependents.get(uid, {}).pop(entry, None)
@@ -106,7 +106,7 @@ class GarbageCollector:
             del metadata["ownerReferences"]
         self._context.storage.put(kind, {**obj, "metadata": metadata})
 
-    def _object(self, entry: _Entry) -> tuple[Json | None, Kind | None]:
+    def _object(self, entry: _Entry) -> tuple[Json | None, ResourceKind | None]:
         storage_key, namespace, name = entry
         kind = next((one for one in self._context.objects.catalogue.stored() if one.storage_key == storage_key), None)
         return (None, None) if kind is None else (self._context.storage.get(kind, namespace, name), kind)
@@ -117,18 +117,18 @@ def _owner_uids(obj: Json) -> tuple[str, ...]:
 
 
 class NamespaceController:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
         context.storage.listeners.append(self._changed)
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: ObjectChange) -> None:
         if change.collection == NAMESPACES.storage_key:
             if terminating(change.object) and change.type != "DELETED":
-                self._context.work.add(self.reconcile, ("", name_of(change.object)))
+                self._context.queue.add(self.reconcile, ("", name_of(change.object)))
         elif change.type == "DELETED" and (name := namespace_of(change.object)):
             home = self._context.storage.get(NAMESPACES, "", name)
             if home is not None and terminating(home):
-                self._context.work.add(self.reconcile, ("", name))
+                self._context.queue.add(self.reconcile, ("", name))
 
     async def reconcile(self, key: Key) -> None:
         context, name = self._context, key[1]

@@ -1,15 +1,15 @@
-"""Leases of kubelets: a node's word, every few seconds, that it is there.
+"""Node leases that kubelets renew every few seconds.
 
-Only where someone looks at them: in virtual time they would be most of what happens in a day.
+Off by default: in virtual time the renewals would be most of the work of a simulated day.
 """
 
 from __future__ import annotations
 
 from plimsoll.embedded_cluster.api.json_documents import Json, name_of, uid_of
 from plimsoll.embedded_cluster.api.kinds import LEASES, NODES
-from plimsoll.embedded_cluster.api.storage import Change
-from plimsoll.embedded_cluster.api.timestamps import fine_stamp
-from plimsoll.embedded_cluster.controllers.context import Context
+from plimsoll.embedded_cluster.api.storage import ObjectChange
+from plimsoll.embedded_cluster.api.timestamps import micro_timestamp
+from plimsoll.embedded_cluster.controllers.context import ControllerContext
 from plimsoll.embedded_cluster.controllers.kubelets import Kubelets
 
 _HOME = "kube-node-lease"
@@ -17,13 +17,13 @@ _DURATION_SECONDS = 40  # the kubelet's own default
 
 
 class Heartbeats:
-    def __init__(self, context: Context, kubelets: Kubelets, *, every_seconds: float) -> None:
+    def __init__(self, context: ControllerContext, kubelets: Kubelets, *, every_seconds: float) -> None:
         self._context = context
         self._kubelets = kubelets
         context.on_change(NODES, self._node_changed)
-        context.agenda.every(every_seconds, self._renew_all)
+        context.timers.call_every(every_seconds, self._renew_all)
 
-    def _node_changed(self, change: Change) -> None:
+    def _node_changed(self, change: ObjectChange) -> None:
         name = name_of(change.object)
         if change.type == "ADDED":
             self._renew(change.object)
@@ -38,7 +38,7 @@ class Heartbeats:
     def _renew(self, node: Json) -> None:
         context, name, now = self._context, name_of(node), self._context.now()
         before = context.storage.get(LEASES, _HOME, name)
-        spec = {"holderIdentity": name, "leaseDurationSeconds": _DURATION_SECONDS, "renewTime": fine_stamp(now)}
+        spec = {"holderIdentity": name, "leaseDurationSeconds": _DURATION_SECONDS, "renewTime": micro_timestamp(now)}
         if before is not None:
             context.storage.put(LEASES, {**before, "spec": spec})
             return
@@ -47,7 +47,7 @@ class Heartbeats:
             "name": name,
             "namespace": _HOME,
             "uid": context.objects.writer.new_uid(),
-            "creationTimestamp": context.stamp(),
+            "creationTimestamp": context.timestamp(),
             "ownerReferences": [owner],
         }
         lease = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}

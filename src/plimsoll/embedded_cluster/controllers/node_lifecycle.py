@@ -1,11 +1,11 @@
-"""Nodes that stop answering, are cordoned, or vanish: taints, evictions by taint, and what becomes of their pods."""
+"""The node lifecycle controller: condition taints, taint-based eviction, and pods of removed nodes."""
 
 from __future__ import annotations
 
 from plimsoll.embedded_cluster.api.json_documents import Json, at, condition, name_of, terminating
 from plimsoll.embedded_cluster.api.kinds import NODES, PODS
-from plimsoll.embedded_cluster.api.storage import Change
-from plimsoll.embedded_cluster.controllers.context import Context, Key, key_of
+from plimsoll.embedded_cluster.api.storage import ObjectChange
+from plimsoll.embedded_cluster.controllers.context import ControllerContext, Key, object_key
 from plimsoll.kube.codec import convert
 from plimsoll.kube.types.core import Taint, Toleration
 from plimsoll.scheduling.rules import tolerates
@@ -17,24 +17,24 @@ _SOURCE = "node-controller"
 
 
 class NodeLifecycleController:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
         self._well: set[str] = set()
-        self._unwell: dict[str, None] = {}  # nodes that say that they are not ready, or say nothing
+        self._unwell: dict[str, None] = {}  # nodes that are not ready or do not report
         context.on_change(NODES, self._node_changed)
         context.on_change(PODS, self._pod_changed)
 
-    def _node_changed(self, change: Change) -> None:
+    def _node_changed(self, change: ObjectChange) -> None:
         if change.before is not None and change.type != "DELETED":
             same = change.before.get("spec") == change.object.get("spec")
             if same and _readiness(change.before) == _readiness(change.object):
                 return
-        self._context.work.add(self.reconcile, key_of(change.object))
+        self._context.queue.add(self.reconcile, object_key(change.object))
         were_well = bool(self._well)
         self._note(name_of(change.object), None if change.type == "DELETED" else _readiness(change.object))
         if bool(self._well) is not were_well:
             for name in self._unwell:
-                self._context.work.add(self.reconcile, ("", name))
+                self._context.queue.add(self.reconcile, ("", name))
 
     def _note(self, name: str, readiness: str | None) -> None:
         self._well.discard(name)
@@ -44,15 +44,15 @@ class NodeLifecycleController:
         elif readiness is not None:
             self._unwell[name] = None
 
-    def _pod_changed(self, change: Change) -> None:
-        """A pod that is bound to a node that is not there, or no longer takes it."""
+    def _pod_changed(self, change: ObjectChange) -> None:
+        """React to a pod bound to a missing node or to one with NoExecute taints."""
         node = change.object["spec"].get("nodeName")
         if node and change.type != "DELETED" and (change.before is None or not change.before["spec"].get("nodeName")):
             found = self._context.storage.node(node)
             if found is None or any(
                 taint.get("effect") == "NoExecute" for taint in at(found, "spec", "taints", default=[])
             ):
-                self._context.work.add(self.reconcile, ("", node))
+                self._context.queue.add(self.reconcile, ("", node))
 
     async def reconcile(self, key: Key) -> None:
         context = self._context
@@ -80,13 +80,13 @@ class NodeLifecycleController:
         if ready != "True":
             key = UNREACHABLE if ready == "Unknown" else NOT_READY
             wanted = [(key, "NoSchedule")]
-            # Where no node at all is ready, the fault is more likely to be in what reports it: nobody is sent away.
+            # If no node is ready, the reporting is more likely at fault: no pods are evicted.
             if ready is not None and self._well:
                 wanted.append((key, "NoExecute"))
         if at(node, "spec", "unschedulable", default=False):
             wanted.append((UNSCHEDULABLE, "NoSchedule"))
         known = {(taint["key"], taint["effect"]): taint for taint in before}
-        fresh = self._context.stamp()
+        fresh = self._context.timestamp()
         return kept + [known.get(one) or {"key": one[0], "effect": one[1], "timeAdded": fresh} for one in wanted]
 
     def _evict_by_taint(self, pod: Json, taints: list[Taint], key: Key) -> None:
@@ -109,7 +109,7 @@ class NodeLifecycleController:
         if min(stays) <= 0:
             self._context.delete(PODS, pod)
         else:
-            self._context.again(self.reconcile, key, min(stays))
+            self._context.requeue_after(self.reconcile, key, min(stays))
 
 
 def _readiness(node: Json) -> str | None:

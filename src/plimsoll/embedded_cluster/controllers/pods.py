@@ -1,4 +1,4 @@
-"""What several controllers ask about pods."""
+"""Pod predicates and helpers that several controllers share."""
 
 from __future__ import annotations
 
@@ -6,43 +6,43 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from plimsoll.embedded_cluster.api.json_documents import Json, at, condition, holds, terminating, uid_of
-from plimsoll.embedded_cluster.api.kinds import Kind
-from plimsoll.embedded_cluster.api.timestamps import parsed
+from plimsoll.embedded_cluster.api.json_documents import Json, at, condition, condition_true, terminating, uid_of
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
+from plimsoll.embedded_cluster.api.timestamps import parse_timestamp
 
 
-def finished(pod: Json) -> bool:
+def pod_is_finished(pod: Json) -> bool:
     return at(pod, "status", "phase") in ("Succeeded", "Failed")
 
 
-def active(pod: Json) -> bool:
-    return not finished(pod) and not terminating(pod)
+def pod_is_active(pod: Json) -> bool:
+    return not pod_is_finished(pod) and not terminating(pod)
 
 
-def ready(pod: Json) -> bool:
-    return holds(pod, "Ready")
+def pod_is_ready(pod: Json) -> bool:
+    return condition_true(pod, "Ready")
 
 
 def ready_since(pod: Json) -> datetime | None:
     found = condition(pod, "Ready")
     moment = found.get("lastTransitionTime") if found is not None and found.get("status") == "True" else None
-    return parsed(moment) if moment else None
+    return parse_timestamp(moment) if moment else None
 
 
-def available(pod: Json, min_ready_seconds: int, now: datetime) -> bool:
+def pod_is_available(pod: Json, min_ready_seconds: int, now: datetime) -> bool:
     since = ready_since(pod)
     return since is not None and since + timedelta(seconds=min_ready_seconds) <= now
 
 
-def owner_reference(kind: Kind, owner: Json) -> Json:
+def owner_reference(kind: ResourceKind, owner: Json) -> Json:
     return {
         "apiVersion": kind.api_version, "kind": kind.kind, "name": owner["metadata"]["name"], "uid": uid_of(owner),
         "controller": True, "blockOwnerDeletion": True,
     }  # fmt: skip
 
 
-def from_template(kind: Kind, owner: Json, template: Mapping[str, Any], **metadata: Any) -> Json:
-    """A pod as a controller sends it: the template's labels, annotations and spec, and whose it is."""
+def from_template(kind: ResourceKind, owner: Json, template: Mapping[str, Any], **metadata: Any) -> Json:
+    """A pod from a template: its labels, annotations and spec, and the owner reference."""
     given = template.get("metadata") or {}
     kept = {field: given[field] for field in ("labels", "annotations", "finalizers") if given.get(field)}
     return {
@@ -53,8 +53,8 @@ def from_template(kind: Kind, owner: Json, template: Mapping[str, Any], **metada
     }
 
 
-def share(value: int | str | None, total: int, *, up: bool) -> int:
-    """A number, or a percentage of the total, as in `maxSurge` and `minAvailable`."""
+def int_or_percent(value: int | str | None, total: int, *, up: bool) -> int:
+    """An IntOrString resolved against a total, as in `maxSurge` and `minAvailable`."""
     if isinstance(value, str) and value.endswith("%"):
         hundredths = int(value[:-1]) * total
         return -(-hundredths // 100) if up else hundredths // 100

@@ -1,4 +1,4 @@
-"""Making room for a pod by sending less important ones away, in the way of kube-scheduler."""
+"""Preemption: deletes pods of lower priority to make room for a pod, as kube-scheduler does."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import NamedTuple
 from plimsoll.embedded_cluster.api.json_documents import (
     Json,
     at,
-    conditions_with,
-    labels_of,
     name_of,
     namespace_of,
+    object_labels,
+    set_condition,
     terminating,
     uid_of,
 )
 from plimsoll.embedded_cluster.api.kinds import BUDGETS, PODS
 from plimsoll.embedded_cluster.api.selectors import selector_of
-from plimsoll.embedded_cluster.controllers.context import Context
+from plimsoll.embedded_cluster.controllers.context import ControllerContext
 from plimsoll.kube.codec import convert
 from plimsoll.kube.types.core import Pod
 from plimsoll.kube.types.selectors import selects
@@ -24,12 +24,12 @@ from plimsoll.scheduling.fits import fits
 from plimsoll.scheduling.snapshot import Snapshot
 
 _SOURCE = "default-scheduler"
-# Of so many nodes at most it is worked out what would have to go; kube-scheduler looks at no more of a small cluster's.
+# Maximum number of candidate nodes, as in kube-scheduler for a small cluster.
 _MOST_CANDIDATES = 100
 
 
 class _Plan(NamedTuple):
-    """What it would cost to make room on a node; the least is chosen."""
+    """The cost of making room on a node; the lowest cost wins."""
 
     violations: int  # of budgets
     highest: int
@@ -43,9 +43,9 @@ class _Plan(NamedTuple):
         return self.violations, self.highest, self.total, self.number, self.node
 
 
-def preempt(snapshot: Snapshot, context: Context, pod: Json) -> str:
-    """Send away what stands in the way of a pod that fits nowhere; the node on which it then fits, or nothing."""
-    if at(pod, "spec", "preemptionPolicy") == "Never" or _makes_room(context, pod):
+def preempt(snapshot: Snapshot, context: ControllerContext, pod: Json) -> str:
+    """Delete lower-priority pods so that a pod fits; returns the node, empty if preemption does not help."""
+    if at(pod, "spec", "preemptionPolicy") == "Never" or _awaits_victims(context, pod):
         return ""
     waiting = convert(pod, Pod)
     plans: list[_Plan] = []
@@ -59,25 +59,25 @@ def preempt(snapshot: Snapshot, context: Context, pod: Json) -> str:
         return ""
     best = min(plans, key=lambda plan: plan.cost)
     for victim in best.victims:
-        _send_away(context, victim, pod, best.node)
+        _evict_victim(context, victim, pod, best.node)
     return best.node
 
 
-def _makes_room(context: Context, pod: Json) -> bool:
-    """Whether pods that were sent away for it are still on their way out."""
+def _awaits_victims(context: ControllerContext, pod: Json) -> bool:
+    """Whether its earlier victims are still terminating."""
     node = at(pod, "status", "nominatedNodeName", default="")
     leaving = [one for one in context.storage.pods_on(node) if terminating(one)] if node else []
     return any(_priority(one) < _priority(pod) for one in leaving)
 
 
-def _plan(snapshot: Snapshot, context: Context, pod: Pod, node: str, below: list[Json]) -> _Plan | None:
+def _plan(snapshot: Snapshot, context: ControllerContext, pod: Pod, node: str, below: list[Json]) -> _Plan | None:
     with snapshot.trial():
         for one in below:
             snapshot.remove(uid_of(one))
         if fits(snapshot, pod, node) is not None:
             return None
         victims: list[Json] = []
-        # The most important are let back in first, as far as there is room for them beside the pod.
+        # Reprieve victims in order of priority while the pod still fits.
         for one in sorted(below, key=lambda other: (-_priority(other), name_of(other))):
             snapshot.add(convert(one, Pod), node)
             if fits(snapshot, pod, node) is not None:
@@ -88,22 +88,22 @@ def _plan(snapshot: Snapshot, context: Context, pod: Pod, node: str, below: list
     return _Plan(violations, max(priorities, default=0), sum(priorities), len(victims), node, victims)
 
 
-def _send_away(context: Context, victim: Json, pod: Json, node: str) -> None:
+def _evict_victim(context: ControllerContext, victim: Json, pod: Json, node: str) -> None:
     if terminating(victim):
         return
     target = {
         "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
         "message": f"{_SOURCE}: preempting to accommodate a higher priority pod",
     }  # fmt: skip
-    conditions = conditions_with(victim, target, context.stamp())
+    conditions = set_condition(victim, target, context.timestamp())
     marked = context.put_status(PODS, victim, {**(victim.get("status") or {}), "conditions": conditions})
-    context.tell(PODS, marked, "Preempted", f"Preempted by pod {uid_of(pod)} on node {node}", source=_SOURCE)
+    context.record_event(PODS, marked, "Preempted", f"Preempted by pod {uid_of(pod)} on node {node}", source=_SOURCE)
     context.delete(PODS, marked)
 
 
-def _is_protected(context: Context, pod: Json) -> bool:
+def _is_protected(context: ControllerContext, pod: Json) -> bool:
     budgets = context.storage.collection(BUDGETS).all(namespace_of(pod))
-    covering = [one for one in budgets if selects(selector_of(at(one, "spec", "selector")), labels_of(pod))]
+    covering = [one for one in budgets if selects(selector_of(at(one, "spec", "selector")), object_labels(pod))]
     return any(at(one, "status", "disruptionsAllowed", default=0) <= 0 for one in covering)
 
 

@@ -1,4 +1,4 @@
-"""In which order a ReplicaSet gives up its pods, as kube-controller-manager 1.36 sorts them."""
+"""The order in which a ReplicaSet deletes pods, as in kube-controller-manager 1.36."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from functools import cmp_to_key
 from typing import NamedTuple
 
 from plimsoll.embedded_cluster.api.json_documents import Json, annotations_of, at, uid_of
-from plimsoll.embedded_cluster.api.timestamps import parsed
-from plimsoll.embedded_cluster.controllers.pods import active, ready, ready_since
+from plimsoll.embedded_cluster.api.timestamps import parse_timestamp
+from plimsoll.embedded_cluster.controllers.pods import pod_is_active, pod_is_ready, ready_since
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
@@ -19,7 +19,7 @@ _MOST = 2**31
 
 
 class _Candidate(NamedTuple):
-    """What is compared of a pod, read once."""
+    """The sort criteria of a pod."""
 
     pod: Json
     uid: str
@@ -29,9 +29,9 @@ class _Candidate(NamedTuple):
     created: datetime
 
 
-def deletion_order(pods: Sequence[Json], related: Iterable[Json], now: datetime) -> list[Json]:
-    """The first to be deleted first. `related`: the active pods of every ReplicaSet with the same owner."""
-    on_node = Counter(pod["spec"].get("nodeName", "") for pod in related if active(pod))
+def rank_for_deletion(pods: Sequence[Json], related: Iterable[Json], now: datetime) -> list[Json]:
+    """The pods in deletion order. `related`: the active pods of every ReplicaSet with the same owner."""
+    on_node = Counter(pod["spec"].get("nodeName", "") for pod in related if pod_is_active(pod))
 
     def compare(one: _Candidate, other: _Candidate) -> int:
         return _compare(one, other, now)
@@ -45,17 +45,17 @@ def _candidate(pod: Json, on_node: Counter[str]) -> _Candidate:
     return _Candidate(
         pod,
         uid_of(pod),
-        (bool(node), phase, ready(pod), cost_of(pod), -on_node[node]),
+        (bool(node), phase, pod_is_ready(pod), cost_of(pod), -on_node[node]),
         ready_since(pod),
         max((one.get("restartCount", 0) for one in at(pod, "status", "containerStatuses", default=[])), default=0),
-        parsed(pod["metadata"]["creationTimestamp"]),
+        parse_timestamp(pod["metadata"]["creationTimestamp"]),
     )
 
 
 def cost_of(pod: Json) -> int:
     text = annotations_of(pod).get(COST, "")
     digits = text.removeprefix("-")
-    # As Go reads it: no plus sign, no leading zeros, 32 bits. Whatever is not valid counts as nothing.
+    # As Go parses it: no plus sign, no leading zeros, 32 bits. An invalid value counts as 0.
     if not digits.isdecimal() or (len(digits) > 1 and digits.startswith("0")) or text == "-0":
         return 0
     value = int(text)
@@ -75,7 +75,7 @@ def _compare(one: _Candidate, other: _Candidate, now: datetime) -> int:
 def _younger(
     one: _Candidate, other: _Candidate, first: datetime | None, second: datetime | None, *, now: datetime
 ) -> int:
-    """By the power of two of the ages; within one power, which of the two goes is as good as chance, and the same each time."""
+    """Compare ages by powers of two; within one power the order is arbitrary but stable."""
     if first is None or second is None:
         return -1 if first is None else 1
     difference = _power(now, first) - _power(now, second)

@@ -1,4 +1,4 @@
-"""ReplicaSets: as many pods as are asked for, and the right ones to go."""
+"""The ReplicaSet controller: creates missing pods and deletes surplus ones in the ranked order."""
 
 from __future__ import annotations
 
@@ -6,32 +6,38 @@ from plimsoll.embedded_cluster.api.json_documents import (
     Json,
     at,
     controller_of,
-    labels_of,
     name_of,
     namespace_of,
+    object_labels,
     terminating,
     uid_of,
 )
 from plimsoll.embedded_cluster.api.kinds import PODS, REPLICASETS
-from plimsoll.embedded_cluster.api.storage import Change
-from plimsoll.embedded_cluster.controllers.context import Context, Key, key_of
-from plimsoll.embedded_cluster.controllers.pods import active, available, finished, from_template, ready
-from plimsoll.embedded_cluster.controllers.replica_ranking import deletion_order
+from plimsoll.embedded_cluster.api.storage import ObjectChange
+from plimsoll.embedded_cluster.controllers.context import ControllerContext, Key, object_key
+from plimsoll.embedded_cluster.controllers.pods import (
+    from_template,
+    pod_is_active,
+    pod_is_available,
+    pod_is_finished,
+    pod_is_ready,
+)
+from plimsoll.embedded_cluster.controllers.replica_ranking import rank_for_deletion
 
-# Created in one go before others get their turn.
+# Burst limit per reconcile.
 _MOST_AT_ONCE = 500
 
 
 class ReplicaSetController:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        context.on_change(REPLICASETS, lambda change: context.work.add(self.reconcile, key_of(change.object)))
+        context.on_change(REPLICASETS, lambda change: context.queue.add(self.reconcile, object_key(change.object)))
         context.on_change(PODS, self._pod_changed)
 
-    def _pod_changed(self, change: Change) -> None:
+    def _pod_changed(self, change: ObjectChange) -> None:
         owner = controller_of(change.object)
         if owner is not None and owner["kind"] == REPLICASETS.kind:
-            self._context.work.add(self.reconcile, (namespace_of(change.object), owner["name"]))
+            self._context.queue.add(self.reconcile, (namespace_of(change.object), owner["name"]))
 
     async def reconcile(self, key: Key) -> None:
         context = self._context
@@ -39,7 +45,7 @@ class ReplicaSetController:
         if replica_set is None:
             return
         wanted = at(replica_set, "spec", "replicas", default=1)
-        pods = [pod for pod in context.storage.owned_by(PODS, uid_of(replica_set)) if active(pod)]
+        pods = [pod for pod in context.storage.owned_by(PODS, uid_of(replica_set)) if pod_is_active(pod)]
         if not terminating(replica_set):
             if len(pods) < wanted:
                 await self._create(replica_set, min(wanted - len(pods), _MOST_AT_ONCE), key)
@@ -59,11 +65,11 @@ class ReplicaSetController:
                 refused += await context.create(PODS, namespace_of(replica_set), pod) is None
                 current = context.storage.get(REPLICASETS, *key)
                 if current is None or current.get("spec") is not replica_set.get("spec"):
-                    return  # changed while a webhook was asked: its change has queued the key again
+                    return  # changed during a webhook call: that change has requeued the key
             if refused:
-                context.retry(self.reconcile, key)
+                context.requeue_with_backoff(self.reconcile, key)
                 return
-            # One, then two, then four: where the server refuses all, it is not asked five hundred times to say so.
+            # Slow start (1, 2, 4, …): if the server refuses, it does not receive hundreds of requests.
             count -= batch
             batch *= 2
 
@@ -75,25 +81,27 @@ class ReplicaSetController:
         if owner is not None:
             siblings = self._context.storage.owned_by(REPLICASETS, owner["uid"])
             related = [pod for one in siblings for pod in self._context.storage.owned_by(PODS, uid_of(one))]
-        return deletion_order(pods, related, self._context.now())[:count]
+        return rank_for_deletion(pods, related, self._context.now())[:count]
 
     def _report(self, key: Key) -> None:
         context = self._context
         replica_set = context.storage.get(REPLICASETS, *key)
         if replica_set is None:
             return
-        pods = [pod for pod in context.storage.owned_by(PODS, uid_of(replica_set)) if active(pod)]
+        pods = [pod for pod in context.storage.owned_by(PODS, uid_of(replica_set)) if pod_is_active(pod)]
         wait = at(replica_set, "spec", "minReadySeconds", default=0)
         now = context.now()
-        are_ready = [pod for pod in pods if ready(pod)]
-        are_available = sum(1 for pod in are_ready if available(pod, wait, now))
+        are_ready = [pod for pod in pods if pod_is_ready(pod)]
+        are_available = sum(1 for pod in are_ready if pod_is_available(pod, wait, now))
         labels = at(replica_set, "spec", "template", "metadata", "labels", default={}).items()
         leaving = sum(
-            1 for pod in context.storage.owned_by(PODS, uid_of(replica_set)) if terminating(pod) and not finished(pod)
+            1
+            for pod in context.storage.owned_by(PODS, uid_of(replica_set))
+            if terminating(pod) and not pod_is_finished(pod)
         )
         status: Json = {"replicas": len(pods), "observedGeneration": replica_set["metadata"]["generation"]}
         counts = {
-            "fullyLabeledReplicas": sum(1 for pod in pods if labels <= labels_of(pod).items()),
+            "fullyLabeledReplicas": sum(1 for pod in pods if labels <= object_labels(pod).items()),
             "readyReplicas": len(are_ready),
             "availableReplicas": are_available,
         }
@@ -101,4 +109,4 @@ class ReplicaSetController:
         status["terminatingReplicas"] = leaving
         context.put_status(REPLICASETS, replica_set, status)
         if wait and are_available < len(are_ready):
-            context.again(self.reconcile, key, float(wait))
+            context.requeue_after(self.reconcile, key, float(wait))

@@ -1,4 +1,4 @@
-"""How large each ReplicaSet of a Deployment should be next: a pure step from old to new, within surge and unavailability."""
+"""The next sizes of a Deployment's ReplicaSets within maxSurge and maxUnavailable; deterministic, no I/O."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Self
 
 from plimsoll.embedded_cluster.api.json_documents import Json, at, uid_of
-from plimsoll.embedded_cluster.controllers.pods import share
+from plimsoll.embedded_cluster.controllers.pods import int_or_percent
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """The figures of a rollout."""
+    """The inputs of a rollout step."""
 
     wanted: int
     surge: int
@@ -25,10 +25,10 @@ class Scaling:
         wanted = at(deployment, "spec", "replicas", default=1)
         rolling = at(deployment, "spec", "strategy", "rollingUpdate", default={})
         is_rolling = at(deployment, "spec", "strategy", "type") != "Recreate"
-        surge = share(rolling.get("maxSurge"), wanted, up=True) if is_rolling else 0
-        unavailable = share(rolling.get("maxUnavailable"), wanted, up=False) if is_rolling else 0
+        surge = int_or_percent(rolling.get("maxSurge"), wanted, up=True) if is_rolling else 0
+        unavailable = int_or_percent(rolling.get("maxUnavailable"), wanted, up=False) if is_rolling else 0
         if is_rolling and not surge and not unavailable:
-            unavailable = 1  # else nothing could ever move
+            unavailable = 1  # otherwise the rollout could never progress
         new = uid_of(current) if current is not None else ""
         old = tuple(one for one in owned if uid_of(one) != new)
         return cls(wanted, surge, min(unavailable, wanted) if wanted else unavailable, old, current)
@@ -38,7 +38,7 @@ class Scaling:
         return self.old if self.new is None else (*self.old, self.new)
 
     def first_size(self) -> int:
-        """How large a new ReplicaSet begins."""
+        """Initial size of a new ReplicaSet."""
         total = sum(map(size, self.old))
         return max(0, min(self.wanted, self.wanted + self.surge - total)) if total or self.surge else self.wanted
 
@@ -54,7 +54,7 @@ def _available(replica_set: Json) -> int:
 
 
 def rolled_on(scaling: Scaling) -> list[tuple[Json, int]]:
-    """Up with the new as far as surge allows, else down with the old as far as availability allows."""
+    """Scale the new ReplicaSet up as far as surge allows, else the old ones down as far as availability allows."""
     new = scaling.new
     if new is None:
         return []
@@ -74,7 +74,7 @@ def _down_with_old(scaling: Scaling, new: Json) -> list[tuple[Json, int]]:
     if spare <= 0:
         return []
     sizes = {uid_of(one): size(one) for one in scaling.old}
-    for one in scaling.old:  # pods that are not available are missed by nobody
+    for one in scaling.old:  # unavailable pods first
         broken = min(spare, sizes[uid_of(one)] - min(sizes[uid_of(one)], _available(one)))
         sizes[uid_of(one)] -= broken
         spare -= broken
@@ -88,9 +88,9 @@ def _down_with_old(scaling: Scaling, new: Json) -> list[tuple[Json, int]]:
 
 
 def scaled_in_proportion(scaling: Scaling, most_before: Mapping[str, int]) -> list[tuple[Json, int]]:
-    """A Deployment that is scaled while it rolls out, or stands still: each ReplicaSet gets its share of the change.
+    """Proportional scaling of a Deployment that is paused or rolling out.
 
-    `most_before`: what each ReplicaSet was told that all together may have at most.
+    `most_before`: the max-replicas annotation of each ReplicaSet.
     """
     running = [one for one in scaling.all if size(one)]
     if len(running) <= 1:
@@ -100,7 +100,7 @@ def scaled_in_proportion(scaling: Scaling, most_before: Mapping[str, int]) -> li
         return [(one, 0) for one in scaling.old if size(one)]
     allowed = scaling.wanted + scaling.surge if scaling.wanted else 0
     change = allowed - sum(map(size, running))
-    # The largest first; on the way down, of equal ones the older.
+    # Largest first.
     running.sort(key=lambda one: -size(one))
     sizes = {uid_of(one): size(one) for one in running}
     left = change

@@ -1,4 +1,4 @@
-"""The scheduler: which pods wait for a node, and when to try again. `placing` finds the node."""
+"""The scheduler: tracks pending pods and when to retry them. `node_selection` finds the node."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from plimsoll.embedded_cluster.api.json_documents import (
     Json,
     at,
     condition,
-    conditions_with,
     name_of,
+    set_condition,
     terminating,
     uid_of,
 )
 from plimsoll.embedded_cluster.api.kinds import CLAIMS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, VOLUMES
-from plimsoll.embedded_cluster.api.storage import Change
-from plimsoll.embedded_cluster.controllers.context import Context, Key, key_of
-from plimsoll.embedded_cluster.controllers.pods import finished
+from plimsoll.embedded_cluster.api.storage import ObjectChange
+from plimsoll.embedded_cluster.controllers.context import ControllerContext, Key, object_key
+from plimsoll.embedded_cluster.controllers.pods import pod_is_finished
 from plimsoll.kube.codec import convert
 from plimsoll.kube.types.core import Namespace, Node, Pod
 from plimsoll.kube.types.storage import PersistentVolume, PersistentVolumeClaim
@@ -30,38 +30,38 @@ _PASS: Key = ("", "pass")
 
 
 class Scheduler:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        self._waiting: dict[str, Key] = {}  # pods to be placed, by UID, in the order in which they came
-        self._snapshot: Snapshot | None = None  # made when the first pod waits
+        self._waiting: dict[str, Key] = {}  # pending pods by UID, in order of arrival
+        self._snapshot: Snapshot | None = None  # built for the first pending pod
         context.on_change(PODS, self._pod_changed)
         context.on_change(NODES, self._node_changed)
         context.on_change(NAMESPACES, self._namespace_changed)
         context.on_change(CLAIMS, lambda change: self._storage_changed(change, PersistentVolumeClaim))
         context.on_change(VOLUMES, lambda change: self._storage_changed(change, PersistentVolume))
 
-    # ── following the cluster ────────────────────────────────────────────────────────────────────────────────────────
+    # ── cluster changes ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _pod_changed(self, change: Change) -> None:
+    def _pod_changed(self, change: ObjectChange) -> None:
         pod, before = change.object, change.before
         uid = uid_of(pod)
-        gone = change.type == "DELETED" or finished(pod)
+        gone = change.type == "DELETED" or pod_is_finished(pod)
         node = "" if gone else pod["spec"].get("nodeName", "")
-        was = before["spec"].get("nodeName", "") if before is not None and not finished(before) else ""
+        was = before["spec"].get("nodeName", "") if before is not None and not pod_is_finished(before) else ""
         if node != was or (was and gone):
             if self._snapshot is not None:
                 self._snapshot.remove(uid)
                 if node:
                     self._snapshot.add(convert(pod, Pod), node)
             if was and self._waiting:
-                self._pass()  # room was made
+                self._pass()  # resources were freed
         if gone or node or terminating(pod) or pod["spec"].get("schedulerName", _NAME) != _NAME:
             self._waiting.pop(uid, None)
         elif uid not in self._waiting or before is None or before["spec"] != pod["spec"]:
-            self._waiting[uid] = key_of(pod)
+            self._waiting[uid] = object_key(pod)
             self._pass()
 
-    def _node_changed(self, change: Change) -> None:
+    def _node_changed(self, change: ObjectChange) -> None:
         before, after = change.before, change.object
         looks = ("spec", "metadata.labels", "status.allocatable")
         if change.type == "MODIFIED" and all(
@@ -76,18 +76,18 @@ class Scheduler:
         if self._waiting:
             self._pass()
 
-    def _namespace_changed(self, change: Change) -> None:
+    def _namespace_changed(self, change: ObjectChange) -> None:
         if self._snapshot is not None and change.type != "DELETED":
             self._engine.follow(self._snapshot, convert(change.object, Namespace))
 
-    def _storage_changed(self, change: Change, form: type[PersistentVolumeClaim | PersistentVolume]) -> None:
+    def _storage_changed(self, change: ObjectChange, form: type[PersistentVolumeClaim | PersistentVolume]) -> None:
         if self._snapshot is not None:
             self._engine.follow(self._snapshot, convert(change.object, form), gone=change.type == "DELETED")
         if self._waiting:
             self._pass()
 
     def _pass(self) -> None:
-        self._context.work.add(self.reconcile, _PASS)
+        self._context.queue.add(self.reconcile, _PASS)
 
     def _seen(self) -> Snapshot:
         if self._snapshot is None:
@@ -97,13 +97,13 @@ class Scheduler:
 
     @property
     def _engine(self) -> Any:
-        """Loaded when the first pod waits: numpy would be a good part of the time in which a cluster starts."""
+        """Imported for the first pending pod: numpy would dominate the start time of a cluster."""
         return importlib.import_module("plimsoll.embedded_cluster.controllers.node_selection")
 
-    # ── placing ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── scheduling ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def reconcile(self, key: Key) -> None:
-        """One pass over everything that waits, the highest priority first and else in the order of arrival."""
+        """One pass over the pending pods, highest priority first, then in order of arrival."""
         del key
         storage = self._context.storage
         found = [(uid, storage.get(PODS, *where)) for uid, where in self._waiting.items()]
@@ -115,16 +115,16 @@ class Scheduler:
             self._refuse(pod, refusal, self._make_room(pod))
 
     def _make_room(self, pod: Json) -> str:
-        """The node on which less important pods now leave for this one."""
-        if at(pod, "spec", "priority", default=0) <= self._least_priority():
+        """Preempt for the pod; returns the nominated node or nothing."""
+        if at(pod, "spec", "priority", default=0) <= self._lowest_priority():
             return ""
         node: str = importlib.import_module("plimsoll.embedded_cluster.controllers.preemption").preempt(
             self._seen(), self._context, pod
         )
         return node
 
-    def _least_priority(self) -> int:
-        """Nobody is less important than this; to look at the few classes is cheaper than at all pods."""
+    def _lowest_priority(self) -> int:
+        """The lowest priority that any pod can have; cheaper from the PriorityClasses than from all pods."""
         classes = self._context.storage.collection(PRIORITY_CLASSES).all()
         return min(0, min((one.get("value", 0) for one in classes), default=0))
 
@@ -133,8 +133,8 @@ class Scheduler:
         if before is not None and before.get("message") == message and not node:
             return
         refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-        status = {**pod["status"], "conditions": conditions_with(pod, refused, self._context.stamp())}
+        status = {**pod["status"], "conditions": set_condition(pod, refused, self._context.timestamp())}
         if node:
             status["nominatedNodeName"] = node
         self._context.put_status(PODS, pod, status)
-        self._context.tell(PODS, pod, "FailedScheduling", message, source=_NAME, warning=True)
+        self._context.record_event(PODS, pod, "FailedScheduling", message, source=_NAME, warning=True)

@@ -1,4 +1,4 @@
-"""StatefulSets: pods with numbers, one after the other or all at once, and updates from the highest number down."""
+"""The StatefulSet controller: ordered or parallel pods, and updates from the highest ordinal down."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from plimsoll.embedded_cluster.api.json_documents import (
     Json,
     at,
     controller_of,
-    labels_of,
     name_of,
     namespace_of,
+    object_labels,
     terminating,
     uid_of,
 )
 from plimsoll.embedded_cluster.api.kinds import CLAIMS, PODS, REVISIONS, STATEFULSETS
-from plimsoll.embedded_cluster.api.storage import Change
-from plimsoll.embedded_cluster.controllers.context import Context, Key, key_of
+from plimsoll.embedded_cluster.api.storage import ObjectChange
+from plimsoll.embedded_cluster.controllers.context import ControllerContext, Key, object_key
 from plimsoll.embedded_cluster.controllers.deployments import template_hash
 from plimsoll.embedded_cluster.controllers.pods import (
-    active,
-    available,
-    finished,
     from_template,
     owner_reference,
-    ready,
+    pod_is_active,
+    pod_is_available,
+    pod_is_finished,
+    pod_is_ready,
 )
 
 REVISION = "controller-revision-hash"
@@ -32,15 +32,15 @@ POD_NAME, POD_INDEX = "statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/
 
 
 class StatefulSetController:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
-        context.on_change(STATEFULSETS, lambda change: context.work.add(self.reconcile, key_of(change.object)))
+        context.on_change(STATEFULSETS, lambda change: context.queue.add(self.reconcile, object_key(change.object)))
         context.on_change(PODS, self._pod_changed)
 
-    def _pod_changed(self, change: Change) -> None:
+    def _pod_changed(self, change: ObjectChange) -> None:
         owner = controller_of(change.object)
         if owner is not None and owner["kind"] == STATEFULSETS.kind:
-            self._context.work.add(self.reconcile, (namespace_of(change.object), owner["name"]))
+            self._context.queue.add(self.reconcile, (namespace_of(change.object), owner["name"]))
 
     async def reconcile(self, key: Key) -> None:
         context = self._context
@@ -57,7 +57,7 @@ class StatefulSetController:
     # ── sizes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _grow_and_shrink(self, stateful_set: Json, pods: dict[int, Json], revision: str, current: str) -> bool:
-        """Whether all that should be there is there and well: only then is anything updated."""
+        """Create missing and delete surplus pods; returns whether all pods are ready, which updates require."""
         context, spec = self._context, stateful_set["spec"]
         first = at(spec, "ordinals", "start", default=0)
         wanted = range(first, first + spec.get("replicas", 1))
@@ -66,14 +66,14 @@ class StatefulSetController:
         complete = True
         for ordinal in wanted:
             pod = pods.get(ordinal)
-            if pod is not None and finished(pod):
+            if pod is not None and pod_is_finished(pod):
                 context.delete(PODS, pod)
-                pod = context.storage.get(PODS, *key_of(pod))
+                pod = context.storage.get(PODS, *object_key(pod))
             if pod is None:
                 made_from = revision if ordinal >= first + partition or revision == current else current
                 await self._create(stateful_set, ordinal, made_from)
                 complete = False
-            elif not ready(pod) or terminating(pod):
+            elif not pod_is_ready(pod) or terminating(pod):
                 complete = False
             if not complete and in_order:
                 return False
@@ -102,7 +102,7 @@ class StatefulSetController:
             pod["spec"]["subdomain"] = stateful_set["spec"]["serviceName"]
         await self._give_claims(stateful_set, pod)
         if await context.create(PODS, namespace_of(stateful_set), pod) is None:
-            context.retry(self.reconcile, key_of(stateful_set))
+            context.requeue_with_backoff(self.reconcile, object_key(stateful_set))
 
     async def _give_claims(self, stateful_set: Json, pod: Json) -> None:
         volumes = list(pod["spec"].get("volumes") or ())
@@ -129,14 +129,14 @@ class StatefulSetController:
             if ordinal < lowest:
                 return
             pod = pods[ordinal]
-            if labels_of(pod).get(REVISION) != revision:
+            if object_labels(pod).get(REVISION) != revision:
                 self._context.delete(PODS, pod)
                 return
-            if not ready(pod):
+            if not pod_is_ready(pod):
                 return
 
     async def _revision(self, stateful_set: Json) -> str:
-        """The name of the revision of the present template; made if it is new."""
+        """The name of the current template's ControllerRevision, which is created if it is new."""
         name = f"{name_of(stateful_set)}-{template_hash(stateful_set['spec']['template'])}"
         storage = self._context.storage
         if storage.get(REVISIONS, namespace_of(stateful_set), name) is None:
@@ -163,22 +163,24 @@ class StatefulSetController:
         stateful_set = context.storage.get(STATEFULSETS, *key)
         if stateful_set is None:
             return
-        pods = [pod for pod in context.storage.owned_by(PODS, uid_of(stateful_set)) if not finished(pod)]
+        pods = [pod for pod in context.storage.owned_by(PODS, uid_of(stateful_set)) if not pod_is_finished(pod)]
         now, wait = context.now(), at(stateful_set, "spec", "minReadySeconds", default=0)
         before = at(stateful_set, "status", default={})
         current = before.get("currentRevision", revision)
-        updated = sum(1 for pod in pods if labels_of(pod).get(REVISION) == revision and active(pod))
-        if updated == len(pods) == at(stateful_set, "spec", "replicas", default=1) and all(map(ready, pods)):
+        updated = sum(1 for pod in pods if object_labels(pod).get(REVISION) == revision and pod_is_active(pod))
+        if updated == len(pods) == at(stateful_set, "spec", "replicas", default=1) and all(map(pod_is_ready, pods)):
             current = revision
         counts = {
-            "readyReplicas": sum(1 for pod in pods if ready(pod) and active(pod)),
-            "currentReplicas": sum(1 for pod in pods if labels_of(pod).get(REVISION) == current and active(pod)),
+            "readyReplicas": sum(1 for pod in pods if pod_is_ready(pod) and pod_is_active(pod)),
+            "currentReplicas": sum(
+                1 for pod in pods if object_labels(pod).get(REVISION) == current and pod_is_active(pod)
+            ),
             "updatedReplicas": updated,
         }
         status: Json = {
             "observedGeneration": stateful_set["metadata"]["generation"],
             "replicas": len(pods),
-            "availableReplicas": sum(1 for pod in pods if active(pod) and available(pod, wait, now)),
+            "availableReplicas": sum(1 for pod in pods if pod_is_active(pod) and pod_is_available(pod, wait, now)),
             "currentRevision": current,
             "updateRevision": revision,
             "collisionCount": 0,

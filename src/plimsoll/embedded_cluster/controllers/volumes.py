@@ -1,24 +1,24 @@
-"""Volumes: a claim whose first pod has found its node gets one there, as a cloud's disks are made in the zone of their first pod.
+"""The volume controller: provisions a claim's volume when its first pod is bound (WaitForFirstConsumer), in that node's zone.
 
-From then on the claim keeps every later pod in that zone. Where nodes have no zones, a volume can be mounted everywhere.
+The volume then keeps later pods in that zone. Without zones a volume can be attached to every node.
 """
 
 from __future__ import annotations
 
-from plimsoll.embedded_cluster.api.json_documents import Json, at, labels_of, name_of, namespace_of, uid_of
+from plimsoll.embedded_cluster.api.json_documents import Json, at, name_of, namespace_of, object_labels, uid_of
 from plimsoll.embedded_cluster.api.kinds import CLAIMS, PODS, VOLUMES
-from plimsoll.embedded_cluster.api.storage import Change
-from plimsoll.embedded_cluster.controllers.context import Context, Key
+from plimsoll.embedded_cluster.api.storage import ObjectChange
+from plimsoll.embedded_cluster.controllers.context import ControllerContext, Key
 
 _ZONE = "topology.kubernetes.io/zone"
 
 
 class VolumeController:
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._context = context
         context.on_change(PODS, self._pod_changed)
 
-    def _pod_changed(self, change: Change) -> None:
+    def _pod_changed(self, change: ObjectChange) -> None:
         node = change.object["spec"].get("nodeName")
         if not node or change.type == "DELETED" or (change.before and change.before["spec"].get("nodeName")):
             return
@@ -38,7 +38,7 @@ class VolumeController:
         storage.put(CLAIMS, {**claim, "spec": spec, "status": {**(claim.get("status") or {}), "phase": "Bound"}})
 
     def _volume(self, name: str, claim: Json, node: Json) -> Json:
-        zone = labels_of(node).get(_ZONE)
+        zone = object_labels(node).get(_ZONE)
         term = {"matchExpressions": [{"key": _ZONE, "operator": "In", "values": [zone]}]}
         where: Json = {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}} if zone else {}
         ref = {"kind": "PersistentVolumeClaim", "namespace": namespace_of(claim), "name": name_of(claim)}
@@ -53,6 +53,6 @@ class VolumeController:
         metadata = {
             "name": name,
             "uid": self._context.objects.writer.new_uid(),
-            "creationTimestamp": self._context.stamp(),
+            "creationTimestamp": self._context.timestamp(),
         }
         return {"apiVersion": VOLUMES.api_version, "kind": VOLUMES.kind, "metadata": metadata, "spec": spec}

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from plimsoll.controllers.deletion_cost.spec import PREFIX
 from plimsoll.controllers.placement.spec import DURATION, ENABLED, MIN_ON_DEMAND, SCHEDULE, SPOT_PERCENTAGE
 from plimsoll.embedded_cluster.api import kinds
-from plimsoll.embedded_cluster.api.json_documents import Json, at, labels_of, name_of, terminating
-from plimsoll.embedded_cluster.api.kinds import Kind
+from plimsoll.embedded_cluster.api.json_documents import Json, at, name_of, object_labels, terminating
+from plimsoll.embedded_cluster.api.kinds import ResourceKind
 from plimsoll.simulate.custom_kinds import CONTAINERS, NODE_GROUPS, VPSIE_NODES
-from plimsoll.simulate.fault_transport import CALM, Trouble
+from plimsoll.simulate.fault_transport import NO_FAULTS, FaultRates
 from plimsoll.simulate.world import World
 from tests.embedded_cluster.scene import patch
 
@@ -31,7 +31,7 @@ class Workload:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: ResourceKind,
         name: str,
         *,
         replicas: int,
@@ -70,8 +70,8 @@ class Workload:
     def annotations(self) -> dict[str, str]:
         if not self.managed:
             return {}
-        asked = {ENABLED: "true", SPOT_PERCENTAGE: f"{self.percentage}%", MIN_ON_DEMAND: str(self.minimum)}
-        return asked | ({PREFIX + "enabled": "true"} if self.name == "web" else {})
+        request_received = {ENABLED: "true", SPOT_PERCENTAGE: f"{self.percentage}%", MIN_ON_DEMAND: str(self.minimum)}
+        return request_received | ({PREFIX + "enabled": "true"} if self.name == "web" else {})
 
     async def annotate(self, world: World, annotations: Mapping[str, str | None]) -> None:
         await patch(world.cluster, self.kind, self.name, {"metadata": {"annotations": dict(annotations)}})
@@ -98,7 +98,7 @@ def daemon() -> Json:
 def storage_nodes(world: World) -> None:
     """Two nodes have drives."""
     storage = world.cluster.api.storage
-    for node in [one for one in world.cluster.all(kinds.NODES) if labels_of(one).get(CLASS) == "on-demand"][:2]:
+    for node in [one for one in world.cluster.all(kinds.NODES) if object_labels(one).get(CLASS) == "on-demand"][:2]:
         serials = "[" + ",".join(f'"{name_of(node)}-{number}"' for number in range(6)) + "]"
         notes = {**at(node, "metadata", "annotations", default={}), _DRIVES: serials}
         storage.put(kinds.NODES, {**node, "metadata": {**node["metadata"], "annotations": notes}})
@@ -171,7 +171,7 @@ async def cordoned(day: Day, world: World) -> None:
 
 def _static(world: World, *, spot: bool) -> list[Json]:
     wanted = "spot" if spot else "on-demand"
-    return [one for one in world.cluster.all(kinds.NODES) if labels_of(one).get(CLASS) == wanted]
+    return [one for one in world.cluster.all(kinds.NODES) if object_labels(one).get(CLASS) == wanted]
 
 
 async def reclaimed(day: Day, world: World) -> None:
@@ -181,7 +181,7 @@ async def reclaimed(day: Day, world: World) -> None:
         world.cluster.reclaim(name_of(node), notice_seconds=day.rng.choice((30, 120)))
     await world.clock.sleep(day.rng.uniform(60, 400))
     for node in going:
-        await world.cluster.add_nodes(f"1 zone={labels_of(node)[ZONE]} class=spot cpu=16")
+        await world.cluster.add_nodes(f"1 zone={object_labels(node)[ZONE]} class=spot cpu=16")
 
 
 async def fell_silent(day: Day, world: World) -> None:
@@ -201,7 +201,7 @@ async def fell_silent(day: Day, world: World) -> None:
         world.cluster.kubelets.revive(name_of(node))
     else:
         world.cluster.remove_node(name_of(node))
-        await world.cluster.add_nodes(f"1 zone={labels_of(node)[ZONE]} class={labels_of(node)[CLASS]} cpu=16")
+        await world.cluster.add_nodes(f"1 zone={object_labels(node)[ZONE]} class={object_labels(node)[CLASS]} cpu=16")
 
 
 # ── what happens to node groups ──────────────────────────────────────────────────────────────────────────────────────
@@ -217,14 +217,14 @@ async def the_cloud_failed(day: Day, world: World) -> None:
         case "sold out":
             cloud.sold_out.add(day.rng.choice(("small", "large")))
         case "old lists":
-            cloud.shows_old_lists = True
+            cloud.serves_stale_lists = True
         case "lost answers":
             cloud.lost_answers = day.rng.randint(1, 3)
     batch = next(one for one in day.workloads if one.pool)
     batch.replicas = day.rng.randint(0, 8)
     await patch(world.cluster, batch.kind, batch.name, {"spec": {"replicas": batch.replicas}})
     await world.clock.sleep(day.rng.uniform(60, 1800))
-    cloud.reachable, cloud.quota, cloud.shows_old_lists = True, None, False
+    cloud.reachable, cloud.quota, cloud.serves_stale_lists = True, None, False
     cloud.sold_out.clear()
 
 
@@ -249,7 +249,7 @@ async def deleted_a_machine_by_hand(day: Day, world: World) -> None:
 
 
 async def a_machine_vanished(day: Day, world: World) -> None:
-    nodes = [one for one in world.cluster.all(kinds.NODES) if labels_of(one).get("pool") == POOL]
+    nodes = [one for one in world.cluster.all(kinds.NODES) if object_labels(one).get("pool") == POOL]
     if nodes:
         world.cluster.remove_node(name_of(day.rng.choice(nodes)))
 
@@ -302,10 +302,10 @@ async def a_process_was_stopped(day: Day, world: World) -> None:
     leading = [process for process in world.processes if process.operator.leading]
     process = day.rng.choice(leading or world.processes)
     await _stir(day, world)
-    process.line.hold(reads=day.rng.random() < 0.4)
+    process.transport.pause(reads=day.rng.random() < 0.4)
     await _stir(day, world)
     await world.clock.sleep(day.rng.uniform(60, 1800))
-    process.line.let_go()
+    process.transport.resume()
 
 
 async def a_clock_jumped(day: Day, world: World) -> None:
@@ -319,18 +319,18 @@ async def a_clock_jumped(day: Day, world: World) -> None:
 
 
 async def the_network_was_bad(day: Day, world: World) -> None:
-    trouble = Trouble(
+    faults = FaultRates(
         lost_calls=day.rng.choice((0.0, 0.1)), lost_answers=day.rng.choice((0.0, 0.1)),
         refusals=day.rng.choice((0.0, 0.1)), conflicts=day.rng.choice((0.0, 0.2)),
         broken_watches=day.rng.choice((0.0, 0.1)),
     )  # fmt: skip
     for process in world.processes:
-        process.line.trouble = trouble
+        process.transport.faults = faults
     for _ in range(3):
         await _stir(day, world)
     await world.clock.sleep(day.rng.uniform(60, 900))
     for process in world.processes:
-        process.line.trouble = CALM
+        process.transport.faults = NO_FAULTS
 
 
 NewEvent = Callable[["Day", World], Awaitable[Any]]
