@@ -70,7 +70,7 @@ async def test_a_cluster_is_shown_and_nothing_is_written_there(tmp_path: Path) -
             async with aiohttp.ClientSession(url) as session:
 
                 async def shown() -> bool:
-                    async with session.get("/api/v1/picture") as response:
+                    async with session.get("/api/v1/snapshot") as response:
                         return len((await response.json())["nodes"]) == 2
 
                 await eventually(shown, "both nodes are shown")

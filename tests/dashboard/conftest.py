@@ -9,7 +9,7 @@ import pytest
 
 from plimsoll.dashboard.auth import LoopbackGate
 from plimsoll.dashboard.server import DashboardServer
-from plimsoll.dashboard.service import serve
+from plimsoll.dashboard.service import serve_dashboard
 from tests.dashboard.scene import Scene
 
 
@@ -20,7 +20,7 @@ def scene() -> Scene:
 
 @pytest.fixture
 async def served(scene: Scene) -> AsyncIterator[DashboardServer]:
-    async with serve(
+    async with serve_dashboard(
         scene.view, scene.config, scene.clock, LoopbackGate(), identity="me", leading=lambda: scene.leading
     ) as (server, _):
         yield server

@@ -1,4 +1,4 @@
-"""A small cluster in stores, a picture of it, and a page's way of putting changes together."""
+"""A small cluster in stores, a snapshot of it, and a page's way of putting changes together."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from plimsoll.config import Config, ControllerName
 from plimsoll.config import Controllers as ControllersSection
 from plimsoll.config import Dashboard as DashboardSection
 from plimsoll.controllers.build import controllers, placement_settings
-from plimsoll.dashboard.cluster_snapshot import Picture, Shown
+from plimsoll.dashboard.cluster_snapshot import DashboardSnapshot, OperatorInfo
 from plimsoll.kube.cache.store import Store, View
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.runtime.clock import Clock, RealClock
 from plimsoll.runtime.operator import watched_by
 from plimsoll.runtime.outcome import Outcome
@@ -61,12 +61,12 @@ class Scene:
         kind = next(one for one in self.stores if one.type is type(obj))
         self.stores[kind].remove(obj.namespace, obj.name)
 
-    def picture(self) -> Picture:
+    def snapshot(self) -> DashboardSnapshot:
         names = tuple(one.name for one in self.controllers)
-        shown = Shown("me", False, names, lambda: self.leading)
-        return Picture(self.view, placement_settings(self.config).rules, self.clock, shown)
+        shown = OperatorInfo("me", False, names, lambda: self.leading)
+        return DashboardSnapshot(self.view, placement_settings(self.config).rules, self.clock, shown)
 
-    def decide(self, picture: Picture) -> None:
+    def decide(self, snapshot: DashboardSnapshot) -> None:
         """As the loop does, without a door."""
         for controller in self.controllers:
             keys = {
@@ -76,7 +76,7 @@ class Scene:
                 for key in controller.keys(kind, obj, self.view)
             }
             for key in sorted(keys):
-                picture.acted(controller.name, key, controller.decide(key, self.view, self.clock.now()), Outcome())
+                snapshot.acted(controller.name, key, controller.decide(key, self.view, self.clock.now()), Outcome())
 
 
 def read(data: bytes) -> dict[str, Any]:
@@ -97,11 +97,11 @@ def merged(whole: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def shown(picture: dict[str, Any]) -> dict[str, Any]:
-    """Without what only a whole picture or only a change has."""
+def shown(snapshot: dict[str, Any]) -> dict[str, Any]:
+    """Without what only a whole snapshot or only a change has."""
     groups = {
         name: {field: value for field, value in record.items() if field not in ("history", "point")}
-        for name, record in picture["groups"].items()
+        for name, record in snapshot["groups"].items()
     }
-    kept = {field: value for field, value in picture.items() if field not in ("at", "whole")}
+    kept = {field: value for field, value in snapshot.items() if field not in ("at", "whole")}
     return {**kept, "groups": groups}

@@ -18,13 +18,13 @@ from plimsoll.config import Controllers as ControllersSection
 from plimsoll.config import Dashboard as DashboardSection
 from plimsoll.controllers.build import controllers
 from plimsoll.dashboard.auth import LoopbackGate
-from plimsoll.dashboard.service import dashboard_of, serve
+from plimsoll.dashboard.service import dashboard_of, serve_dashboard
 from plimsoll.embedded_cluster.clocks import ScaledClock
 from plimsoll.runtime.clock import RealClock
 from plimsoll.runtime.logging import set_up_logging
-from plimsoll.simulate.changes import carry_out, read_event, read_set
-from plimsoll.simulate.demo.chapters import STORY
-from plimsoll.simulate.demo.player import Telling
+from plimsoll.simulate.changes import apply_change, parse_event, parse_set
+from plimsoll.simulate.demo.chapters import CHAPTERS
+from plimsoll.simulate.demo.player import DemoPlayer
 from plimsoll.simulate.demo.scene import CONFIG, NAMESPACE
 from plimsoll.simulate.world import World
 
@@ -35,7 +35,7 @@ async def story(port: int) -> None:
     config = replace(CONFIG, dashboard=DashboardSection(port=port))
     rng = Random(1)
     async with World(config, ScaledClock(_SPEED)) as world:
-        telling = Telling(world, STORY, pause_seconds=10)
+        telling = DemoPlayer(world, CHAPTERS, pause_seconds=10)
         await telling.prepare()
         process = world.operator_process
         async with dashboard_of(process.operator, world.config, process.client, world.clock, "story") as server:
@@ -49,8 +49,8 @@ async def story(port: int) -> None:
                     f"deployment/{NAMESPACE}/web:replicas={size}@0s",
                     f"deployment/{NAMESPACE}/web:spotalis.io/spot-percentage={percent}%@0s",
                 ):
-                    await carry_out(read_set(text), world.cluster)
-                await carry_out(read_event(f"nodes:1 zone={rng.choice('abc')} class=spot cpu=4@0s"), world.cluster)
+                    await apply_change(parse_set(text), world.cluster)
+                await apply_change(parse_event(f"nodes:1 zone={rng.choice('abc')} class=spot cpu=4@0s"), world.cluster)
                 await world.pass_time(120)
 
 
@@ -58,7 +58,9 @@ async def large(port: int, nodes: int, pods: int, changes: int) -> None:
     running = ControllersSection(enabled=("placement", "deletion-cost", "nodegroups"))
     config = Config(controllers=running, dashboard=DashboardSection(port=port))
     population = Population(controllers(config), nodes=nodes, pods=pods)
-    async with serve(population.view, config, RealClock(), LoopbackGate(), identity="large", leading=lambda: False) as (
+    async with serve_dashboard(
+        population.view, config, RealClock(), LoopbackGate(), identity="large", leading=lambda: False
+    ) as (
         server,
         _,
     ):

@@ -14,8 +14,8 @@ from plimsoll.config import Dashboard as DashboardSection
 from plimsoll.config.sources import ConfigurationError
 from plimsoll.dashboard.service import dashboard_of
 from plimsoll.embedded_cluster.clocks import ScaledClock
-from plimsoll.simulate.demo.chapters import STORY
-from plimsoll.simulate.demo.player import Telling
+from plimsoll.simulate.demo.chapters import CHAPTERS
+from plimsoll.simulate.demo.player import DemoPlayer
 from plimsoll.simulate.demo.scene import CONFIG
 from plimsoll.simulate.world import World
 from tests.dashboard.scene import merged
@@ -30,7 +30,7 @@ def with_dashboard(**settings: object) -> Config:
 
 async def test_what_is_shown_is_what_was_done() -> None:
     async with World(with_dashboard(port=0), ScaledClock(20)) as world:
-        await Telling(world, STORY).prepare()
+        await DemoPlayer(world, CHAPTERS).prepare()
         process = world.operator_process
         async with dashboard_of(process.operator, world.config, process.client, world.clock, "me") as server:
             assert server is not None
@@ -41,7 +41,7 @@ async def test_what_is_shown_is_what_was_done() -> None:
                 stream = events(response)
                 _, _, page = await anext(stream)
                 assert page["operator"]["leader"] is True
-                await STORY[0].happens(world)
+                await CHAPTERS[0].action(world)
                 while not (_is_settled(page) and any(one["result"] == "done" for one in page["decisions"])):
                     page = merged(page, (await anext(stream))[2])
     assert page["workloads"][WEB]["target"] == {"spot": 9, "onDemand": 6}

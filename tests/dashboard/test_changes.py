@@ -1,4 +1,4 @@
-"""A whole picture and the changes after it come to the same as a whole picture later; and only what changed is told."""
+"""A whole snapshot and the changes after it come to the same as a whole snapshot later; and only what changed is told."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from tests.dashboard.scene import ALL, Scene, merged, read, shown
 
 async def test_nothing_is_told_where_nothing_changed() -> None:
     scene = Scene()
-    picture = scene.picture()
-    await picture.renew()
-    assert not picture.stale
+    snapshot = scene.snapshot()
+    await snapshot.renew()
+    assert not snapshot.stale
     pod = next(iter(scene.view[PODS]))
     scene.put(replace(pod, metadata=replace(pod.metadata, resource_version="9999")))
-    version = picture.version
-    assert await picture.renew() is None
-    assert picture.version == version
+    version = snapshot.version
+    assert await snapshot.renew() is None
+    assert snapshot.version == version
 
 
 async def test_only_the_node_whose_pod_changed_is_told() -> None:
     scene = Scene()
-    picture = scene.picture()
-    await picture.renew()
+    snapshot = scene.snapshot()
+    await snapshot.renew()
     scene.put(build.pod("one-more", node="n2"))
-    change = read(await picture.renew() or b"")
+    change = read(await snapshot.renew() or b"")
     assert change["whole"] is False
     assert change["nodes"].keys() == {"n2"}
     assert not any(change[section] for section in ("workloads", "groups", "pending", "allocations"))
@@ -41,35 +41,35 @@ async def test_only_the_node_whose_pod_changed_is_told() -> None:
 
 async def test_a_pod_that_is_bound_leaves_those_that_wait() -> None:
     scene = Scene()
-    picture = scene.picture()
+    snapshot = scene.snapshot()
     waiting = build.pod("late", node="", phase="Pending")
     scene.put(waiting)
-    await picture.renew()
+    await snapshot.renew()
     scene.put(replace(waiting, spec=replace(waiting.spec, node_name="n3")))
-    change = read(await picture.renew() or b"")
+    change = read(await snapshot.renew() or b"")
     assert change["pending"] == {"default/late": None}
     assert change["nodes"].keys() == {"n3"}
 
 
 async def test_a_node_that_goes_is_gone() -> None:
     scene = Scene()
-    picture = scene.picture()
-    await picture.renew()
+    snapshot = scene.snapshot()
+    await snapshot.renew()
     scene.remove(build.node("n1"))
-    assert read(await picture.renew() or b"")["nodes"] == {"n1": None}
+    assert read(await snapshot.renew() or b"")["nodes"] == {"n1": None}
 
 
 async def test_a_workload_that_goes_is_gone() -> None:
     scene = Scene()
-    picture = scene.picture()
-    scene.decide(picture)
-    await picture.renew()
-    assert "Deployment/default/web" in read(picture.whole())["workloads"]
+    snapshot = scene.snapshot()
+    scene.decide(snapshot)
+    await snapshot.renew()
+    assert "Deployment/default/web" in read(snapshot.whole())["workloads"]
     scene.remove(scene.web)
     key = Key("Deployment", "default", "web")
     for controller in scene.controllers:
-        picture.acted(controller.name, key, controller.decide(key, scene.view, scene.clock.now()), Outcome())
-    assert read(await picture.renew() or b"")["workloads"] == {"Deployment/default/web": None}
+        snapshot.acted(controller.name, key, controller.decide(key, scene.view, scene.clock.now()), Outcome())
+    assert read(await snapshot.renew() or b"")["workloads"] == {"Deployment/default/web": None}
 
 
 async def test_pods_that_came_before_their_replica_set_find_their_workload() -> None:
@@ -77,40 +77,40 @@ async def test_pods_that_came_before_their_replica_set_find_their_workload() -> 
     other = build.deployment("late")
     its_set = build.replica_set("late-1", owner=other)
     scene.put(build.pod("late-1-a", owner=its_set, node="n1"))
-    picture = scene.picture()
-    await picture.renew()
+    snapshot = scene.snapshot()
+    await snapshot.renew()
     scene.put(its_set)
-    change = read(await picture.renew() or b"")
+    change = read(await snapshot.renew() or b"")
     assert ["late-1-a", "Deployment/default/late", "r"] in change["nodes"]["n1"]["pods"]
 
 
 async def test_becoming_leader_is_told() -> None:
     scene = Scene()
-    picture = scene.picture()
-    await picture.renew()
+    snapshot = scene.snapshot()
+    await snapshot.renew()
     scene.leading = True
-    assert picture.stale
-    assert read(await picture.renew() or b"")["operator"]["leader"] is True
+    assert snapshot.stale
+    assert read(await snapshot.renew() or b"")["operator"]["leader"] is True
 
 
 async def test_whole_and_changes_are_the_same_whatever_happens() -> None:
     rng = random.Random(11)
     scene = Scene(*ALL)
-    picture = scene.picture()
-    scene.decide(picture)
-    await picture.renew()
-    page = read(picture.whole())
+    snapshot = scene.snapshot()
+    scene.decide(snapshot)
+    await snapshot.renew()
+    page = read(snapshot.whole())
     for round_ in range(60):
         for number in range(rng.randrange(1, 6)):
             _happen(scene, rng, f"{round_}-{number}")
         if rng.random() < 0.3:
-            scene.decide(picture)
-        change = await picture.renew()
+            scene.decide(snapshot)
+        change = await snapshot.renew()
         if change is not None:
             page = merged(page, read(change))
-        fresh = read(picture.whole())
+        fresh = read(snapshot.whole())
         assert shown(page) == shown(fresh)
-    anew = scene.picture()
+    anew = scene.snapshot()
     await anew.renew()
     assert read(anew.whole())["nodes"] == page["nodes"]
     assert read(anew.whole())["pending"] == page["pending"]
@@ -141,21 +141,21 @@ def _happen(scene: Scene, rng: random.Random, name: str) -> None:
 async def test_groups_have_a_history() -> None:
     clock = StandingClock()
     scene = Scene(clock=clock)
-    picture = scene.picture()
+    snapshot = scene.snapshot()
     scene.put(build.node("k1", labels={"karpenter.sh/nodepool": "general"}))
-    picture.sample()
-    await picture.renew()
+    snapshot.sample()
+    await snapshot.renew()
     for number in (2, 3):
         clock.wall_offset += timedelta(minutes=1)
         scene.put(build.node(f"k{number}", labels={"karpenter.sh/nodepool": "general"}))
-        change = read(await picture.renew() or b"")
+        change = read(await snapshot.renew() or b"")
         assert change["groups"]["general"]["point"][1:] == [number, number, None]
         assert "history" not in change["groups"]["general"]
     clock.wall_offset += timedelta(minutes=1)
-    picture.sample()
-    sampled = read(await picture.renew() or b"")["groups"]["general"]
+    snapshot.sample()
+    sampled = read(await snapshot.renew() or b"")["groups"]["general"]
     assert sampled["point"][1:] == [3, 3, None]
-    history = read(picture.whole())["groups"]["general"]["history"]
+    history = read(snapshot.whole())["groups"]["general"]["history"]
     assert [point[1] for point in history][-1] == 3
     assert sorted({point[1] for point in history}) == [1, 2, 3]
     assert [point[0] for point in history] == sorted(point[0] for point in history)

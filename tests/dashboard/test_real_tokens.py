@@ -7,8 +7,8 @@ import yaml
 
 from plimsoll.config import Config
 from plimsoll.dashboard.auth import TokenGate
-from plimsoll.dashboard.service import serve
-from plimsoll.dashboard.token_reviews import Reviews
+from plimsoll.dashboard.service import serve_dashboard
+from plimsoll.dashboard.token_reviews import TokenReviewer
 from plimsoll.runtime.clock import RealClock
 from plimsoll.runtime.metrics import Metrics
 from plimsoll.runtime.operator import connect
@@ -42,15 +42,18 @@ async def test_the_cluster_says_who_may_look(control_plane: ControlPlane) -> Non
         kubeconfig = control_plane.kubeconfig_for("dashboard-operator")
         async with connect(Config(), Metrics(), kubeconfig=kubeconfig, context=None) as client:
             scene = Scene()
-            gate = TokenGate(Reviews(client, RealClock()))
+            gate = TokenGate(TokenReviewer(client, RealClock()))
             async with (
-                serve(scene.view, scene.config, scene.clock, gate, identity="me", leading=lambda: False) as (server, _),
+                serve_dashboard(scene.view, scene.config, scene.clock, gate, identity="me", leading=lambda: False) as (
+                    server,
+                    _,
+                ),
                 aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as web,
             ):
                 ann, bob = control_plane.token_for("dashboard-ann"), control_plane.token_for("dashboard-bob")
 
                 async def status(token: str) -> int:
-                    async with web.get("/api/v1/picture", headers={"Authorization": f"Bearer {token}"}) as response:
+                    async with web.get("/api/v1/snapshot", headers={"Authorization": f"Bearer {token}"}) as response:
                         return response.status
 
                 # Rights reach the authoriser's cache a moment after they are written, and verdicts are remembered a while.

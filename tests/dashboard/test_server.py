@@ -23,7 +23,7 @@ from tests.dashboard.streams import events
 from tests.eventually import eventually
 
 EVERY_KIND_OF_REPLY = (
-    "/", "/api/v1/picture", "/api/v1/stream", "/api/v1/explain/node/n1", "/api/v1/explain/node/none",
+    "/", "/api/v1/snapshot", "/api/v1/picture", "/api/v1/stream", "/api/v1/explain/node/n1", "/api/v1/explain/node/none",
     "/api/v1/explain/planet/mars", "/assets/none.js", "/nowhere", "/api/v1/nowhere",
 )  # fmt: skip
 POLICY = (
@@ -46,7 +46,7 @@ async def test_headers_of_every_reply(web: aiohttp.ClientSession, path: str) -> 
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"])
-@pytest.mark.parametrize("path", ["/", "/api/v1/picture", "/nowhere"])
+@pytest.mark.parametrize("path", ["/", "/api/v1/snapshot", "/nowhere"])
 async def test_nothing_but_get(web: aiohttp.ClientSession, method: str, path: str) -> None:
     async with web.request(method, path) as response:
         assert response.status == 405
@@ -54,8 +54,8 @@ async def test_nothing_but_get(web: aiohttp.ClientSession, method: str, path: st
         assert response.headers["Content-Security-Policy"] == POLICY
 
 
-async def test_the_picture(web: aiohttp.ClientSession) -> None:
-    async with web.get("/api/v1/picture") as response:
+async def test_the_snapshot(web: aiohttp.ClientSession) -> None:
+    async with web.get("/api/v1/snapshot") as response:
         assert response.status == 200
         assert response.content_type == "application/json"
         assert response.headers["Content-Encoding"] == "gzip"
@@ -65,12 +65,12 @@ async def test_the_picture(web: aiohttp.ClientSession) -> None:
     assert found["operator"]["identity"] == "me"
 
 
-async def test_the_picture_plain_and_squeezed_are_the_same(served: DashboardServer) -> None:
+async def test_the_snapshot_plain_and_squeezed_are_the_same(served: DashboardServer) -> None:
     async with aiohttp.ClientSession(f"http://127.0.0.1:{served.port}", auto_decompress=False) as session:
-        async with session.get("/api/v1/picture", headers={"Accept-Encoding": "identity"}) as response:
+        async with session.get("/api/v1/snapshot", headers={"Accept-Encoding": "identity"}) as response:
             assert "Content-Encoding" not in response.headers
             plain = await response.read()
-        async with session.get("/api/v1/picture", headers={"Accept-Encoding": "gzip"}) as response:
+        async with session.get("/api/v1/snapshot", headers={"Accept-Encoding": "gzip"}) as response:
             assert gzip.decompress(await response.read()) == plain
 
 
@@ -79,11 +79,11 @@ async def test_the_stream_and_those_who_join_later_see_the_same(
     web: aiohttp.ClientSession, scene: Scene, encoding: str
 ) -> None:
     headers = {"Accept-Encoding": encoding}
-    async with web.get("/api/v1/stream", headers=headers) as early:
+    async with web.get("/api/v1/stream?events=snapshot", headers=headers) as early:
         assert early.content_type == "text/event-stream"
         stream = events(early)
         kind, version, page = await anext(stream)
-        assert (kind, int(version)) == ("picture", page["version"])
+        assert (kind, int(version)) == ("snapshot", page["version"])
         scene.put(build.pod("news", node="n1"), build.pod("waits", node="", phase="Pending"))
         while "default/waits" not in page["pending"]:
             kind, version, change = await anext(stream)
@@ -92,7 +92,10 @@ async def test_the_stream_and_those_who_join_later_see_the_same(
             assert int(version) == change["version"] == page["version"] + 1
             page = merged(page, change)
         async with web.get("/api/v1/stream", headers=headers) as late:
-            _, _, whole = await anext(events(late))
+            kind, _, whole = await anext(events(late))
+            assert kind == "picture", (
+                "the event name of the previous release, for pages that do not ask for the new one"
+            )
         while page["version"] < whole["version"]:
             page = merged(page, (await anext(stream))[2])
         assert shown(page) == shown(whole)
@@ -132,7 +135,7 @@ async def test_as_many_as_one_process_serves(web: aiohttp.ClientSession, monkeyp
     async with web.get("/api/v1/stream") as third:
         assert third.status == 503
         assert third.headers["Retry-After"]
-        assert "close a window" in await third.text()
+        assert "too many open dashboards" in await third.text()
     first.close()
 
     async def admitted() -> bool:
@@ -152,9 +155,9 @@ async def test_who_takes_nothing_is_let_go(web: aiohttp.ClientSession, served: D
         idle.sendall(b"GET /api/v1/stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
         async with web.get("/api/v1/stream") as response:
             stream = events(response)
-            await eventually(lambda: len(served.showing.clients) == 2, "both look on")
+            await eventually(lambda: len(served.broadcaster.clients) == 2, "both look on")
             number = 0
-            while len(served.showing.clients) == 2:
+            while len(served.broadcaster.clients) == 2:
                 number += 1
                 assert number < 1000, "the client is let go"
                 scene.put(*(build.pod(f"{'x' * 240}-{number}-{n}", node=f"n{n % 3 + 1}") for n in range(300)))
@@ -245,7 +248,7 @@ async def test_nothing_that_could_be_a_secret(web: aiohttp.ClientSession, scene:
         "status": {"phase": "Running"},
     }  # fmt: skip
     scene.put(convert(body, Pod))
-    for path in ("/api/v1/picture", "/api/v1/explain/pod/default/secretive", "/api/v1/explain/node/n1"):
+    for path in ("/api/v1/snapshot", "/api/v1/explain/pod/default/secretive", "/api/v1/explain/node/n1"):
         async with web.get(path) as response:
             text = await response.text()
             assert response.status == 200
@@ -261,7 +264,7 @@ async def test_nothing_that_could_be_a_secret(web: aiohttp.ClientSession, scene:
         ("localhost.evil.example", 421), ("[::2]", 421),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("path", ["/api/v1/picture", "/nowhere"])
+@pytest.mark.parametrize("path", ["/api/v1/snapshot", "/nowhere"])
 async def test_a_name_that_was_made_to_point_here_is_refused(
     web: aiohttp.ClientSession, host: str, status: int, path: str
 ) -> None:

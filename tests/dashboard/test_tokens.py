@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 
 from plimsoll.config.sources import ConfigurationError
-from plimsoll.dashboard.auth import TokenGate, refuse_to_be_open
-from plimsoll.dashboard.service import serve
-from plimsoll.dashboard.token_reviews import Reviews
+from plimsoll.dashboard.auth import TokenGate, require_access_control
+from plimsoll.dashboard.service import serve_dashboard
+from plimsoll.dashboard.token_reviews import TokenReviewer
 from plimsoll.kube.addresses import is_loopback
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.credentials import Credentials
@@ -45,16 +45,19 @@ def clock() -> SkippingClock:
 @pytest.fixture
 async def web(stub: StubServer, clock: SkippingClock, scene: Scene) -> AsyncIterator[aiohttp.ClientSession]:
     async with Client(Credentials(stub.url), clock=clock, rng=random.Random(1)) as client:
-        gate = TokenGate(Reviews(client, clock))
+        gate = TokenGate(TokenReviewer(client, clock))
         async with (
-            serve(scene.view, scene.config, scene.clock, gate, identity="me", leading=lambda: False) as (server, _),
+            serve_dashboard(scene.view, scene.config, scene.clock, gate, identity="me", leading=lambda: False) as (
+                server,
+                _,
+            ),
             aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session,
         ):
             yield session
 
 
 async def ask(
-    web: aiohttp.ClientSession, token: str | None = "t1", path: str = "/api/v1/picture"
+    web: aiohttp.ClientSession, token: str | None = "t1", path: str = "/api/v1/snapshot"
 ) -> tuple[int, str, str]:
     headers = {} if token is None else {"Authorization": token if " " in token else f"Bearer {token}"}
     async with web.get(path, headers=headers) as response:
@@ -64,7 +67,7 @@ async def ask(
 
 
 @pytest.mark.parametrize("token", [None, "Basic YTpi", "Bearer  ", "Bearer"])
-@pytest.mark.parametrize("path", ["/", "/api/v1/picture", "/api/v1/stream", "/api/v1/explain/node/n1", "/nowhere"])
+@pytest.mark.parametrize("path", ["/", "/api/v1/snapshot", "/api/v1/stream", "/api/v1/explain/node/n1", "/nowhere"])
 async def test_without_a_token_nothing_is_answered(
     web: aiohttp.ClientSession, stub: StubServer, token: str | None, path: str
 ) -> None:
@@ -80,7 +83,7 @@ async def test_who_may_look_is_let_in_and_asked_about_once(
 ) -> None:
     stub.on("POST", TOKENS, who("ann", "ops", "system:authenticated"))
     stub.on("POST", ACCESS, ALLOWED)
-    for path in ("/api/v1/picture", "/api/v1/explain/node/n1", "/api/v1/picture"):
+    for path in ("/api/v1/snapshot", "/api/v1/explain/node/n1", "/api/v1/snapshot"):
         assert (await ask(web, path=path))[0] == 200
     assert stub.calls() == [f"POST {TOKENS}", f"POST {ACCESS}"]
     token, access = (seen.json["spec"] for seen in stub.seen)
@@ -96,7 +99,7 @@ async def test_a_token_that_nobody_knows(web: aiohttp.ClientSession, stub: StubS
     stub.on("POST", TOKENS, NOBODY)
     status, told, challenge = await ask(web)
     assert (status, challenge) == (401, 'Bearer realm="plimsoll"')
-    assert "does not know this token" in told
+    assert "does not accept this token" in told
     assert "t1" not in told
 
 
@@ -122,7 +125,7 @@ async def test_nobody_is_let_in_where_the_cluster_cannot_be_asked(web: aiohttp.C
     stub.on("POST", TOKENS, refusal(403, "Forbidden", "tokenreviews is forbidden"))
     status, told, _ = await ask(web)
     assert status == 503
-    assert "could not be asked" in told
+    assert "could not review the token" in told
     stub.on("POST", TOKENS, who())
     stub.on("POST", ACCESS, ALLOWED)
     assert (await ask(web))[0] == 200  # a failure is not remembered
@@ -141,9 +144,12 @@ async def test_tokens_by_the_hundred_do_not_become_questions_by_the_hundred(stub
 
     stub.on("POST", TOKENS, *[nobody] * 200)
     async with Client(Credentials(stub.url), clock=clock, rng=random.Random(1)) as client:
-        gate = TokenGate(Reviews(client, clock))
+        gate = TokenGate(TokenReviewer(client, clock))
         async with (
-            serve(scene.view, scene.config, scene.clock, gate, identity="me", leading=lambda: False) as (server, _),
+            serve_dashboard(scene.view, scene.config, scene.clock, gate, identity="me", leading=lambda: False) as (
+                server,
+                _,
+            ),
             aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as web,
         ):
             statuses = [(await ask(web, f"guess-{number}"))[0] for number in range(60)]
@@ -162,6 +168,6 @@ def test_nobody_opens_it_to_all_by_mistake(tmp_path) -> None:
     for text in ('{host: "*"}', "{host: 0.0.0.0}", "{host: 10.1.2.3, access: loopback}"):
         config = load_text(tmp_path, f"dashboard: {text}").config
         with pytest.raises(ConfigurationError, match=r"dashboard\.access.*token"):
-            refuse_to_be_open(config)
+            require_access_control(config)
     for text in ('{host: "*", access: token}', "{host: 127.0.0.1}", '{enabled: false, host: "*"}'):
-        refuse_to_be_open(load_text(tmp_path, f"dashboard: {text}").config)
+        require_access_control(load_text(tmp_path, f"dashboard: {text}").config)

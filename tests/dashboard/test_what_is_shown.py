@@ -129,7 +129,7 @@ async def test_a_pod_that_waits_says_why() -> None:
     found = (await whole(scene))["pending"]
     assert found.keys() == {"default/waiting", "default/unseen", "default/gated"}
     assert found["default/waiting"]["why"] == message
-    assert "has not looked" in found["default/unseen"]["why"]
+    assert "has not tried" in found["default/unseen"]["why"]
     assert "quota" in found["default/gated"]["why"]
 
 
@@ -301,9 +301,9 @@ POOL = "infra/pool"
 @pytest.mark.parametrize(
     ("verdict", "reason", "told"),
     [
-        (GroupVerdict(POOL, 1, 1), Reason("Settled", "each group has the nodes that it needs"), "it has the nodes that it needs"),
-        (GroupVerdict(POOL, 1, 2, 1, reason="PendingPods"), Reason("ScalingUp", ""), "1 node is added: pods wait that would run there"),
-        (GroupVerdict(POOL, 1, 3, 2, reason="BelowDesired"), Reason("ScalingUp", ""), "2 nodes are added: it has fewer than are wanted"),
+        (GroupVerdict(POOL, 1, 1), Reason("Settled", "each group has the nodes that it needs"), "the group has the nodes it needs"),
+        (GroupVerdict(POOL, 1, 2, 1, reason="PendingPods"), Reason("ScalingUp", ""), "1 node is being added: pending pods need it"),
+        (GroupVerdict(POOL, 1, 3, 2, reason="BelowDesired"), Reason("ScalingUp", ""), "2 nodes are being added: the group is below its desired size"),
         (GroupVerdict(POOL, 2, 1, removing=1), Reason("ScalingDown", "n1 is empty"), "n1 is empty"),
         (GroupVerdict(POOL, 2, 2, spec_problem="minNodes is above maxNodes"), Reason("Settled", "all"), "minNodes is above maxNodes"),
     ],

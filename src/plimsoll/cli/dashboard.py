@@ -12,14 +12,13 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
-from plimsoll.cli.config_options import BadConfiguration
+from plimsoll.cli.config_options import BadConfiguration, controllers_for
 from plimsoll.cli.connection import cluster_options, configuration
-from plimsoll.cli.controllers import controllers_for
 from plimsoll.cli.signals import stop_on_signals
 from plimsoll.config import Config, ControllerName
 from plimsoll.config.sources import ConfigurationError
 from plimsoll.dashboard.auth import LoopbackGate
-from plimsoll.dashboard.service import serve
+from plimsoll.dashboard.service import serve_dashboard
 from plimsoll.kube.client.errors import KubeError
 from plimsoll.runtime.clock import RealClock
 from plimsoll.runtime.exit_codes import ExitCode
@@ -28,7 +27,7 @@ from plimsoll.runtime.logging import set_up_logging
 from plimsoll.runtime.metrics import Metrics
 from plimsoll.runtime.operator import Operator, connect, watched_by
 from plimsoll.snapshot.documents import BadFileError, documents_in
-from plimsoll.snapshot.view import Still, from_documents
+from plimsoll.snapshot.view import SnapshotView, from_documents
 
 _EVERY_CONTROLLER: tuple[ControllerName, ...] = ("placement", "deletion-cost", "nodegroups", "allocation")
 
@@ -56,13 +55,13 @@ def dashboard(
     """Serve the dashboard on this machine until it is told to stop, and show what the operator would decide."""
     set_up_logging("warning", "console")
     config = _only_looking(configuration(**options), port)
-    still = _from_files(config := _with_every_controller(config), files) if files else None
+    snapshot_view = _from_files(config := _with_every_controller(config), files) if files else None
     stop = asyncio.Event()
     runner = asyncio.Runner()
     try:
         with stop_on_signals(runner.get_loop(), stop), runner:
-            if still is not None:
-                runner.run(_over(still, config, stop))
+            if snapshot_view is not None:
+                runner.run(_over(snapshot_view, config, stop))
             else:
                 sys.exit(runner.run(_of_a_cluster(config, stop, kubeconfig=kubeconfig, context=context)))
     except (KubeError, CannotListenError) as error:
@@ -84,7 +83,7 @@ def _with_every_controller(config: Config) -> Config:
     return replace(config, controllers=replace(config.controllers, enabled=_EVERY_CONTROLLER))
 
 
-def _from_files(config: Config, files: Sequence[Path]) -> Still:
+def _from_files(config: Config, files: Sequence[Path]) -> SnapshotView:
     stdin = sys.stdin.read() if any(str(file) == "-" for file in files) else None
     try:
         return from_documents(documents_in(files, stdin), watched_by(controllers_for(config)), datetime.now(UTC))
@@ -102,10 +101,12 @@ class _StandingClock(RealClock):
         return self._at
 
 
-async def _over(still: Still, config: Config, stop: asyncio.Event) -> None:
-    clock = _StandingClock(still.at)
-    showing = serve(still.view, config, clock, LoopbackGate(), identity="files", leading=lambda: False)
-    async with showing as (server, _):
+async def _over(snapshot_view: SnapshotView, config: Config, stop: asyncio.Event) -> None:
+    clock = _StandingClock(snapshot_view.at)
+    broadcaster = serve_dashboard(
+        snapshot_view.view, config, clock, LoopbackGate(), identity="files", leading=lambda: False
+    )
+    async with broadcaster as (server, _):
         _tell(server.url)
         await stop.wait()
 
@@ -117,9 +118,11 @@ async def _of_a_cluster(
     async with connect(config, metrics, kubeconfig=kubeconfig, context=context) as client:
         # An operator that only watches: its decisions are the ones that are shown, and its door is shut.
         operator = Operator(config, client, controllers_for(config), clock=clock, metrics=metrics, name="dashboard")
-        showing = serve(operator.view, config, clock, LoopbackGate(), identity=client.server, leading=lambda: True)
-        async with showing as (server, picture):
-            operator.show_to(picture)
+        broadcaster = serve_dashboard(
+            operator.view, config, clock, LoopbackGate(), identity=client.server, leading=lambda: True
+        )
+        async with broadcaster as (server, snapshot):
+            operator.subscribe(snapshot)
             _tell(server.url)
             return await operator.run(stop)
 

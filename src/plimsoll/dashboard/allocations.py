@@ -1,4 +1,4 @@
-"""Who holds which drive and which ports of a node, where the controller that gives them out runs."""
+"""Allocation records: the drives and ports of a node and the containers that hold them."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from plimsoll.kube.types.resources import NODES
 
 
 def allocation_record(name: str, view: View, ports_per_container: int) -> AllocationRecord | None:
-    """None for a node on which there is nothing to give and nobody who asks."""
+    """The record of a node; None if it has neither drives nor containers."""
     if WEKA_CONTAINERS not in view:
         return None
     containers = view[WEKA_CONTAINERS].by(BY_AFFINITY, name)
-    told = overview(name, view[NODES].get("", name), containers, ports_per_container)
+    node = overview(name, view[NODES].get("", name), containers, ports_per_container)
     drives = [
         DriveRecord(serial, one.container, one.state)
-        for one in told.holders
+        for one in node.holders
         for serial in (*one.drives, *(f"{serial} ({gib} GiB)" for serial, gib in one.shared_gib.items()))
     ]
-    drives += [DriveRecord(serial, None, "free") for serial in told.free_drives]
-    drives += [DriveRecord(serial, None, "blocked") for serial in told.blocked_drives]
-    drives += [DriveRecord(f"{one.serial} ({one.free_gib} GiB)", None, "free") for one in told.shared if one.free_gib]
-    ports = [PortsRecord(*_range(text), one.container) for one in told.holders for text in one.ports]
-    if not (drives or ports or told.waiting or told.problems):
+    drives += [DriveRecord(serial, None, "free") for serial in node.free_drives]
+    drives += [DriveRecord(serial, None, "blocked") for serial in node.blocked_drives]
+    drives += [DriveRecord(f"{one.serial} ({one.free_gib} GiB)", None, "free") for one in node.shared if one.free_gib]
+    ports = [PortsRecord(*_range(text), one.container) for one in node.holders for text in one.ports]
+    if not (drives or ports or node.waiting or node.problems):
         return None
     drives.sort(key=lambda one: one.device)
     ports.sort(key=lambda one: one.first)
-    return AllocationRecord(drives, ports, list(told.waiting), [*told.conflicts, *told.problems])
+    return AllocationRecord(drives, ports, list(node.waiting), [*node.conflicts, *node.problems])
 
 
 def _range(text: str) -> tuple[int, int]:

@@ -1,8 +1,8 @@
-"""Who may look.
+"""Authentication and authorization of dashboard users.
 
-On loopback: whoever can reach it, which a pod's own network or `kubectl port-forward` decides; a page of another site that has
-its name resolved to loopback gives itself away by its Host. Elsewhere: whoever the API server knows by its token and allows to
-get `/plimsoll/dashboard`.
+`access: loopback`: everyone who can reach the loopback address, for example through `kubectl port-forward`. The Host header is
+checked, so that another site cannot reach the dashboard by DNS rebinding. `access: token`: users whose bearer token the API server
+authenticates and who may `get` the non-resource URL `/plimsoll/dashboard`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import structlog
 from aiohttp import web
 
 from plimsoll.config import Config
-from plimsoll.config.sources import ConfigurationError, Problem
-from plimsoll.dashboard.token_reviews import PATH, Reviews, TooManyQuestions
+from plimsoll.config.sources import ConfigProblem, ConfigurationError
+from plimsoll.dashboard.token_reviews import PATH, TokenReviewer, TooManyReviews
 from plimsoll.kube.addresses import is_loopback
 from plimsoll.kube.client.errors import KubeError
 
@@ -26,19 +26,19 @@ _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 
 class Gate(Protocol):
     async def admit(self, request: web.Request) -> None:
-        """Return, or raise what the client is told instead of an answer."""
+        """Return if the request is admitted, else raise the HTTP error to send."""
         ...
 
 
-def refuse_to_be_open(config: Config) -> None:
-    """Raises ConfigurationError where everybody could look."""
+def require_access_control(config: Config) -> None:
+    """Raise ConfigurationError if the dashboard would be reachable without authentication."""
     section = config.dashboard
     if section.enabled and section.access == "loopback" and not is_loopback(section.host):
         message = (
-            f"loopback, but dashboard.host is {section.host}, where others can reach it; set dashboard.access: token, or "
-            "listen on 127.0.0.1 and use `kubectl port-forward`"
+            f"loopback, but dashboard.host {section.host} is reachable from other machines; set dashboard.access: token, or "
+            "dashboard.host: 127.0.0.1 and use `kubectl port-forward`"
         )
-        raise ConfigurationError([Problem("", "dashboard.access", message)])
+        raise ConfigurationError([ConfigProblem("", "dashboard.access", message)])
 
 
 class LoopbackGate:
@@ -47,14 +47,14 @@ class LoopbackGate:
         name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
         if name.lower() not in _LOCAL_NAMES:
             message = (
-                f'the Host header is "{host[:100]}"; here the dashboard is served to this machine alone, as localhost or '
+                f'the Host header is "{host[:100]}"; the dashboard accepts only localhost and '
                 "127.0.0.1. To reach it from elsewhere use `kubectl port-forward`, or dashboard.access: token\n"
             )
             raise web.HTTPMisdirectedRequest(text=message)
 
 
 class TokenGate:
-    def __init__(self, reviews: Reviews) -> None:
+    def __init__(self, reviews: TokenReviewer) -> None:
         self._reviews = reviews
 
     async def admit(self, request: web.Request) -> None:
@@ -63,22 +63,20 @@ class TokenGate:
         if scheme.lower() != "bearer" or not token:
             raise _unknown("no token was sent; expected the header Authorization: Bearer …")
         if len(token) > _LONGEST_TOKEN:
-            raise _unknown(f"the token is longer than {_LONGEST_TOKEN} characters, as none of a cluster is")
+            raise _unknown(f"the token is longer than {_LONGEST_TOKEN} characters")
         try:
             verdict = await self._reviews.of(token)
-        except TooManyQuestions:
-            raise _unavailable("too many tokens were sent that were not seen before; try again in a moment") from None
+        except TooManyReviews:
+            raise _unavailable("too many unknown tokens; try again in a moment") from None
         except KubeError as error:
-            log.warning("nobody is let in to the dashboard", error=str(error))
-            raise _unavailable(
-                "the cluster could not be asked whose token this is; the operator's log says why"
-            ) from None
+            log.warning("cannot authenticate dashboard users", error=str(error))
+            raise _unavailable("the API server could not review the token; see the operator's log") from None
         if not verdict.known:
-            raise _unknown("the cluster does not know this token; it may have expired")
+            raise _unknown("the API server does not accept this token; it may have expired")
         if not verdict.allowed:
             message = (
-                f"{verdict.user} may not look: he needs the verb get on the non-resource URL {PATH}, as the ClusterRole "
-                "plimsoll-dashboard-viewer gives it\n"
+                f"{verdict.user} may not get the non-resource URL {PATH}; bind the ClusterRole "
+                "plimsoll-dashboard-viewer to this user\n"
             )
             raise web.HTTPForbidden(text=message)
 

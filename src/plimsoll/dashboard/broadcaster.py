@@ -1,4 +1,5 @@
-"""The picture and those who look at it. It is renewed while anyone looks, told to all at once, and encoded once for all."""
+"""Sends snapshots and changes to connected browsers. The snapshot is updated only while clients are connected, and each message is
+encoded once for all of them."""
 
 from __future__ import annotations
 
@@ -10,102 +11,110 @@ import msgspec
 import structlog
 
 from plimsoll.dashboard import gzip_stream
-from plimsoll.dashboard.cluster_snapshot import Picture
+from plimsoll.dashboard.cluster_snapshot import DashboardSnapshot
 from plimsoll.dashboard.history import SECONDS_BETWEEN
 
 log = structlog.get_logger()
 
 T = TypeVar("T")
 
-# Twice a second is as often as people can follow.
+# People cannot follow more than two updates per second.
 CHANGE_SECONDS = 0.5
-# Who has not taken so many changes is not looking, or cannot: it is let go, and gets a whole picture when it comes back.
+# A client with this many unread messages is disconnected; it gets a full snapshot when it reconnects.
 MOST_WAITING = 8
 MOST_CLIENTS = 32
 
 
 class Message:
-    """Bytes for everybody, plain and squeezed; squeezed only where somebody wants it, and then once."""
+    """A message for all clients, plain and gzipped; compressed once, and only if a client accepts gzip."""
 
     def __init__(self, plain: bytes) -> None:
         self.plain = plain
-        self._squeezed: asyncio.Future[bytes] | None = None
+        self._compressed: asyncio.Future[bytes] | None = None
 
-    async def squeezed(self) -> bytes:
-        if self._squeezed is None:
-            self._squeezed = asyncio.ensure_future(asyncio.to_thread(gzip_stream.block, self.plain))
-        return await asyncio.shield(self._squeezed)
+    async def compressed(self) -> bytes:
+        if self._compressed is None:
+            self._compressed = asyncio.ensure_future(asyncio.to_thread(gzip_stream.gzip_block, self.plain))
+        return await asyncio.shield(self._compressed)
 
 
 class _Whole:
-    """One version of the picture, as a reply and as an event."""
+    """One version of the full snapshot, as a response and as an event."""
 
     def __init__(self, version: int, data: bytes) -> None:
         self.version = version
         self.reply = Message(data)
-        self.event = event("picture", version, data)
+        self._events: dict[str, Message] = {}
+
+    def event(self, name: str) -> Message:
+        """The snapshot as an event of this name, encoded once."""
+        if name not in self._events:
+            self._events[name] = sse_event(name, self.version, self.reply.plain)
+        return self._events[name]
 
 
-class Client:
-    """One who looks on: what it has still to be told, and how it is let go."""
+class StreamClient:
+    """One connected browser: its unread messages, and how to disconnect it."""
 
-    def __init__(self, let_go: Callable[[], None]) -> None:
+    def __init__(self, snapshot_event: str, disconnect: Callable[[], None]) -> None:
+        """snapshot_event: the name of the event that carries a full snapshot."""
+        self.snapshot_event = snapshot_event
         self.waiting: asyncio.Queue[Message] = asyncio.Queue(MOST_WAITING)
         self.gone = False
-        self._let_go = let_go
+        self._disconnect = disconnect
 
-    def tell(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         try:
             self.waiting.put_nowait(message)
         except asyncio.QueueFull:
-            self._let_go()
+            self._disconnect()
 
 
 class TooManyClients(Exception):
-    """As many look on as one process serves."""
+    """The process already serves the maximum number of clients."""
 
 
-class Showing:
-    def __init__(self, picture: Picture) -> None:
-        self._picture = picture
-        self._clients: set[Client] = set()
+class Broadcaster:
+    def __init__(self, snapshot: DashboardSnapshot) -> None:
+        self._snapshot = snapshot
+        self._clients: set[StreamClient] = set()
         self._watched = asyncio.Event()
-        # Who joins between the making of a change and its telling would miss it, or get it twice.
+        # A client that joins between building and sending a change would miss it or get it twice.
         self._renewing = asyncio.Lock()
-        self._whole = _Whole(-1, b"")
+        self._full = _Whole(-1, b"")
 
     @property
-    def clients(self) -> frozenset[Client]:
-        """Who looks on."""
+    def clients(self) -> frozenset[StreamClient]:
+        """The connected clients."""
         return frozenset(self._clients)
 
     async def whole(self) -> Message:
-        """Everything as it is now."""
+        """The full snapshot as it is now."""
         return (await self._undisturbed(self._renewed())).reply
 
-    def beat(self) -> Message:
-        """A sign of life, and the time: pages tell how long ago things were, and their clocks are not the cluster's.
+    def heartbeat(self) -> Message:
+        """A heartbeat with the cluster's time, from which pages compute ages.
 
-        An event and not a comment: a page never sees those, and would not notice that they stay away.
+        An event and not a comment: pages cannot observe comments, and could not notice missing ones.
         """
-        return event("beat", self._picture.version, msgspec.json.encode({"now": self._picture.now}))
+        return sse_event("beat", self._snapshot.version, msgspec.json.encode({"now": self._snapshot.now}))
 
-    async def join(self, client: Client) -> None:
-        """Tell the client everything, and from then on every change. Whoever joins leaves, also where he could not join."""
+    async def join(self, client: StreamClient) -> None:
+        """Send the client the full snapshot and then every change. The caller must call `leave`, even if this raises."""
         await self._undisturbed(self._join(client))
 
-    async def _join(self, client: Client) -> None:
+    async def _join(self, client: StreamClient) -> None:
         whole = await self._renewed()
         if len(self._clients) >= MOST_CLIENTS:
             raise TooManyClients
         if not client.gone:
-            client.tell(self.beat())  # first: the picture tells how long ago things were
-            client.tell(whole.event)
+            client.send(self.heartbeat())  # first: ages in the snapshot depend on it
+            client.send(whole.event(client.snapshot_event))
             self._clients.add(client)
             self._watched.set()
 
     async def _undisturbed(self, work: Coroutine[Any, Any, T]) -> T:
-        """A client that goes away while its picture is made must not take the others' changes with it."""
+        """Run work under the lock; a client that disconnects must not cancel the update of the others."""
 
         async def locked() -> T:
             async with self._renewing:
@@ -113,7 +122,7 @@ class Showing:
 
         return await asyncio.shield(asyncio.ensure_future(locked()))
 
-    def leave(self, client: Client) -> None:
+    def leave(self, client: StreamClient) -> None:
         client.gone = True
         self._clients.discard(client)
         if not self._clients:
@@ -128,32 +137,32 @@ class Showing:
         while True:
             await self._watched.wait()
             async with self._renewing:
-                await self._tell_changes()
+                await self._send_changes()
             await asyncio.sleep(CHANGE_SECONDS)
 
     async def _sample(self) -> None:
         while True:
             try:
-                self._picture.sample()
+                self._snapshot.sample()
             except Exception:
-                log.exception("the groups' history could not be kept")
+                log.exception("cannot record node group history")
             await asyncio.sleep(SECONDS_BETWEEN)
 
     async def _renewed(self) -> _Whole:
-        await self._tell_changes()
-        if self._whole.version != self._picture.version:
-            self._whole = _Whole(self._picture.version, self._picture.whole())
-        return self._whole
+        await self._send_changes()
+        if self._full.version != self._snapshot.version:
+            self._full = _Whole(self._snapshot.version, self._snapshot.whole())
+        return self._full
 
-    async def _tell_changes(self) -> None:
-        change = await self._picture.renew() if self._picture.stale else None
+    async def _send_changes(self) -> None:
+        change = await self._snapshot.renew() if self._snapshot.stale else None
         if change is None:
             return
-        message = event("change", self._picture.version, change)
+        message = sse_event("change", self._snapshot.version, change)
         for client in tuple(self._clients):
-            client.tell(message)
+            client.send(message)
 
 
-def event(kind: str, version: int, data: bytes) -> Message:
-    """As `EventSource` reads it; JSON has no line breaks of its own."""
+def sse_event(kind: str, version: int, data: bytes) -> Message:
+    """A server-sent event; the JSON contains no line breaks."""
     return Message(b"event: %s\nid: %d\ndata: %s\n\n" % (kind.encode(), version, data))

@@ -1,4 +1,7 @@
-"""A part of the picture: records by name, each made and encoded when something that it shows has changed, and not before."""
+"""The dashboard snapshot: everything the page shows, updated incrementally.
+
+Stores, reconcilers and the actuator report changes, which only mark records as stale. `broadcaster` calls `renew`, which rebuilds and
+encodes the stale records."""
 
 from __future__ import annotations
 
@@ -18,14 +21,14 @@ from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS, nod
 from plimsoll.controllers.allocation.types import WekaContainer
 from plimsoll.controllers.deletion_cost.controller import DeletionCostController
 from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision, NodeGroupController
-from plimsoll.controllers.nodegroups.scale_up.question import ScaleUp
+from plimsoll.controllers.nodegroups.scale_up.scale_up import ScaleUpPlan
 from plimsoll.controllers.nodegroups.types import BY_NODE_NAME, VPSIE_NODES, NodeGroup, VPSieNode
 from plimsoll.controllers.placement.capacity_class import ClassRules
 from plimsoll.controllers.placement.controller import PlacementController
 from plimsoll.dashboard.allocations import allocation_record
 from plimsoll.dashboard.history import SECONDS_KEPT, Histories
-from plimsoll.dashboard.nodegroups import Tally, group_record, managed_groups
-from plimsoll.dashboard.nodes import Siblings, labelled_group, node_record
+from plimsoll.dashboard.nodegroups import NodeCounts, group_record, managed_groups
+from plimsoll.dashboard.nodes import OwnerCache, labelled_group, node_record
 from plimsoll.dashboard.pods import is_pending, pending_record
 from plimsoll.dashboard.records import (
     AllocationRecord,
@@ -33,15 +36,18 @@ from plimsoll.dashboard.records import (
     NodeRecord,
     OperatorRecord,
     PendingRecord,
-    PictureRecord,
-    Point,
+    SizePoint,
+    SnapshotRecord,
     WorkloadRecord,
 )
 from plimsoll.dashboard.timeline import Timeline
-from plimsoll.dashboard.workloads import Decided, is_gone, workload_record
+from plimsoll.dashboard.workloads import DecidedKey, is_deleted, workload_record
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.core import KubeObject, Node, Pod, ReplicaSet
-from plimsoll.kube.types.resources import BY_OWNER, NODES, PODS, Key, Resource
+from plimsoll.kube.types.apps import ReplicaSet
+from plimsoll.kube.types.core import Node, Pod
+from plimsoll.kube.types.meta import KubeObject
+from plimsoll.kube.types.resources import NODES, PODS, Key, Resource
+from plimsoll.kube.workloads import pods_owned_by
 from plimsoll.runtime.audit import AuditRecord
 from plimsoll.runtime.clock import Clock
 from plimsoll.runtime.decision import Decision
@@ -52,7 +58,7 @@ log = structlog.get_logger()
 _encode = msgspec.json.Encoder().encode
 
 
-class Section:
+class RecordSection:
     def __init__(self, record: Callable[[str], Struct | None]) -> None:
         self._record = record
         self._stale: set[str] = set()
@@ -62,7 +68,7 @@ class Section:
         self._stale.update(names)
 
     def touch_all(self, names: Iterable[str] = ()) -> None:
-        """Everything that is shown, and these."""
+        """Mark every record and these names as stale."""
         self._stale.update(self.encoded, names)
 
     @property
@@ -74,11 +80,11 @@ class Section:
         return taken
 
     def renew(self, name: str) -> bool:
-        """Make one record anew; whether it now says something else. One that cannot be made stays as it was."""
+        """Rebuild one record; returns whether it changed. A record that cannot be built stays as it was."""
         try:
             record: Any = self._record(name)
         except Exception:
-            log.exception("a record of the dashboard could not be made", name=name)
+            log.exception("cannot build dashboard record", name=name)
             return False
         before = self.encoded.get(name)
         if record is None:
@@ -90,14 +96,12 @@ class Section:
         return True
 
 
-# Everything that the page shows, kept up to date piece by piece: what changes in the view only marks what to look at again.
-
-# The operator has a lease to renew and reviews to answer: the loop is given back after so long.
+# Renewal yields the event loop after this time: the operator has a lease to renew and reviews to answer.
 SLICE_SECONDS = 0.008
 
 
-class Shown(Struct, frozen=True):
-    """Whose picture it is."""
+class OperatorInfo(Struct, frozen=True):
+    """The operator process that the snapshot belongs to."""
 
     identity: str
     read_only: bool
@@ -105,41 +109,41 @@ class Shown(Struct, frozen=True):
     leading: Callable[[], bool]
 
 
-class Picture:
-    """Told of changes by the stores (`changed`), by the loops (`acted`) and by the door (`recorded`)."""
+class DashboardSnapshot:
+    """Receives object changes (`changed`), decisions with their outcomes (`acted`) and audit records (`recorded`)."""
 
     def __init__(
-        self, view: View, rules: ClassRules, clock: Clock, shown: Shown, *, ports_per_container: int = 100
+        self, view: View, rules: ClassRules, clock: Clock, shown: OperatorInfo, *, ports_per_container: int = 100
     ) -> None:
         self.version = 0
         self._view = view
         self._rules = rules
         self._clock = clock
-        self._shown = shown
+        self._info = shown
         self._ports_per_container = ports_per_container
-        self._siblings = Siblings(view)
-        self._tally = Tally(rules)
+        self._owners = OwnerCache(view)
+        self._node_counts = NodeCounts(rules)
         self._timeline = Timeline()
         self._histories = Histories()
         self._groups: dict[str, GroupRecord] = {}
-        self._new_points: dict[str, Point] = {}
-        self._decided: dict[tuple[str, Key], Decided] = {}
+        self._new_points: dict[str, SizePoint] = {}
+        self._decided: dict[tuple[str, Key], DecidedKey] = {}
         self._keys: dict[str, Key] = {}
-        self._counted_on: dict[str, list[str]] = {}  # by node: the pods that wait and were packed there
+        self._counted_on: dict[str, list[str]] = {}  # by planned node: the pending pods planned for it
         self._operator = self._who()
-        self.nodes = Section(self._node)
-        self.workloads = Section(self._workload)
-        self.groups = Section(self._group)
-        self.pending = Section(self._pending)
-        self.allocations = Section(self._allocation)
+        self.nodes = RecordSection(self._node)
+        self.workloads = RecordSection(self._workload)
+        self.groups = RecordSection(self._group)
+        self.pending = RecordSection(self._pending)
+        self.allocations = RecordSection(self._allocation)
         self._everything()
         for store in view.stores():
             store.listen(self.changed)
 
-    # ── what is told to us ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── input ───────────────────────────────────────────────────────────────────────────────────────────
 
     def changed(self, resource: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:
-        """An object came, changed or went: mark what shows it."""
+        """An object was added, changed or deleted: mark the records that show it."""
         for state in (before, after):
             match state:
                 case Pod():
@@ -162,17 +166,19 @@ class Picture:
                 case WekaContainer():
                     self.allocations.touch(*nodes_of(state))
                 case ReplicaSet():
-                    if before is None or after is None:  # its pods may have come first
-                        self.nodes.touch(*(pod.spec.node_name for pod in self._view[PODS].by(BY_OWNER, state.uid)))
+                    if before is None or after is None:  # its pods may have arrived first
+                        self.nodes.touch(
+                            *(pod.spec.node_name for pod in pods_owned_by(state.namespace, state.uid, self._view))
+                        )
         if resource == NODES:
-            self._tally.changed(before, after)
+            self._node_counts.changed(before, after)
 
     def acted(self, controller: str, key: Key, decision: Decision, outcome: Outcome) -> None:
-        """A key was decided about, and the door has done what it could."""
-        if is_gone(decision):
+        """A key was decided, and the actuator has carried out what it could."""
+        if is_deleted(decision):
             self._decided.pop((controller, key), None)
         else:
-            self._decided[controller, key] = Decided(decision, outcome)
+            self._decided[controller, key] = DecidedKey(decision, outcome)
         self._timeline.decided(controller, key, decision, self._clock.now())
         if controller in (PlacementController.name, DeletionCostController.name):
             self._keys[str(key)] = key
@@ -185,7 +191,7 @@ class Picture:
     def recorded(self, record: AuditRecord) -> None:
         self._timeline.recorded(record)
 
-    # ── what we tell ─────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── output ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def stale(self) -> bool:
@@ -201,11 +207,11 @@ class Picture:
         return self._clock.now()
 
     async def renew(self) -> bytes | None:
-        """Catch up, in slices; the change as JSON, or None where nothing that is shown has changed.
+        """Rebuild the stale records in slices; returns the change as JSON, or None if nothing changed.
 
-        It must not be cancelled half-way: what it has renewed by then would never be told.
+        It must not be cancelled: records rebuilt by then would never be sent.
         """
-        self._siblings = Siblings(self._view)
+        self._owners = OwnerCache(self._view)
         changed: dict[str, dict[str, Raw | None]] = {}
         began = time.perf_counter()
         for title, section in self._sections():
@@ -223,29 +229,31 @@ class Picture:
         self._operator = who
         self.version += 1
         at = self._clock.now()
-        return _encode(PictureRecord(self.version, at, whole=False, operator=who, decisions=news, **changed))
+        return _encode(SnapshotRecord(self.version, at, whole=False, operator=who, decisions=news, **changed))
 
     def whole(self) -> bytes:
-        """As it was when it was last renewed."""
+        """The full snapshot as of the last `renew`."""
         sections: dict[str, Any] = {title: section.encoded for title, section in self._sections()}
         sections["groups"] = {
             name: Raw(_encode(replace(one, history=self._histories.of(name)))) for name, one in self._groups.items()
         }
-        at, told = self._clock.now(), self._timeline.kept
-        return _encode(PictureRecord(self.version, at, whole=True, operator=self._operator, decisions=told, **sections))
+        at, decisions = self._clock.now(), self._timeline.kept
+        return _encode(
+            SnapshotRecord(self.version, at, whole=True, operator=self._operator, decisions=decisions, **sections)
+        )
 
     def sample(self) -> None:
-        """Remember how large the groups are now; asked once a minute, whether or not anyone looks."""
+        """Record the sizes of the groups; called once per minute, with or without clients."""
         now = int(self._clock.now().timestamp())
-        for name in (*managed_groups(self._view), *self._tally.names()):
+        for name in (*managed_groups(self._view), *self._node_counts.names()):
             record = self._group(name)
             if record is not None:
                 self._remember(name, record, now)
         self._histories.forget_before(now - SECONDS_KEPT)
 
-    # ── how it is made ───────────────────────────────────────────────────────────────────────────────────────────────
+    # ── records ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _sections(self) -> tuple[tuple[str, Section], ...]:
+    def _sections(self) -> tuple[tuple[str, RecordSection], ...]:
         return (
             ("nodes", self.nodes),
             ("workloads", self.workloads),
@@ -261,11 +269,11 @@ class Picture:
                 self.changed(store.resource, None, obj)
 
     def _who(self) -> OperatorRecord:
-        shown = self._shown
+        shown = self._info
         return OperatorRecord(shown.identity, shown.leading(), shown.read_only, shown.controllers, __version__)
 
     def _node(self, name: str) -> NodeRecord | None:
-        return node_record(name, self._view, self._rules, self._siblings)
+        return node_record(name, self._view, self._rules, self._owners)
 
     def _workload(self, name: str) -> WorkloadRecord | None:
         key = self._keys[name]
@@ -280,7 +288,7 @@ class Picture:
         namespace, _, pod_name = name.partition("/")
         pod, decision = self._view[PODS].get(namespace, pod_name), self._about_groups
         return (
-            pending_record(pod, decision.scale_up if decision is not None else ScaleUp(), self._view)
+            pending_record(pod, decision.scale_up if decision is not None else ScaleUpPlan(), self._view)
             if pod is not None and is_pending(pod)
             else None
         )
@@ -302,7 +310,7 @@ class Picture:
                 self._counted_on.setdefault(node, []).append(pod)
 
     def _group(self, name: str) -> GroupRecord | None:
-        record = group_record(name, self._view, self._rules, self._tally, self._about_groups)
+        record = group_record(name, self._view, self._rules, self._node_counts, self._about_groups)
         if record is None:
             self._groups.pop(name, None)
         else:
@@ -315,12 +323,12 @@ class Picture:
 
     def _remember(self, name: str, record: GroupRecord, now: int) -> None:
         sizes = (now, record.current, record.ready, record.desired)
-        point: Point = sizes if record.price_per_hour is None else (*sizes, record.price_per_hour)
+        point: SizePoint = sizes if record.price_per_hour is None else (*sizes, record.price_per_hour)
         self._histories.add(name, point)
         self._new_points[name] = point
 
     def _add_points(self, changed: dict[str, Raw | None]) -> None:
-        """A group that has changed has a new point, and one whose point is new is told although nothing else changed."""
+        """Add a history point for every changed group, and send groups that only have a new point."""
         now = int(self._clock.now().timestamp())
         for name in changed:
             if name in self._groups:

@@ -1,6 +1,6 @@
-"""What would be decided, where nobody acts: on a standby, over a snapshot.
+"""Dry run: decisions for display where no operator decides, such as on a standby or over a snapshot file.
 
-The controllers are asked as the loop would ask them, in a thread and on a copy of the view, and only while someone looks.
+The controllers decide in a thread on a copy of the view, as reconcilers would, and only while a browser is connected.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import structlog
 
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import Key, Resource
 from plimsoll.runtime.clock import Clock
 from plimsoll.runtime.decision import Controller, Decision
@@ -22,10 +22,10 @@ from plimsoll.runtime.outcome import Outcome
 log = structlog.get_logger()
 
 _PAUSE_SECONDS = 1.0
-_TOGETHER = 50  # keys that are decided about before what came of it is shown
+_TOGETHER = 50  # keys per batch; results are shown after each batch
 
 
-class SecondOpinion:
+class DryRun:
     def __init__(
         self,
         controllers: Sequence[Controller],
@@ -33,18 +33,18 @@ class SecondOpinion:
         clock: Clock,
         *,
         wanted: Callable[[], bool],
-        tell: Callable[[str, Key, Decision, Outcome], None],
+        report: Callable[[str, Key, Decision, Outcome], None],
         interval: timedelta,
     ) -> None:
         """
-        controllers: not those that act; they remember what they decided.
-        wanted: whether someone looks, and nobody else decides.
+        controllers: instances of their own, since controllers keep state between decisions.
+        wanted: whether a browser is connected and no operator decides.
         """
         self._controllers = tuple(controllers)
         self._view = view
         self._clock = clock
         self._wanted = wanted
-        self._tell = tell
+        self._report = report
         self._interval_seconds = interval.total_seconds()
         self._asleep = True
         self._changed: dict[tuple[Controller, Key], None] = {}
@@ -53,7 +53,7 @@ class SecondOpinion:
 
     def changed(self, resource: Resource[Any], before: KubeObject | None, after: KubeObject | None) -> None:
         if self._asleep:
-            return  # everything is looked at on waking
+            return  # everything is decided on waking
         for controller in self._controllers:
             if resource in controller.watches:
                 for state in (before, after):
@@ -90,7 +90,7 @@ class SecondOpinion:
         for some in _batches(list(keys)):
             for controller, key, decision in await asyncio.to_thread(_decisions, some, view, now):
                 if self._wanted():
-                    self._tell(controller.name, key, decision, Outcome())
+                    self._report(controller.name, key, decision, Outcome())
 
 
 def _batches(keys: list[tuple[Controller, Key]]) -> Iterable[list[tuple[Controller, Key]]]:
@@ -101,7 +101,7 @@ def _keys(controller: Controller, resource: Resource[Any], obj: KubeObject, view
     try:
         return [(controller, key) for key in controller.keys(resource, obj, view)]
     except Exception:
-        log.exception("keys failed", controller=controller.name, object=str(resource.key(obj)))
+        log.exception("controller failed to list keys", controller=controller.name, object=str(resource.key(obj)))
         return []
 
 
@@ -113,5 +113,5 @@ def _decisions(
         try:
             found.append((controller, key, controller.decide(key, view, now)))
         except Exception:
-            log.exception("deciding failed", controller=controller.name, key=str(key))
+            log.exception("controller failed to decide", controller=controller.name, key=str(key))
     return found

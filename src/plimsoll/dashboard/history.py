@@ -1,26 +1,26 @@
-"""How large groups were over the last day, kept in memory: a restart begins anew."""
+"""Node group sizes of the last 24 hours, in memory; a restart clears them."""
 
 from __future__ import annotations
 
 from collections import deque
 
-from plimsoll.dashboard.records import Point
+from plimsoll.dashboard.records import SizePoint
 
 SECONDS_KEPT = 24 * 3600
 SECONDS_BETWEEN = 60
-# A point a minute for a day; a group that changes more often is remembered for less long.
+# One point per minute for a day; a group that changes more often keeps a shorter history.
 _MOST_POINTS = SECONDS_KEPT // SECONDS_BETWEEN
 
 
 class Histories:
     def __init__(self) -> None:
-        self._points: dict[str, deque[Point]] = {}
+        self._points: dict[str, deque[SizePoint]] = {}
 
-    def of(self, group: str) -> list[Point]:
+    def of(self, group: str) -> list[SizePoint]:
         return list(self._points.get(group, ()))
 
-    def add(self, group: str, point: Point) -> None:
-        """A point between two of the same height is left out: a line through its neighbours passes there anyway."""
+    def add(self, group: str, point: SizePoint) -> None:
+        """Add a point. A point between two equal ones is dropped: the line through its neighbours is the same."""
         points = self._points.setdefault(group, deque(maxlen=_MOST_POINTS))
         if len(points) >= 2 and points[-1][1:] == points[-2][1:] == point[1:]:
             points[-1] = point
@@ -30,6 +30,6 @@ class Histories:
             points.popleft()
 
     def forget_before(self, moment: int) -> None:
-        """Groups that were not seen since are forgotten; those that are gone for a while keep their past."""
+        """Drop groups without a point since `moment`."""
         for group in [name for name, points in self._points.items() if points[-1][0] < moment]:
             del self._points[group]

@@ -39,7 +39,9 @@ class NodeCounts:
                 continue
             name = labelled_group(node.labels)
             if name:
-                count = self._counts.setdefault(name, GroupCount(capacity_class=self._rules.of_labels(node.labels).value))
+                count = self._counts.setdefault(
+                    name, GroupCount(capacity_class=self._rules.of_labels(node.labels).value)
+                )
                 count.current += step
                 count.ready += step * node.ready
                 if not count.current:
@@ -109,7 +111,11 @@ def _why(key: str, decision: GroupsDecision | None) -> str:
     # The decision covers all groups; this text concerns one.
     if verdict.adding:
         nodes = "1 node is being" if verdict.adding == 1 else f"{verdict.adding} nodes are being"
-        why = "pending pods need them" if verdict.reason == "PendingPods" else "the group is below its desired size"
+        why = (
+            f"pending pods need {'it' if verdict.adding == 1 else 'them'}"
+            if verdict.reason == "PendingPods"
+            else "the group is below its desired size"
+        )
         return f"{nodes} added: {why}"
     return "the group has the nodes it needs" if decision.reason.code == "Settled" else decision.reason.message
 

@@ -1,27 +1,27 @@
-"""Explanations on request: the same that `plimsoll explain` gives, of what the operator sees now."""
+"""Explanations on request: the answers of `plimsoll explain` from the operator's current view."""
 
 from __future__ import annotations
 
 import asyncio
 
-from plimsoll.explain.records import Answer
+from plimsoll.explain.records import Explanation
 from plimsoll.explain.targets import Explainer, key_of
 from plimsoll.kube.cache.store import View
 from plimsoll.runtime.clock import Clock
 
 
-class Asking:
+class ExplainQueries:
     def __init__(self, explainer: Explainer, view: View, clock: Clock) -> None:
         self._explainer = explainer
         self._view = view
         self._clock = clock
-        # The controllers that answer are not made for two threads, and a second question may well wait.
+        # The controllers are not thread-safe, and a second query can wait.
         self._one_at_a_time = asyncio.Lock()
 
-    async def explain(self, kind: str, namespace: str, name: str) -> Answer:
-        """Raises ValueError for a kind that there is not, LookupError for an object that there is not.
+    async def explain(self, kind: str, namespace: str, name: str) -> Explanation:
+        """Explain an object. Raises ValueError for an unknown kind, LookupError for a missing object.
 
-        In a thread, on a copy: whether a node could go is a matter of seconds in a large cluster.
+        Runs in a thread on a copy of the view: checking a node removal takes seconds in a large cluster.
         """
         key = key_of(f"{kind}/{name}", namespace, self._view)
         async with self._one_at_a_time:

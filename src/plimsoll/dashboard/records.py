@@ -1,6 +1,6 @@
-"""What the page is told, as data. The JSON of `/api/v1/picture` is these structs, field by field.
+"""The records that the page receives. The JSON of `/api/v1/snapshot` is these structs, field by field.
 
-Only what a view of the page shows stands here: no labels, no annotations, no environment.
+They hold only what the page shows: no labels, annotations or environment variables.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Literal
 
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from plimsoll.controllers.nodegroups.scale_up.expected_node import Awaited
+from plimsoll.controllers.nodegroups.scale_up.expected_node import ExpectedNode
 
 NodeState = Literal["ready", "not-ready", "cordoned", "draining", "leaving", "coming"]
 PodState = Literal["r", "s", "t", "f"]  # ready, starting, terminating, failed or finished
-# Its name, the key of its workload, its state; and the class it was meant for where its node has the other one.
+# Pod name, workload key, state; and the pod's assigned class if its node has another one.
 PodCell = tuple[str, str, str] | tuple[str, str, str, str]
 
 
@@ -24,36 +24,36 @@ class NodeRecord(Struct, frozen=True, rename="camel"):
     group: str
     capacity_class: str = field(name="class")
     state: NodeState
-    cpu: tuple[int, int]  # requested and allocatable, in thousandths of a core
+    cpu: tuple[int, int]  # requested and allocatable, in millicores
     memory: tuple[int, int]  # in bytes
     pods: list[PodCell]
 
 
-class Share(Struct, frozen=True, rename="camel"):
+class ClassCounts(Struct, frozen=True, rename="camel"):
     spot: int
     on_demand: int
 
 
-class Obstacle(Struct, frozen=True, rename="camel", omit_defaults=True):
+class BlockerRecord(Struct, frozen=True, rename="camel", omit_defaults=True):
     code: str
     words: str
     until: datetime | None = None
 
 
 class WorkloadRecord(Struct, frozen=True, rename="camel"):
-    target: Share | None
-    current: Share | None
+    target: ClassCounts | None
+    current: ClassCounts | None
     action: str
     why: str
-    blockers: list[Obstacle]
+    blockers: list[BlockerRecord]
     errors: list[str]
-    # Who leaves first: pod, zone, node, cost. The first few; the whole order is what `explain` tells.
+    # The first pods of the deletion order: pod, zone, node, cost. `explain` shows the whole order.
     deletion_order: list[tuple[str, str, str, int | None]] | None
-    replicas: int  # how many the whole order has
+    replicas: int  # length of the whole deletion order
 
 
-# When, how many there are, are ready, are wanted; and what they cost an hour, where the provider tells prices.
-Point = tuple[int, int, int, int | None] | tuple[int, int, int, int | None, float]
+# Time, current, ready, desired; and the price per hour if the provider reports prices.
+SizePoint = tuple[int, int, int, int | None] | tuple[int, int, int, int | None, float]
 
 
 class GroupRecord(Struct, frozen=True, rename="camel"):
@@ -63,15 +63,15 @@ class GroupRecord(Struct, frozen=True, rename="camel"):
     current: int
     ready: int
     capacity_class: str = field(name="class")
-    price_per_hour: float | None  # of the nodes that there are, in the provider's currency
+    price_per_hour: float | None  # of the current nodes, in the provider's currency
     offerings: list[str]
     why: str
-    blockers: list[Obstacle]
-    history: list[Point] | UnsetType = UNSET  # in a whole picture
-    point: Point | UnsetType = UNSET  # in a change: the newest of the history
+    blockers: list[BlockerRecord]
+    history: list[SizePoint] | UnsetType = UNSET  # in a full snapshot
+    point: SizePoint | UnsetType = UNSET  # in a change: the newest of the history
 
 
-class Refusal(Struct, frozen=True, rename="camel"):
+class GroupRefusal(Struct, frozen=True, rename="camel"):
     group: str
     why: str
 
@@ -79,8 +79,8 @@ class Refusal(Struct, frozen=True, rename="camel"):
 class PendingRecord(Struct, frozen=True, rename="camel"):
     since: datetime | None
     why: str
-    awaits: Awaited | None  # the node that is ordered for it, or about to be
-    tried: list[Refusal]
+    awaits: ExpectedNode | None  # the node that is or will be ordered for it
+    tried: list[GroupRefusal]
 
 
 class DriveRecord(Struct, frozen=True, rename="camel"):
@@ -98,7 +98,7 @@ class PortsRecord(Struct, frozen=True, rename="camel"):
 class AllocationRecord(Struct, frozen=True, rename="camel"):
     drives: list[DriveRecord]
     ports: list[PortsRecord]
-    waiting: list[str]  # containers that have not got what they asked for
+    waiting: list[str]  # containers without a complete allocation
     problems: list[str]
 
 
@@ -119,8 +119,8 @@ class OperatorRecord(Struct, frozen=True, rename="camel"):
     version: str
 
 
-class PictureRecord(Struct, frozen=True, rename="camel"):
-    """Everything, or what has changed: the records of each section by name, None for one that is gone."""
+class SnapshotRecord(Struct, frozen=True, rename="camel"):
+    """A full snapshot, or a change: records of each section by name, None for a deleted one."""
 
     version: int
     at: datetime

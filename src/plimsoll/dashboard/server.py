@@ -1,4 +1,4 @@
-"""The page's own files, read and squeezed once: a browser asks for some forty of them before it can show anything."""
+"""The dashboard over HTTP: the page, the snapshot, the stream of changes and explanations. GET only."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from plimsoll.dashboard import gzip_stream
 from plimsoll.dashboard.auth import Gate
-from plimsoll.dashboard.broadcaster import Client, Showing, TooManyClients
-from plimsoll.dashboard.queries import Asking
+from plimsoll.dashboard.broadcaster import Broadcaster, StreamClient, TooManyClients
+from plimsoll.dashboard.queries import ExplainQueries
 from plimsoll.runtime.listen import EVERY_ADDRESS, CannotListenError, listen, port_of
 
 ASSETS = Path(__file__).parent / "assets"
@@ -37,12 +37,12 @@ class PageFile(Struct, frozen=True):
     content_type: str
     tag: str
     plain: bytes
-    squeezed: bytes
+    compressed: bytes
 
 
 @cache
 def page_files() -> dict[str, PageFile]:
-    """By their path below `assets`. Whatever else is asked for is not there: no path of a request ever reaches the disk."""
+    """The page's files by path below `assets`, read and compressed once. Request paths never reach the disk."""
     return {
         path.relative_to(ASSETS).as_posix(): _read(path, content_type)
         for path in ASSETS.rglob("*")
@@ -56,8 +56,6 @@ def _read(path: Path, content_type: str) -> PageFile:
     return PageFile(content_type, tag, data, gzip.compress(data, mtime=0))
 
 
-# The dashboard over HTTP: the page, the picture, the stream of changes, and explanations. GET, and nothing else.
-
 log = structlog.get_logger()
 
 _EVERY_REPLY = {
@@ -70,34 +68,35 @@ _EVERY_REPLY = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    "Server": "plimsoll",  # without it, aiohttp would tell its version and Python's
+    "Server": "plimsoll",  # otherwise aiohttp sends its version and Python's
 }
-# A silent stream is closed by many a proxy after a minute, and by some after thirty seconds.
+# Many proxies close a silent stream after a minute, some after thirty seconds.
 HEARTBEAT_SECONDS = 15.0
-# A client that takes nothing for so long is gone, or as good as gone.
+# A client that reads nothing for this long is disconnected.
 WRITE_SECONDS = 20.0
-# Then the client comes back and is let in again, or no longer: a right that was taken away does not live on in a stream.
+# Then the client must reconnect and is authorized again: a revoked permission does not outlive its stream.
 LONGEST_STREAM_SECONDS = 600.0
-# What waits in a socket's buffer counts for every client, so that only so much is put there at a time.
+# Socket buffers cost memory per client, so large messages are written in pieces.
 _PIECE_BYTES = 64 * 1024
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class DashboardServer:
-    """Serves for as long as its `async with` block lasts."""
+    """Serves inside its `async with` block."""
 
-    def __init__(self, host: str, port: int, showing: Showing, asking: Asking, gate: Gate) -> None:
+    def __init__(self, host: str, port: int, broadcaster: Broadcaster, queries: ExplainQueries, gate: Gate) -> None:
         self._host = host
         self._wanted_port = port
-        self.showing = showing
-        self._asking = asking
+        self.broadcaster = broadcaster
+        self._queries = queries
         self._gate = gate
         app = web.Application(middlewares=[self._guard])
         app.on_response_prepare.append(_add_headers)
         for path, handler in (
             ("/", self._index),
             ("/assets/{path:.+}", self._asset),
-            ("/api/v1/picture", self._picture),
+            ("/api/v1/snapshot", self._snapshot),
+            ("/api/v1/picture", self._snapshot),  # deprecated name; to be removed in the next release
             ("/api/v1/stream", self._stream),
             ("/api/v1/explain/{kind}/{name}", self._explain),
             ("/api/v1/explain/{kind}/{namespace}/{name}", self._explain),
@@ -133,9 +132,7 @@ class DashboardServer:
     @web.middleware
     async def _guard(self, request: web.Request, handler: _Handler) -> web.StreamResponse:
         if request.method != "GET":
-            raise web.HTTPMethodNotAllowed(
-                request.method, ["GET"], text="the dashboard only shows: GET, nothing else\n"
-            )
+            raise web.HTTPMethodNotAllowed(request.method, ["GET"], text="the dashboard is read-only: use GET\n")
         await self._gate.admit(request)
         return await handler(request)
 
@@ -147,40 +144,44 @@ class DashboardServer:
     async def _asset(self, request: web.Request) -> web.StreamResponse:
         return _file(request, request.match_info["path"])
 
-    # ── what it shows ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── data ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _picture(self, request: web.Request) -> web.StreamResponse:
-        whole = await self.showing.whole()
+    async def _snapshot(self, request: web.Request) -> web.StreamResponse:
+        whole = await self.broadcaster.whole()
         if not _takes_gzip(request):
             return web.Response(body=whole.plain, content_type="application/json")
-        body = gzip_stream.closed(await whole.squeezed(), whole.plain)
+        body = gzip_stream.gzip_file(await whole.compressed(), whole.plain)
         headers = {"Content-Encoding": "gzip", "Vary": "Accept-Encoding"}
         return web.Response(body=body, content_type="application/json", headers=headers)
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        client = Client(let_go=lambda: request.transport.abort() if request.transport is not None else None)
+        # Pages of the previous release do not send the parameter and expect the old event name.
+        event = "snapshot" if request.query.get("events") == "snapshot" else "picture"
+        client = StreamClient(
+            event, disconnect=lambda: request.transport.abort() if request.transport is not None else None
+        )
         gzip = _takes_gzip(request)
         try:
-            await self.showing.join(client)
+            await self.broadcaster.join(client)
             response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
             if gzip:
                 response.headers["Content-Encoding"] = "gzip"
             await response.prepare(request)
-            await self._tell(client, response, gzip=gzip)
+            await self._send(client, response, gzip=gzip)
         except TooManyClients:
             raise web.HTTPServiceUnavailable(
-                text="as many look on already as this process serves; close a window, or come back later\n",
+                text="too many open dashboards; close one, or try again later\n",
                 headers={"Retry-After": "30"},
             ) from None
         except (ConnectionError, TimeoutError) as error:
-            log.debug("a client of the dashboard is gone", error=str(error) or type(error).__name__)
+            log.debug("dashboard client disconnected", error=str(error) or type(error).__name__)
             if request.transport is not None:
                 request.transport.abort()
         finally:
-            self.showing.leave(client)
+            self.broadcaster.leave(client)
         return response
 
-    async def _tell(self, client: Client, response: web.StreamResponse, *, gzip: bool) -> None:
+    async def _send(self, client: StreamClient, response: web.StreamResponse, *, gzip: bool) -> None:
         if gzip:
             await response.write(gzip_stream.HEADER)
         until = asyncio.get_running_loop().time() + LONGEST_STREAM_SECONDS
@@ -188,8 +189,8 @@ class DashboardServer:
             try:
                 message = await asyncio.wait_for(client.waiting.get(), HEARTBEAT_SECONDS)
             except TimeoutError:
-                message = self.showing.beat()
-            data = memoryview(await message.squeezed() if gzip else message.plain)
+                message = self.broadcaster.heartbeat()
+            data = memoryview(await message.compressed() if gzip else message.plain)
             for start in range(0, len(data), _PIECE_BYTES):
                 async with asyncio.timeout(WRITE_SECONDS):
                     await response.write(data[start : start + _PIECE_BYTES])
@@ -197,7 +198,7 @@ class DashboardServer:
     async def _explain(self, request: web.Request) -> web.StreamResponse:
         asked = request.match_info
         try:
-            answer = await self._asking.explain(asked["kind"], asked.get("namespace", ""), asked["name"])
+            answer = await self._queries.explain(asked["kind"], asked.get("namespace", ""), asked["name"])
         except ValueError as error:
             raise web.HTTPBadRequest(text=f"{error}\n") from None
         except LookupError as error:
@@ -208,7 +209,7 @@ class DashboardServer:
 def _file(request: web.Request, name: str) -> web.StreamResponse:
     found = page_files().get(name)
     if found is None:
-        raise web.HTTPNotFound(text="there is nothing here\n")
+        raise web.HTTPNotFound(text="not found\n")
     headers = {
         "Content-Type": found.content_type, "ETag": found.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding",
     }  # fmt: skip
@@ -216,7 +217,7 @@ def _file(request: web.Request, name: str) -> web.StreamResponse:
         return web.Response(status=304, headers=headers)
     if not _takes_gzip(request):
         return web.Response(body=found.plain, headers=headers)
-    return web.Response(body=found.squeezed, headers={**headers, "Content-Encoding": "gzip"})
+    return web.Response(body=found.compressed, headers={**headers, "Content-Encoding": "gzip"})
 
 
 def _takes_gzip(request: web.Request) -> bool:

@@ -1,4 +1,4 @@
-"""The dashboard, wired: served while its block lasts, for an operator that runs or for a view at hand."""
+"""Wires the dashboard and serves it inside an `async with` block, for a running operator or for any view."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import structlog
 
 from plimsoll.config import Config
 from plimsoll.controllers.build import controllers, placement_settings
-from plimsoll.dashboard.auth import Gate, LoopbackGate, TokenGate, refuse_to_be_open
-from plimsoll.dashboard.broadcaster import Showing
-from plimsoll.dashboard.cluster_snapshot import Picture, Shown
-from plimsoll.dashboard.dry_run import SecondOpinion
-from plimsoll.dashboard.queries import Asking
+from plimsoll.dashboard.auth import Gate, LoopbackGate, TokenGate, require_access_control
+from plimsoll.dashboard.broadcaster import Broadcaster
+from plimsoll.dashboard.cluster_snapshot import DashboardSnapshot, OperatorInfo
+from plimsoll.dashboard.dry_run import DryRun
+from plimsoll.dashboard.queries import ExplainQueries
 from plimsoll.dashboard.server import DashboardServer
-from plimsoll.dashboard.token_reviews import Reviews
+from plimsoll.dashboard.token_reviews import TokenReviewer
 from plimsoll.explain.targets import Explainer
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.client.client import Client
@@ -31,53 +31,55 @@ log = structlog.get_logger()
 async def dashboard_of(
     operator: Operator, config: Config, client: Client, clock: Clock, identity: str
 ) -> AsyncIterator[DashboardServer | None]:
-    """Serve as the configuration says. An address that is taken costs the window, not the work: the operator goes on."""
+    """Serve as configured. If the address is taken, the operator continues without the dashboard."""
     if not config.dashboard.enabled:
         yield None
         return
     gate = gate_for(config, client, clock)
     async with AsyncExitStack() as stack:
         try:
-            showing = serve(operator.view, config, clock, gate, identity=identity, leading=lambda: operator.leading)
-            server, picture = await stack.enter_async_context(showing)
+            broadcaster = serve_dashboard(
+                operator.view, config, clock, gate, identity=identity, leading=lambda: operator.leading
+            )
+            server, snapshot = await stack.enter_async_context(broadcaster)
         except CannotListenError as error:
-            log.error("the dashboard is not served", error=str(error))  # noqa: TRY400 - the message says what to do
+            log.error("cannot serve the dashboard", error=str(error))  # noqa: TRY400 - the message says what to do
             yield None
             return
-        operator.show_to(picture)
+        operator.subscribe(snapshot)
         log.info("serving the dashboard", url=server.url, access=config.dashboard.access)
         yield server
 
 
 @asynccontextmanager
-async def serve(
+async def serve_dashboard(
     view: View, config: Config, clock: Clock, gate: Gate, *, identity: str, leading: Callable[[], bool]
-) -> AsyncIterator[tuple[DashboardServer, Picture]]:
-    """leading: whether someone hands us the decisions that are acted on; otherwise they are made here, to be shown."""
-    asked = controllers(config)
-    names = tuple(controller.name for controller in asked)
-    picture = Picture(
+) -> AsyncIterator[tuple[DashboardServer, DashboardSnapshot]]:
+    """leading: whether an operator reports its decisions; otherwise a dry run decides for display."""
+    made = controllers(config)
+    names = tuple(controller.name for controller in made)
+    snapshot = DashboardSnapshot(
         view,
         placement_settings(config).rules,
         clock,
-        Shown(identity, config.operator.read_only_mode, names, leading),
+        OperatorInfo(identity, config.operator.read_only_mode, names, leading),
         ports_per_container=60 if config.allocation.reduced_ports else 100,
     )
-    showing = Showing(picture)
-    opinion = SecondOpinion(
-        asked, view, clock, wanted=lambda: bool(showing.clients) and not leading() and not view.stale, tell=picture.acted,
+    broadcaster = Broadcaster(snapshot)
+    dry_run = DryRun(
+        made, view, clock, wanted=lambda: bool(broadcaster.clients) and not leading() and not view.stale, report=snapshot.acted,
         interval=config.controllers.reconcile_interval,
     )  # fmt: skip
-    asking = Asking(Explainer(config, names), view, clock)
-    async with DashboardServer(config.dashboard.host, config.dashboard.port, showing, asking, gate) as server:
+    queries = ExplainQueries(Explainer(config, names), view, clock)
+    async with DashboardServer(config.dashboard.host, config.dashboard.port, broadcaster, queries, gate) as server:
         tasks = [
             asyncio.create_task(work, name=f"dashboard: {name}")
-            for name, work in (("picture", showing.run()), ("decisions", opinion.run()))
+            for name, work in (("snapshot", broadcaster.run()), ("dry run", dry_run.run()))
         ]
         for task in tasks:
-            task.add_done_callback(_tell_failure)
+            task.add_done_callback(_log_failure)
         try:
-            yield server, picture
+            yield server, snapshot
         finally:
             for task in tasks:
                 task.cancel()
@@ -85,10 +87,10 @@ async def serve(
 
 
 def gate_for(config: Config, client: Client, clock: Clock) -> Gate:
-    refuse_to_be_open(config)
-    return TokenGate(Reviews(client, clock)) if config.dashboard.access == "token" else LoopbackGate()
+    require_access_control(config)
+    return TokenGate(TokenReviewer(client, clock)) if config.dashboard.access == "token" else LoopbackGate()
 
 
-def _tell_failure(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("a part of the dashboard failed", part=task.get_name(), exc_info=error)
+        log.error("dashboard task failed", task=task.get_name(), exc_info=error)

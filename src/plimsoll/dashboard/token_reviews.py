@@ -1,4 +1,4 @@
-"""Whose token it is, and whether he may look: asked of the API server, which knows both."""
+"""Reviews bearer tokens with the API server: TokenReview, then SubjectAccessReview."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 from plimsoll.kube.client.client import Client
-from plimsoll.kube.types.core import KubeObject, Part
+from plimsoll.kube.types.meta import KubeObject, Part
 from plimsoll.kube.types.resources import Resource
 from plimsoll.runtime.clock import Clock
 from plimsoll.runtime.decision import Permission
 
-# What a person must be allowed to `get`, as a non-resource URL of RBAC.
+# The non-resource URL that a user must be allowed to `get`.
 PATH = "/plimsoll/dashboard"
 PERMISSIONS = (
     Permission("authentication.k8s.io", "tokenreviews", "create"),
     Permission("authorization.k8s.io", "subjectaccessreviews", "create"),
 )
-# A page asks for a dozen files at once. A right that is taken away is gone after as long.
+# Reviews are cached for this long, because a page requests dozens of files. A revoked permission ends after the same time.
 _REMEMBERED_SECONDS = 30.0
 _MOST_REMEMBERED = 256
-# Tokens that nobody knows cost the API server two questions each: beyond so many in a second, nobody new is let in.
+# Every unknown token costs the API server two requests; more unknown tokens per second are refused.
 _MOST_ASKED_IN_A_SECOND = 20
 
 
@@ -59,27 +59,27 @@ ACCESS_REVIEWS = Resource(
 )
 
 
-class Verdict(Struct, frozen=True):
+class TokenVerdict(Struct, frozen=True):
     known: bool
     allowed: bool = False
     user: str = ""
 
 
-class TooManyQuestions(Exception):
-    """Too many tokens that nobody has seen before."""
+class TooManyReviews(Exception):
+    """Too many unknown tokens within a second."""
 
 
-class Reviews:
+class TokenReviewer:
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._known: OrderedDict[bytes, tuple[float, Verdict]] = OrderedDict()
+        self._known: OrderedDict[bytes, tuple[float, TokenVerdict]] = OrderedDict()
         self._second = 0
         self._asked = 0
 
-    async def of(self, token: str) -> Verdict:
-        """Raises KubeError where the API server does not answer, TooManyQuestions where it is not to be asked again."""
-        digest = hashlib.sha256(token.encode()).digest()  # a token is not kept, nor shown in any dump of this table
+    async def of(self, token: str) -> TokenVerdict:
+        """Review a token. Raises KubeError if the API server fails, TooManyReviews above the rate limit."""
+        digest = hashlib.sha256(token.encode()).digest()  # the token itself is not kept
         now = self._clock.monotonic()
         found = self._known.get(digest)
         if found is not None and found[0] > now:
@@ -96,13 +96,13 @@ class Reviews:
         if second != self._second:
             self._second, self._asked = second, 0
         if self._asked >= _MOST_ASKED_IN_A_SECOND:
-            raise TooManyQuestions
+            raise TooManyReviews
         self._asked += 1
 
-    async def _ask(self, token: str) -> Verdict:
+    async def _ask(self, token: str) -> TokenVerdict:
         review = await self._client.create(TOKEN_REVIEWS, "", {"spec": {"token": token}})
         if not review.status.authenticated:
-            return Verdict(known=False)
+            return TokenVerdict(known=False)
         user = review.status.user
         access = await self._client.create(
             ACCESS_REVIEWS,
@@ -117,4 +117,4 @@ class Reviews:
                 }
             },
         )
-        return Verdict(known=True, allowed=access.status.allowed, user=user.username)
+        return TokenVerdict(known=True, allowed=access.status.allowed, user=user.username)

@@ -1,7 +1,7 @@
 """A real browser before a dashboard. Where there is none the tests are skipped with the reason; where CI=true they fail.
 
 def test_something(show):
-    page = show(made.picture(), "workloads")                   the page, live, in that view
+    page = show(made.snapshot(), "workloads")                   the page, live, in that view
     page.stage.tell(nodes={"a": None})                         the cluster changes
 """
 
@@ -110,7 +110,7 @@ class Shown:
         self.stage.close()
 
     def go(self, where: str) -> Page:
-        """To a view, with the picture in it."""
+        """To a view, with the snapshot in it."""
         self.page.goto(f"{self.stage.url}#/{where}")
         self.page.wait_for_selector("body[data-connection=live][data-version]")
         return self.page
@@ -120,7 +120,7 @@ class Shown:
         version = self.stage.tell(**change)
         self.page.wait_for_function("version => Number(document.body.dataset.version) >= version", arg=version)
 
-    def keep_picture(self, name: str) -> None:
+    def keep_screenshot(self, name: str) -> None:
         PICTURES.mkdir(parents=True, exist_ok=True)
         self.page.screenshot(path=PICTURES / f"{name}.png")
 
@@ -130,13 +130,13 @@ Show = Callable[..., Shown]
 
 @pytest.fixture
 def show(windows: Windows) -> Iterator[Show]:
-    """Shows a picture in a window of the test's; at the end no page may have complained, about its security policy or anything."""
+    """Shows a snapshot in a window of the test's; at the end no page may have complained, about its security policy or anything."""
     opened: list[Shown] = []
 
     def start(
-        picture: dict[str, Any], where: str = "cluster", *, theme: Theme = "light", size: tuple[int, int] = WIDE
+        snapshot: dict[str, Any], where: str = "cluster", *, theme: Theme = "light", size: tuple[int, int] = WIDE
     ) -> Shown:
-        shown = Shown(windows.open(size, theme), Stage(picture))
+        shown = Shown(windows.open(size, theme), Stage(snapshot))
         opened.append(shown)
         shown.go(where)
         return shown

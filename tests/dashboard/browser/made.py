@@ -41,7 +41,7 @@ def empty(version: int = 1, now: datetime | None = None, controllers: list[str] 
     }
 
 
-def picture(nodes: int = 42, pods_each: int = 14, seed: int = 7, now: datetime | None = None) -> Json:
+def snapshot(nodes: int = 42, pods_each: int = 14, seed: int = 7, now: datetime | None = None) -> Json:
     """A cluster in motion: some of everything that the page can show."""
     chance = random.Random(seed)
     now = now or datetime.now(UTC)
@@ -203,7 +203,7 @@ def decision(chance: random.Random, workloads: list[str], at: datetime) -> Json:
 
 def hostile() -> Json:
     """Every name that is shown, as bad as can be."""
-    made = picture(nodes=6)
+    made = snapshot(nodes=6)
     for index, name in enumerate(HOSTILE):
         key = f"Deployment/{name}/{name}"
         made["nodes"][name] = {

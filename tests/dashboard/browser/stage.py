@@ -1,6 +1,6 @@
-"""A dashboard over a made-up picture: the real server, its headers and its stream, in a thread of its own.
+"""A dashboard over a made-up snapshot: the real server, its headers and its stream, in a thread of its own.
 
-The pictures are made up because the page must also bear what no cluster of ours produces: names that an API server would
+The snapshots are made up because the page must also bear what no cluster of ours produces: names that an API server would
 refuse, a server that goes away and returns, fifty thousand pods at once.
 """
 
@@ -17,9 +17,9 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from plimsoll.dashboard.auth import LoopbackGate
-from plimsoll.dashboard.broadcaster import Showing
-from plimsoll.dashboard.cluster_snapshot import Picture
-from plimsoll.dashboard.queries import Asking
+from plimsoll.dashboard.broadcaster import Broadcaster
+from plimsoll.dashboard.cluster_snapshot import DashboardSnapshot
+from plimsoll.dashboard.queries import ExplainQueries
 from plimsoll.dashboard.server import DashboardServer
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ _KINDS = ("nodes", "workloads", "groups", "pending", "allocations")
 
 
 class _Made:
-    """In the place of the picture that is drawn from a cluster."""
+    """In the place of the snapshot that is drawn from a cluster."""
 
     def __init__(self, whole: dict[str, Any]) -> None:
         self.record = whole
@@ -94,7 +94,7 @@ async def _end(task: asyncio.Task[None]) -> None:
 
 
 class Stage:
-    """Shows a picture until it is closed. `leave` and `come_back` are an operator that is away for a while."""
+    """Shows a snapshot until it is closed. `leave` and `come_back` are an operator that is away for a while."""
 
     def __init__(self, whole: dict[str, Any]) -> None:
         self._made = _Made(whole)
@@ -110,7 +110,7 @@ class Stage:
         return f"http://127.0.0.1:{self._port}/"
 
     @property
-    def picture(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, Any]:
         return self._made.record
 
     def set_clock_ahead(self, by: timedelta) -> None:
@@ -140,12 +140,12 @@ class Stage:
 
         async def start() -> None:
             async with AsyncExitStack() as stack:
-                showing = Showing(cast("Picture", self._made))
-                asking = cast("Asking", _Answers())
-                server = DashboardServer("127.0.0.1", self._port, showing, asking, LoopbackGate())
+                broadcaster = Broadcaster(cast("DashboardSnapshot", self._made))
+                queries = cast("ExplainQueries", _Answers())
+                server = DashboardServer("127.0.0.1", self._port, broadcaster, queries, LoopbackGate())
                 await stack.enter_async_context(server)
                 self._port = server.port
-                following = asyncio.create_task(showing.run())
+                following = asyncio.create_task(broadcaster.run())
                 stack.push_async_callback(_end, following)
                 self._open = stack.pop_all()
 

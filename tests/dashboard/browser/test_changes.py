@@ -32,13 +32,13 @@ DIFFERENCE = f"""() => {{
 
 
 def test_only_the_tile_of_a_node_that_changed_is_painted_anew(show: Show):
-    picture = made.picture()
-    shown = show(picture)
+    snapshot = made.snapshot()
+    shown = show(snapshot)
     shown.page.wait_for_selector(".map canvas")
     shown.page.wait_for_function("() => document.querySelector('.map canvas').width > 300")
     shown.page.evaluate(f"() => {{ window.before = ({READ})(); }}")
-    ready = sum(1 for node in picture["nodes"].values() if node["state"] == "ready")
-    record = {**picture["nodes"]["general-a-002"], "state": "not-ready"}
+    ready = sum(1 for node in snapshot["nodes"].values() if node["state"] == "ready")
+    record = {**snapshot["nodes"]["general-a-002"], "state": "not-ready"}
     shown.tell(nodes={"general-a-002": record})
     shown.page.wait_for_function(f"() => ({DIFFERENCE})() !== null")
     left, top, right, bottom = shown.page.evaluate(DIFFERENCE)
@@ -48,8 +48,8 @@ def test_only_the_tile_of_a_node_that_changed_is_painted_anew(show: Show):
 
 
 def test_nodes_come_and_go(show: Show):
-    picture = made.picture(nodes=9)
-    shown = show(picture, "cluster?as=table")
+    snapshot = made.snapshot(nodes=9)
+    shown = show(snapshot, "cluster?as=table")
     rows = shown.page.locator("tr[data-name]")
     expect(rows).to_have_count(9)
     _, record = made.node(random.Random(1), 0, 5, ["Deployment/shop/web"])
@@ -59,8 +59,8 @@ def test_nodes_come_and_go(show: Show):
     expect(rows).to_have_count(9)
 
 
-def test_the_picture_has_what_changed_while_the_table_was_shown(show: Show):
-    shown = show(made.picture(nodes=9))
+def test_the_snapshot_has_what_changed_while_the_table_was_shown(show: Show):
+    shown = show(made.snapshot(nodes=9))
     shown.page.get_by_role("button", name="Table").click()
     expect(shown.page.locator("tr[data-name]")).to_have_count(9)
     shown.tell(nodes={"general-a-000": None, "general-b-000": None})
@@ -77,30 +77,30 @@ def test_the_picture_has_what_changed_while_the_table_was_shown(show: Show):
 
 
 def test_a_row_that_did_not_change_keeps_the_focus(show: Show):
-    picture = made.picture()
-    shown = show(picture, "workloads")
+    snapshot = made.snapshot()
+    shown = show(snapshot, "workloads")
     link = shown.page.locator("tr[data-name='Deployment/media/mailer'] a").first
     link.focus()
-    changed = {**picture["workloads"]["Deployment/media/billing"], "why": "something else now"}
+    changed = {**snapshot["workloads"]["Deployment/media/billing"], "why": "something else now"}
     shown.tell(workloads={"Deployment/media/billing": changed})
     expect(shown.page.get_by_text("something else now")).to_be_visible()
     expect(link).to_be_focused()
 
 
 def test_pending_pods_are_counted_beside_the_name_of_their_view(show: Show):
-    picture = made.picture()
-    shown = show(picture, "pending")
+    snapshot = made.snapshot()
+    shown = show(snapshot, "pending")
     badge = shown.page.locator("nav a", has_text="Pending").locator(".badge")
     expect(badge).to_have_text("4")
-    shown.tell(pending=dict.fromkeys(list(picture["pending"])[:3]))
+    shown.tell(pending=dict.fromkeys(list(snapshot["pending"])[:3]))
     expect(badge).to_have_text("1")
-    shown.tell(pending={next(iter(picture["pending"])): None})
+    shown.tell(pending={next(iter(snapshot["pending"])): None})
     expect(badge).to_be_hidden()
     expect(shown.page.get_by_role("heading", name="No pod waits for a node")).to_be_visible()
 
 
 def test_decisions_arrive_on_top(show: Show):
-    shown = show(made.picture(), "decisions")
+    shown = show(made.snapshot(), "decisions")
     at = datetime.now(UTC).isoformat()
     news = {
         "at": at,
@@ -115,10 +115,10 @@ def test_decisions_arrive_on_top(show: Show):
 
 
 def test_points_lengthen_the_history_of_a_group(show: Show):
-    picture = made.picture()
-    shown = show(picture, "groups")
+    snapshot = made.snapshot()
+    shown = show(snapshot, "groups")
     card = shown.page.locator(".card", has_text="plimsoll/general")
-    group = {key: value for key, value in picture["groups"]["plimsoll/general"].items() if key != "history"}
+    group = {key: value for key, value in snapshot["groups"]["plimsoll/general"].items() if key != "history"}
     at = int(datetime.now(UTC).timestamp())
     shown.tell(groups={"plimsoll/general": {**group, "current": 77, "point": [at, 77, 76, 78]}})
     expect(card.locator(".figure").first).to_contain_text("77")
@@ -126,11 +126,11 @@ def test_points_lengthen_the_history_of_a_group(show: Show):
 
 
 def test_prices_of_a_group_are_told_with_their_unit_from_when_they_are_known(show: Show):
-    picture = made.picture()
-    general = picture["groups"]["plimsoll/general"]
+    snapshot = made.snapshot()
+    general = snapshot["groups"]["plimsoll/general"]
     unpriced = {**general, "pricePerHour": None, "history": [point[:4] for point in general["history"]]}
-    picture["groups"]["plimsoll/general"] = unpriced
-    shown = show(picture, "groups")
+    snapshot["groups"]["plimsoll/general"] = unpriced
+    shown = show(snapshot, "groups")
     card = shown.page.locator(".card", has_text="plimsoll/general")
     expect(card.locator(".u-legend")).to_contain_text("wanted")
     expect(card).not_to_contain_text("an hour")
@@ -143,12 +143,12 @@ def test_prices_of_a_group_are_told_with_their_unit_from_when_they_are_known(sho
 
 def test_how_long_ago_is_told_by_the_clock_of_the_cluster(show: Show):
     """A demonstration runs faster than life, and clocks of laptops are wrong."""
-    picture = made.picture()
+    snapshot = made.snapshot()
     ahead = datetime.now(UTC) + timedelta(hours=10)
-    waiting = {**next(iter(picture["pending"].values())), "awaits": None}
-    picture["pending"] = {"shop/late": {**waiting, "since": ahead.isoformat()}}
-    shown = show(picture, "pending")
+    waiting = {**next(iter(snapshot["pending"].values())), "awaits": None}
+    snapshot["pending"] = {"shop/late": {**waiting, "since": ahead.isoformat()}}
+    shown = show(snapshot, "pending")
     expect(shown.page.locator(".records .ago")).to_have_text("in 10 h")
     shown.stage.set_clock_ahead(timedelta(hours=20))
-    shown.tell(pending={"shop/late": {**picture["pending"]["shop/late"], "why": "still"}})
+    shown.tell(pending={"shop/late": {**snapshot["pending"]["shop/late"], "why": "still"}})
     expect(shown.page.locator(".records .ago")).to_have_text("10 h ago")

@@ -24,5 +24,5 @@ from tests.dashboard.browser.conftest import Show
 def test_says_what_to_do(show: Show, view: str, advice: str):
     shown = show(made.empty(controllers=["placement"]), view)
     expect(shown.page.locator(".empty")).to_contain_text(advice)
-    shown.keep_picture(f"empty-{view}")
+    shown.keep_screenshot(f"empty-{view}")
     assert barriers(shown.page) == []

@@ -20,7 +20,7 @@ from tests.dashboard.browser.conftest import Show
     ],
 )
 def test_leaves_what_matches_every_word(show: Show, view: str, rows: str, words: str, left: int):
-    page = show(made.picture(), view).page
+    page = show(made.snapshot(), view).page
     page.wait_for_selector(f"{rows} >> nth=1")
     page.fill("#filter", words)
     expect(page.locator(rows)).to_have_count(left)
@@ -31,8 +31,8 @@ def test_leaves_what_matches_every_word(show: Show, view: str, rows: str, words:
     expect(page.locator(".empty")).to_contain_text("Clear the filter")
 
 
-def test_dims_the_rest_of_the_picture(show: Show):
-    page = show(made.picture()).page
+def test_dims_the_rest_of_the_snapshot(show: Show):
+    page = show(made.snapshot()).page
     page.wait_for_function("() => document.querySelector('.map canvas').width > 300")
     before = page.evaluate("document.querySelector('.map canvas').toDataURL()")
     page.fill("#filter", "general-b")
@@ -43,7 +43,7 @@ def test_dims_the_rest_of_the_picture(show: Show):
 
 
 def test_decisions_by_result_and_controller(show: Show):
-    page = show(made.picture(), "decisions").page
+    page = show(made.snapshot(), "decisions").page
     page.get_by_role("button", name="Trouble").click()
     for text in page.locator(".timeline .result").all_inner_texts():
         assert text.startswith("failed")
@@ -53,14 +53,14 @@ def test_decisions_by_result_and_controller(show: Show):
 
 
 def test_workloads_by_what_ails_them(show: Show):
-    page = show(made.picture(), "workloads").page
+    page = show(made.snapshot(), "workloads").page
     page.get_by_role("button", name="With errors").click()
     expect(page.locator("tr[data-name]")).to_have_count(1)
     expect(page.locator("tr[data-name]")).to_contain_text("must end with %")
 
 
 def test_headings_sort(show: Show):
-    page = show(made.picture(), "cluster?as=table").page
+    page = show(made.snapshot(), "cluster?as=table").page
     page.get_by_role("button", name="Pods").click()
     pods = [int(text) for text in page.locator("tr[data-name] td:last-child").all_inner_texts()]
     assert pods == sorted(pods, reverse=True)

@@ -15,7 +15,7 @@ def test_names_are_text_in_every_view(show: Show, size: tuple[int, int]):
     for view in (*VIEWS, "cluster?as=table"):
         page = shown.go(view)
         page.wait_for_selector("main")
-        shown.keep_picture(f"hostile-{view.partition('?')[0]}-{size[0]}")
+        shown.keep_screenshot(f"hostile-{view.partition('?')[0]}-{size[0]}")
         assert (
             page.evaluate("document.querySelectorAll('main script, main img, main iframe, aside script').length") == 0
         )

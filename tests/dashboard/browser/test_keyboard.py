@@ -17,7 +17,7 @@ NUMBER_THEM = """() => {
 
 
 def test_arrows_go_from_node_to_node_and_tell_each(show: Show):
-    shown = show(made.picture())
+    shown = show(made.snapshot())
     page, told = shown.page, shown.page.locator("#told")
     page.locator(".map").focus()
     page.keyboard.press("ArrowRight")
@@ -41,7 +41,7 @@ def test_arrows_go_from_node_to_node_and_tell_each(show: Show):
 
 
 def test_enter_opens_the_details_and_escape_returns(show: Show):
-    page = show(made.picture()).page
+    page = show(made.snapshot()).page
     page.locator(".map").focus()
     page.keyboard.press("Home")
     page.keyboard.press("Enter")
@@ -54,7 +54,7 @@ def test_enter_opens_the_details_and_escape_returns(show: Show):
 
 
 def test_letters_choose_views_and_a_list_tells_them(show: Show):
-    page = show(made.picture()).page
+    page = show(made.snapshot()).page
     for key, title in (("w", "Workloads"), ("g", "Node groups"), ("p", "Pending pods"), ("a", "Drives and ports"),
                        ("d", "Decisions"), ("c", "Cluster")):  # fmt: skip
         page.keyboard.press(key)
@@ -65,8 +65,8 @@ def test_letters_choose_views_and_a_list_tells_them(show: Show):
     expect(page.get_by_role("dialog")).to_be_hidden()
 
 
-def test_signs_bring_the_picture_closer_and_back(show: Show):
-    page = show(made.picture(nodes=600)).page
+def test_signs_bring_the_snapshot_closer_and_back(show: Show):
+    page = show(made.snapshot(nodes=600)).page
     page.locator(".map").focus()
     page.keyboard.press("+")
     page.wait_for_selector(".map.close")
@@ -79,7 +79,7 @@ def test_signs_bring_the_picture_closer_and_back(show: Show):
 
 
 def test_letters_in_the_filter_are_letters(show: Show):
-    page = show(made.picture()).page
+    page = show(made.snapshot()).page
     page.keyboard.press("/")
     page.keyboard.type("web")
     expect(page.locator("#filter")).to_have_value("web")
@@ -87,17 +87,17 @@ def test_letters_in_the_filter_are_letters(show: Show):
 
 
 def _pods(shown: Shown, name: str) -> int:
-    return len(shown.stage.picture["nodes"][name]["pods"])
+    return len(shown.stage.snapshot["nodes"][name]["pods"])
 
 
 def _percent(shown: Shown, name: str, resource: str) -> int:
-    part, whole = shown.stage.picture["nodes"][name][resource]
+    part, whole = shown.stage.snapshot["nodes"][name][resource]
     return round(100 * int(part) / int(whole))
 
 
 @pytest.mark.parametrize("where", [*VIEWS, "cluster?as=table&show=node/general-a-000"])
 def test_tab_reaches_everything_that_can_be_pressed(show: Show, where: str):
-    page = show(made.picture(nodes=9), where).page
+    page = show(made.snapshot(nodes=9), where).page
     page.wait_for_selector("main h1")
     page.wait_for_function("() => document.querySelectorAll('main a, main button, main [tabindex]').length > 1")
     if "show=" in where:

@@ -1,4 +1,4 @@
-"""The mouse on the picture."""
+"""The mouse on the snapshot."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ FIRST_NODE_NAME = Position(x=60, y=50)
 
 
 def test_tells_what_is_under_the_pointer_and_opens_it(show: Show):
-    shown = show(made.picture())
+    shown = show(made.snapshot())
     page = shown.page
-    pod, workload, *_ = shown.stage.picture["nodes"]["burst-spot-a-000"]["pods"][0]
+    pod, workload, *_ = shown.stage.snapshot["nodes"]["burst-spot-a-000"]["pods"][0]
     page.locator(".map").hover(position=FIRST_POD)
     expect(page.locator(".hint")).to_contain_text(pod)
     expect(page.locator(".hint")).to_contain_text("burst-spot-a-000")
@@ -27,7 +27,7 @@ def test_tells_what_is_under_the_pointer_and_opens_it(show: Show):
 
 
 def test_the_hint_goes_with_the_pointer(show: Show):
-    page = show(made.picture()).page
+    page = show(made.snapshot()).page
     page.locator(".map").hover(position=FIRST_POD)
     expect(page.locator(".hint")).to_be_visible()
     page.locator("h1").hover()
@@ -35,7 +35,7 @@ def test_the_hint_goes_with_the_pointer(show: Show):
 
 
 def test_comes_closer_and_goes_back(show: Show):
-    page = show(made.picture(nodes=600)).page
+    page = show(made.snapshot(nodes=600)).page
     before = _pixels(page)
     page.get_by_role("button", name="Closer (+)").click()
     page.wait_for_selector(".map.close")

@@ -9,8 +9,8 @@ from tests.dashboard.browser.barriers import barriers
 from tests.dashboard.browser.conftest import Show
 
 
-def test_says_that_it_is_not_live_and_shows_the_new_picture_when_it_can(show: Show):
-    shown = show(made.picture(nodes=9), "cluster?as=table")
+def test_says_that_it_is_not_live_and_shows_the_new_snapshot_when_it_can(show: Show):
+    shown = show(made.snapshot(nodes=9), "cluster?as=table")
     page = shown.page
     expect(page.locator("tr[data-name]")).to_have_count(9)
     expect(page.locator("#banner")).to_be_hidden()
@@ -21,10 +21,10 @@ def test_says_that_it_is_not_live_and_shows_the_new_picture_when_it_can(show: Sh
     expect(page.locator("#banner")).to_contain_text("the server does not answer")
     expect(page.locator("footer")).to_contain_text("not live")
     expect(page.locator("tr[data-name]")).to_have_count(9)
-    shown.keep_picture("not-live")
+    shown.keep_screenshot("not-live")
     assert barriers(page) == []
 
-    shown.stage.come_back(made.picture(nodes=12))
+    shown.stage.come_back(made.snapshot(nodes=12))
     page.get_by_role("button", name="Try now").click()
     expect(page.locator("tr[data-name]")).to_have_count(12)
     expect(page.locator("#banner")).to_be_hidden()
@@ -33,10 +33,10 @@ def test_says_that_it_is_not_live_and_shows_the_new_picture_when_it_can(show: Sh
 
 
 def test_tries_again_without_being_asked(show: Show):
-    shown = show(made.picture(nodes=9), "cluster?as=table")
+    shown = show(made.snapshot(nodes=9), "cluster?as=table")
     shown.stage.leave()
     shown.page.wait_for_selector("body[data-connection=broken]")
-    shown.stage.come_back(made.picture(nodes=12))
+    shown.stage.come_back(made.snapshot(nodes=12))
     expect(shown.page.locator("tr[data-name]")).to_have_count(12)
     shown.page.wait_for_selector("body[data-connection=live]")
     shown.complaints = [one for one in shown.complaints if "net::ERR_" not in one]

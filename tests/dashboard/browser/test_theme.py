@@ -9,7 +9,7 @@ from tests.dashboard.browser.conftest import Show
 
 
 def test_follows_the_system_until_the_switch_is_pressed_and_remembers_it(show: Show):
-    page = show(made.picture(), theme="dark").page
+    page = show(made.snapshot(), theme="dark").page
     dark = _ground(page)
     page.emulate_media(color_scheme="light")
     page.wait_for_selector("html[data-theme=light]")
@@ -27,8 +27,8 @@ def test_follows_the_system_until_the_switch_is_pressed_and_remembers_it(show: S
     assert _ground(page) == light
 
 
-def test_the_picture_is_painted_in_the_colours_of_the_theme(show: Show):
-    page = show(made.picture()).page
+def test_the_snapshot_is_painted_in_the_colours_of_the_theme(show: Show):
+    page = show(made.snapshot()).page
     page.wait_for_function("() => document.querySelector('.map canvas').width > 300")
     before = page.evaluate("document.querySelector('.map canvas').toDataURL()")
     page.keyboard.press("t")

@@ -20,8 +20,8 @@ from plimsoll.config import Dashboard as DashboardSection
 from plimsoll.dashboard.service import dashboard_of
 from plimsoll.embedded_cluster.clocks import ScaledClock
 from plimsoll.runtime.logging import set_up_logging
-from plimsoll.simulate.demo.chapters import STORY
-from plimsoll.simulate.demo.player import Telling
+from plimsoll.simulate.demo.chapters import CHAPTERS
+from plimsoll.simulate.demo.player import DemoPlayer
 from plimsoll.simulate.demo.scene import CONFIG
 from plimsoll.simulate.world import World
 
@@ -64,7 +64,7 @@ def working() -> Iterator[Working]:
 async def run() -> None:
     clock = ScaledClock(_SPEED)
     async with World(replace(CONFIG, dashboard=DashboardSection(port=0)), clock) as world:
-        await Telling(world, STORY).prepare()
+        await DemoPlayer(world, CHAPTERS).prepare()
         process = world.operator_process
         async with dashboard_of(process.operator, world.config, process.client, clock, "test") as server:
             assert server is not None
@@ -74,7 +74,7 @@ async def run() -> None:
                     case ["speed", factor]:
                         clock.speed = float(factor)
                     case [number]:
-                        await STORY[int(number)].happens(world)
+                        await CHAPTERS[int(number)].action(world)
 
 
 if __name__ == "__main__":

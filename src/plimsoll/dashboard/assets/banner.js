@@ -10,10 +10,10 @@ let timer = 0;
 /**
  * @param {HTMLElement} host
  * @param {import("./stream.js").Connection} connection
- * @param {import("./picture.js").Picture} picture
+ * @param {import("./snapshot.js").Snapshot} snapshot
  * @param {() => void} retry
  */
-export function showBanner(host, connection, picture, retry) {
+export function showBanner(host, connection, snapshot, retry) {
   clearInterval(timer);
   if (connection.state !== "broken") {
     host.hidden = true;
@@ -22,14 +22,14 @@ export function showBanner(host, connection, picture, retry) {
   const words = h("span", {});
   const pause = h("span", { class: "muted", "aria-live": "off" });
   const tick = () => {
-    host.hidden = picture.known && Date.now() - connection.since.getTime() < PATIENCE_MS;
+    host.hidden = snapshot.known && Date.now() - connection.since.getTime() < PATIENCE_MS;
     const seconds = connection.retryAt ? (connection.retryAt.getTime() - Date.now()) / 1000 : 0;
     fill(pause, seconds > 0.5 ? `Trying again in ${span(Math.ceil(seconds))}.` : "Trying again now.");
   };
   fill(
     words,
-    h("strong", {}, picture.known ? "Not live. " : "Not connected. "),
-    picture.known && `What you see is from ${clock(picture.at, new Date())}. `,
+    h("strong", {}, snapshot.known ? "Not live. " : "Not connected. "),
+    snapshot.known && `What you see is from ${clock(snapshot.at, new Date())}. `,
     `Reason: ${connection.reason}.`,
   );
   fill(host, h("span", { class: "mark", "aria-hidden": "true" }, "⚠"), h("p", {}, words, " ", pause), h("button", { type: "button", onclick: retry }, "Try now"));

@@ -16,12 +16,12 @@ export class GroupChart {
   /** @param {string} label */
   constructor(label) {
     this.element = h("div", { class: "chart", role: "img", "aria-label": label });
-    /** @type {import("./picture.js").Point[]} */
+    /** @type {import("./snapshot.js").Point[]} */
     this.points = [];
     this.priced = false;
   }
 
-  /** @param {import("./picture.js").Point[]} history @param {number} seconds */
+  /** @param {import("./snapshot.js").Point[]} history @param {number} seconds */
   show(history, seconds) {
     const from = (history.at(-1)?.[0] ?? 0) - seconds;
     this.points = history.filter(([at]) => at >= from);

@@ -1,26 +1,26 @@
-// What the picture knows of one object, for the panel at the side, and the path under which the operator is asked about it.
+// What the snapshot knows of one object, for the panel at the side, and the path under which the operator is asked about it.
 import { h, nameOf } from "./dom.js";
 import { blockerList, chip, classChip, link, meter } from "./parts.js";
 import { moment } from "./moments.js";
 import { shares } from "./shares.js";
 import { bytes, cores, count, counted, percent, price } from "./words.js";
 
-/** @typedef {import("./picture.js").Picture} Picture */
+/** @typedef {import("./snapshot.js").Snapshot} Snapshot */
 
 /** A pod's state in words. */
 export const POD_STATES = { r: "ready", s: "starting", t: "terminating", f: "failed or finished" };
 
-/** @param {string} subject @param {Picture} picture */
-export function describe(subject, picture) {
+/** @param {string} subject @param {Snapshot} snapshot */
+export function describe(subject, snapshot) {
   const [kind, ...rest] = subject.split("/");
   const name = rest.join("/");
   const teller = { node: tellNode, workload: tellWorkload, group: tellGroup, pod: tellPod }[kind];
   if (!teller) return { title: subject, facts: [gone()], question: null };
-  return teller(name, picture);
+  return teller(name, snapshot);
 }
 
-function tellNode(/** @type {string} */ name, /** @type {Picture} */ picture) {
-  const node = picture.nodes.get(name);
+function tellNode(/** @type {string} */ name, /** @type {Snapshot} */ snapshot) {
+  const node = snapshot.nodes.get(name);
   const question = `node/${encodeURIComponent(name)}`;
   const title = ["Node ", nameOf(name)];
   if (!node) return { title, facts: [gone()], question };
@@ -39,7 +39,7 @@ function tellNode(/** @type {string} */ name, /** @type {Picture} */ picture) {
   return { title, facts, question };
 }
 
-function podLine(/** @type {import("./picture.js").Pod} */ [pod, workload, state, misplaced]) {
+function podLine(/** @type {import("./snapshot.js").Pod} */ [pod, workload, state, misplaced]) {
   const namespace = workload.split("/")[1];
   return h(
     "li",
@@ -51,8 +51,8 @@ function podLine(/** @type {import("./picture.js").Pod} */ [pod, workload, state
   );
 }
 
-function tellWorkload(/** @type {string} */ name, /** @type {Picture} */ picture) {
-  const workload = picture.workloads.get(name);
+function tellWorkload(/** @type {string} */ name, /** @type {Snapshot} */ snapshot) {
+  const workload = snapshot.workloads.get(name);
   const [kind, ...rest] = name.split("/");
   const question = `${kind.toLowerCase()}/${rest.map(encodeURIComponent).join("/")}`;
   const title = [`${kind} `, nameOf(rest.join("/"))];
@@ -71,7 +71,7 @@ function tellWorkload(/** @type {string} */ name, /** @type {Picture} */ picture
   return { title, facts, question };
 }
 
-function deletionOrder(/** @type {import("./picture.js").Workload["deletionOrder"]} */ order) {
+function deletionOrder(/** @type {import("./snapshot.js").Workload["deletionOrder"]} */ order) {
   return h(
     "ol",
     { class: "leaving" },
@@ -81,11 +81,11 @@ function deletionOrder(/** @type {import("./picture.js").Workload["deletionOrder
   );
 }
 
-function tellGroup(/** @type {string} */ name, /** @type {Picture} */ picture) {
-  const group = picture.groups.get(name);
+function tellGroup(/** @type {string} */ name, /** @type {Snapshot} */ snapshot) {
+  const group = snapshot.groups.get(name);
   const question = `nodegroup/${name.split("/").map(encodeURIComponent).join("/")}`;
   const title = ["Node group ", nameOf(name)];
-  const members = [...picture.nodes].filter(([, node]) => node.group === name);
+  const members = [...snapshot.nodes].filter(([, node]) => node.group === name);
   const facts = [
     group
       ? list([
@@ -104,17 +104,17 @@ function tellGroup(/** @type {string} */ name, /** @type {Picture} */ picture) {
   return { title, facts, question: group && name.includes("/") ? question : null };
 }
 
-/** @param {import("./picture.js").Group} group */
+/** @param {import("./snapshot.js").Group} group */
 export function sizes(group) {
   const wanted = group.desired === null ? "" : `, ${count(group.desired)} wanted`;
   const bounds = group.min === null || group.max === null ? "" : `, between ${count(group.min)} and ${count(group.max)}`;
   return `${counted(group.current, "node")}, ${count(group.ready)} ready${wanted}${bounds}`;
 }
 
-function tellPod(/** @type {string} */ name, /** @type {Picture} */ picture) {
+function tellPod(/** @type {string} */ name, /** @type {Snapshot} */ snapshot) {
   const question = `pod/${name.split("/").map(encodeURIComponent).join("/")}`;
   const title = ["Pod ", nameOf(name)];
-  const pending = picture.pending.get(name);
+  const pending = snapshot.pending.get(name);
   if (pending) {
     const facts = [
       list([
@@ -127,7 +127,7 @@ function tellPod(/** @type {string} */ name, /** @type {Picture} */ picture) {
     return { title, facts, question };
   }
   const short = name.split("/").at(-1);
-  for (const [node, record] of picture.nodes) {
+  for (const [node, record] of snapshot.nodes) {
     const pod = record.pods.find(([one, workload]) => one === name || (one === short && workload.split("/")[1] === name.split("/")[0]));
     if (!pod) continue;
     const facts = [
@@ -144,7 +144,7 @@ function tellPod(/** @type {string} */ name, /** @type {Picture} */ picture) {
   return { title, facts: [gone()], question };
 }
 
-/** The node that is coming for a pod, or about to be ordered. @param {import("./picture.js").Awaited} one */
+/** The node that is coming for a pod, or about to be ordered. @param {import("./snapshot.js").Awaited} one */
 export function awaited(one) {
   const group = link(`group/${one.group}`);
   if (!one.node) return h("span", {}, "a new node of group ", group, ", which is not ordered yet");
@@ -157,7 +157,7 @@ export function tried(groups) {
   return h("dl", { class: "fields" }, groups.map((one) => h("div", {}, h("dt", {}, nameOf(one.group)), h("dd", {}, one.why))));
 }
 
-function gone(words = "It is not in the picture any more, or never was.") {
+function gone(words = "It is not in the snapshot any more, or never was.") {
   return h("p", { class: "muted" }, words);
 }
 

@@ -1,14 +1,14 @@
-// The panel at the side: what the picture knows of one object, and below it what the operator answers when asked why.
+// The panel at the side: what the snapshot knows of one object, and below it what the operator answers when asked why.
 import { describe } from "./describe.js";
 import { fill, h } from "./dom.js";
 import { showAnswer } from "./answer.js";
 import { setParameters } from "./route.js";
 
 export class Detail {
-  /** @param {HTMLElement} host @param {import("./picture.js").Picture} picture */
-  constructor(host, picture) {
+  /** @param {HTMLElement} host @param {import("./snapshot.js").Snapshot} snapshot */
+  constructor(host, snapshot) {
     this.host = host;
-    this.picture = picture;
+    this.snapshot = snapshot;
     /** @type {string | null} such as `node/worker-3` or `workload/Deployment/shop/web` */
     this.subject = null;
     this.title = h("h2", { tabindex: "-1" });
@@ -49,7 +49,7 @@ export class Detail {
     this.ask();
   }
 
-  /** @param {import("./picture.js").Changes} changes */
+  /** @param {import("./snapshot.js").Changes} changes */
   update(changes) {
     if (this.subject === null) return;
     const [kind, ...rest] = this.subject.split("/");
@@ -59,12 +59,12 @@ export class Detail {
   }
 
   draw() {
-    const { title, facts, question } = describe(this.subject, this.picture);
+    const { title, facts, question } = describe(this.subject, this.snapshot);
     const had = this.question;
     this.question = question;
     fill(this.title, title);
     fill(this.facts, facts);
-    // Opened from an address before the picture was there: only now is it known whether there is something to ask.
+    // Opened from an address before the snapshot was there: only now is it known whether there is something to ask.
     if (had === null && question !== null) this.ask();
   }
 
@@ -82,7 +82,7 @@ export class Detail {
       if (reply.ok) shown = showAnswer(JSON.parse(body));
       else shown = h("p", { class: "bad" }, `The operator answers ${reply.status}: ${words(body)}`);
     } catch (error) {
-      shown = h("p", { class: "bad" }, `No answer: ${error.message}. The picture above is what was last received.`);
+      shown = h("p", { class: "bad" }, `No answer: ${error.message}. The snapshot above is what was last received.`);
     }
     if (subject === this.subject) fill(this.answer, shown);
   }

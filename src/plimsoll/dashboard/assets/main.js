@@ -1,9 +1,9 @@
-// Puts the page together: one picture, one stream, one view at a time.
+// Puts the page together: one snapshot, one stream, one view at a time.
 import { showBanner } from "./banner.js";
 import { Detail } from "./detail.js";
 import { fill, h } from "./dom.js";
 import { keepMomentsFresh, keepTimeWith } from "./moments.js";
-import { Changes, Picture } from "./picture.js";
+import { Changes, Snapshot } from "./snapshot.js";
 import { addressOf, readRoute, setParameters } from "./route.js";
 import { listenForShortcuts } from "./shortcuts.js";
 import { Stream } from "./stream.js";
@@ -15,8 +15,8 @@ import { count } from "./words.js";
 const main = document.getElementById("main");
 const nav = document.getElementById("nav");
 const filter = /** @type {HTMLInputElement} */ (document.getElementById("filter"));
-const picture = new Picture();
-const detail = new Detail(document.getElementById("detail"), picture);
+const snapshot = new Snapshot();
+const detail = new Detail(document.getElementById("detail"), snapshot);
 
 /** @type {{view: import("./views/all.js").View, name: string} | null} */
 let shown = null;
@@ -40,7 +40,7 @@ function follow() {
     shown?.view.leave();
     main.replaceChildren();
     main.className = `view-${entry.view.name}`;
-    shown = { name: entry.view.name, view: entry.view.enter(main, picture) };
+    shown = { name: entry.view.name, view: entry.view.enter(main, snapshot) };
     document.title = `${entry.view.title} · Plimsoll`;
     for (const { link, view } of links.values()) {
       if (view === entry.view) {
@@ -66,29 +66,29 @@ function draw() {
   changes = new Changes();
   performance.mark("plimsoll-draw");
   for (const { view, badge } of links.values()) {
-    const amount = view.badge?.(picture) ?? 0;
+    const amount = view.badge?.(snapshot) ?? 0;
     badge.hidden = amount === 0;
     if (amount) fill(badge, count(amount));
   }
   shown?.view.update(now);
   detail.update(now);
-  showOperator(document.getElementById("foot"), picture);
+  showOperator(document.getElementById("foot"), snapshot);
   performance.measure("plimsoll-draw", "plimsoll-draw");
 }
 
 function receive(/** @type {any} */ message) {
-  picture.merge(message, changes);
-  document.body.dataset.version = String(picture.version);
+  snapshot.merge(message, changes);
+  document.body.dataset.version = String(snapshot.version);
   if (drawing) return;
   drawing = true;
   // A hidden tab gets no frames, and needs none: what waits is drawn when somebody looks.
   requestAnimationFrame(draw);
 }
 
-const stream = new Stream("api/v1/stream", receive, keepTimeWith, (connection) => {
+const stream = new Stream("api/v1/stream?events=snapshot", receive, keepTimeWith, (connection) => {
   document.body.dataset.connection = connection.state;
-  showBanner(document.getElementById("banner"), connection, picture, () => stream.open());
-  showOperator(document.getElementById("foot"), picture);
+  showBanner(document.getElementById("banner"), connection, snapshot, () => stream.open());
+  showOperator(document.getElementById("foot"), snapshot);
 });
 
 filter.addEventListener("input", () => setParameters({ q: filter.value }, { replace: true }));

@@ -1,18 +1,18 @@
-// The line at the foot: which operator answers, whether it leads or only looks, and how old the picture is.
+// The line at the foot: which operator answers, whether it leads or only looks, and how old the snapshot is.
 import { fill, h, nameOf } from "./dom.js";
 import { moment } from "./moments.js";
 
-/** @param {HTMLElement} host @param {import("./picture.js").Picture} picture */
-export function showOperator(host, picture) {
+/** @param {HTMLElement} host @param {import("./snapshot.js").Snapshot} snapshot */
+export function showOperator(host, snapshot) {
   const state = document.body.dataset.connection ?? "connecting";
-  const { operator } = picture;
+  const { operator } = snapshot;
   fill(
     host,
     h("span", { class: `dot ${state}`, "aria-hidden": "true" }),
     h("span", {}, { live: "live", broken: "not live", connecting: "connecting" }[state]),
-    picture.known && [
+    snapshot.known && [
       h("span", { class: "muted" }, "last change "),
-      moment(picture.at),
+      moment(snapshot.at),
       h("span", { class: "spacer" }),
       operator.readOnly && h("span", { class: "chip warn", title: "It decides and shows, and changes nothing" }, "read-only"),
       h("span", { class: "chip", title: operator.leader ? "This process acts" : "Another process acts; this one watches" }, operator.leader ? "leader" : "standby"),

@@ -32,7 +32,7 @@ export function meter(part, whole, words) {
   return h("span", { class: "meter", title: words }, h("span", { class: "track" }, h("span", { class: share > 0.9 ? "full" : "", vars: { "--share": share } })), h("span", { class: "words" }, words));
 }
 
-/** @param {import("./picture.js").Blocker[]} blockers */
+/** @param {import("./snapshot.js").Blocker[]} blockers */
 export function blockerList(blockers) {
   return h(
     "ul",

@@ -2,8 +2,8 @@
 import { h } from "./dom.js";
 
 /**
- * @param {import("./picture.js").Split | null} current
- * @param {import("./picture.js").Split | null} target
+ * @param {import("./snapshot.js").Split | null} current
+ * @param {import("./snapshot.js").Split | null} target
  */
 export function shares(current, target) {
   if (!current) return h("span", { class: "muted" }, "not placed by class");

@@ -37,7 +37,7 @@ export class Stream {
     this.source = source;
     this.alive();
     const hear = (/** @type {MessageEvent} */ event) => source === this.source && this.hear(event);
-    for (const kind of ["picture", "change", "beat", "error"]) source.addEventListener(kind, hear);
+    for (const kind of ["snapshot", "change", "beat", "error"]) source.addEventListener(kind, hear);
     first?.heard.forEach(hear);
   }
 
@@ -52,12 +52,12 @@ export class Stream {
       this.onTime(message.now);
       return;
     }
-    if (this.brokenSince !== null || event.type === "picture") {
+    if (this.brokenSince !== null || event.type === "snapshot") {
       this.brokenSince = null;
       this.pause = FIRST_PAUSE_MS;
       this.tell("live", null, "");
     }
-    // A whole picture may have been made long before.
+    // A whole snapshot may have been made long before.
     if (!message.whole) this.onTime(message.at);
     this.onMessage(message);
   }

@@ -1,4 +1,4 @@
-// Where each node stands in the picture: zones side by side, the groups of a zone below each other, a tile for each node.
+// Where each node stands in the snapshot: zones side by side, the groups of a zone below each other, a tile for each node.
 // Pure: sizes in, places out. Everything is in pixels as seen before anyone has zoomed.
 import { byName } from "../words.js";
 
@@ -9,7 +9,7 @@ const BETWEEN_ZONES_PX = 12;
 const NARROWEST_ZONE_PX = 190;
 const LARGEST_TILE_PX = 124;
 const SMALLEST_TILE_PX = 5;
-// A tile that would grow by less than this stays as it is: a picture that breathes with every node is not calm.
+// A tile that would grow by less than this stays as it is: a snapshot that breathes with every node is not calm.
 const CALM = 0.82;
 
 /**
@@ -21,7 +21,7 @@ const CALM = 0.82;
  */
 
 /**
- * @param {Map<string, import("../picture.js").ClusterNode>} nodes
+ * @param {Map<string, import("../snapshot.js").ClusterNode>} nodes
  * @param {number} width @param {number} height
  * @param {number} [tileBefore] of the last arrangement in the same space
  * @returns {Arrangement}
@@ -72,7 +72,7 @@ function sorted(nodes) {
   return all;
 }
 
-/** How high all of it is with tiles of that size. @param {Map<string, import("../picture.js").ClusterNode>} nodes */
+/** How high all of it is with tiles of that size. @param {Map<string, import("../snapshot.js").ClusterNode>} nodes */
 export function heightWith(nodes, /** @type {number} */ width, /** @type {number} */ tile) {
   return heightOf(sorted(nodes), width, tile);
 }

@@ -12,7 +12,7 @@ const DIMMED = 0.16;
  * @param {CanvasRenderingContext2D} pen
  * @param {import("./palette.js").Palette} palette
  * @param {string} name
- * @param {import("../picture.js").ClusterNode} node
+ * @param {import("../snapshot.js").ClusterNode} node
  * @param {number} x @param {number} y @param {number} size
  * @param {number} expected
  * @param {Lit} lit

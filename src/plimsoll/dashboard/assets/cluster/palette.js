@@ -1,4 +1,4 @@
-// The colours of the picture, read from the theme once, and the pattern of nodes that are not ready.
+// The colours of the snapshot, read from the theme once, and the pattern of nodes that are not ready.
 import { colour } from "../theme.js";
 
 /** How each state of a node looks: its colour, the dashes of its frame, and a sign for whoever sees no colours. */

@@ -4,7 +4,7 @@ import { visible } from "../words.js";
 /** Lower case costs more than the search itself, so it is made once a record. @type {WeakMap<object, {own: string, pods: string[]}>} */
 const TEXTS = new WeakMap();
 
-/** @param {string} name @param {import("../picture.js").ClusterNode} node */
+/** @param {string} name @param {import("../snapshot.js").ClusterNode} node */
 function textsOf(name, node) {
   let texts = TEXTS.get(node);
   if (!texts) {
@@ -15,7 +15,7 @@ function textsOf(name, node) {
   return texts;
 }
 
-/** @param {string} filter @returns {((name: string, node: import("../picture.js").ClusterNode) => import("./paint.js").Lit) | null} */
+/** @param {string} filter @returns {((name: string, node: import("../snapshot.js").ClusterNode) => import("./paint.js").Lit) | null} */
 export function lightOf(filter) {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   if (words.length === 0) return null;

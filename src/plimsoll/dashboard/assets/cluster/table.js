@@ -4,7 +4,7 @@ import { nameOf } from "../dom.js";
 import { Records } from "../records.js";
 import { bytes, cores, count, percent } from "../words.js";
 
-/** @typedef {import("../picture.js").ClusterNode} ClusterNode */
+/** @typedef {import("../snapshot.js").ClusterNode} ClusterNode */
 
 const share = (/** @type {[number, number]} */ [part, whole]) => (whole > 0 ? part / whole : 0);
 

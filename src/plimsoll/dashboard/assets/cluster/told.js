@@ -1,10 +1,10 @@
-// A node or a pod in one sentence: for the line below the picture, which screen readers read out, and for the pointer.
+// A node or a pod in one sentence: for the line below the snapshot, which screen readers read out, and for the pointer.
 import { h, nameOf } from "../dom.js";
 import { POD_STATES } from "../describe.js";
 import { classChip } from "../parts.js";
 import { bytes, cores, counted, percent } from "../words.js";
 
-/** @param {string} name @param {import("../picture.js").ClusterNode} node @param {number} index of a pod, or -1 */
+/** @param {string} name @param {import("../snapshot.js").ClusterNode} node @param {number} index of a pod, or -1 */
 export function sentence(name, node, index) {
   const pod = node.pods[index];
   if (pod) {
@@ -23,7 +23,7 @@ export function sentence(name, node, index) {
 }
 
 /** The same for the pointer, laid out. */
-export function hint(/** @type {string} */ name, /** @type {import("../picture.js").ClusterNode} */ node, /** @type {number} */ index) {
+export function hint(/** @type {string} */ name, /** @type {import("../snapshot.js").ClusterNode} */ node, /** @type {number} */ index) {
   const pod = node.pods[index];
   return [
     pod && [

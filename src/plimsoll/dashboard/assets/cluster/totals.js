@@ -2,10 +2,10 @@
 import { fill, h } from "../dom.js";
 import { bytes, cores, count, percent } from "../words.js";
 
-/** @param {import("../picture.js").Picture} picture */
-export function totals(picture) {
+/** @param {import("../snapshot.js").Snapshot} snapshot */
+export function totals(snapshot) {
   const sum = { nodes: 0, ready: 0, spotNodes: 0, pods: 0, starting: 0, ending: 0, misplaced: 0, cpu: [0, 0], memory: [0, 0] };
-  for (const node of picture.nodes.values()) {
+  for (const node of snapshot.nodes.values()) {
     sum.nodes += 1;
     if (node.state === "ready") sum.ready += 1;
     if (node.class === "spot") sum.spotNodes += 1;
@@ -23,8 +23,8 @@ export function totals(picture) {
   return sum;
 }
 
-/** @param {HTMLElement} host @param {ReturnType<typeof totals>} sum @param {import("../picture.js").Picture} picture */
-export function showTotals(host, sum, picture) {
+/** @param {HTMLElement} host @param {ReturnType<typeof totals>} sum @param {import("../snapshot.js").Snapshot} snapshot */
+export function showTotals(host, sum, snapshot) {
   fill(
     host,
     total("Nodes", count(sum.nodes), sum.ready === sum.nodes ? "all ready" : `${count(sum.ready)} ready`, sum.ready === sum.nodes ? "" : "warn"),
@@ -32,7 +32,7 @@ export function showTotals(host, sum, picture) {
     total("Pods", count(sum.pods), sum.starting + sum.ending > 0 ? `${count(sum.starting)} starting, ${count(sum.ending)} ending` : "none in motion"),
     total("CPU requested", percent(...sum.cpu), `${cores(sum.cpu[0])} of ${cores(sum.cpu[1])} cores`),
     total("Memory requested", percent(...sum.memory), `${bytes(sum.memory[0])} of ${bytes(sum.memory[1])}`),
-    total("Pending", count(picture.pending.size), picture.pending.size > 0 ? h("a", { href: "#/pending" }, "see why") : "no pod waits", picture.pending.size > 0 ? "warn" : ""),
+    total("Pending", count(snapshot.pending.size), snapshot.pending.size > 0 ? h("a", { href: "#/pending" }, "see why") : "no pod waits", snapshot.pending.size > 0 ? "warn" : ""),
     total("Misplaced", count(sum.misplaced), sum.misplaced > 0 ? "on the other class" : "all where they belong", sum.misplaced > 0 ? "warn" : ""),
   );
 }

@@ -1,4 +1,4 @@
-// The cluster: the picture, the same as a table, the figures above and the legend below.
+// The cluster: the snapshot, the same as a table, the figures above and the legend below.
 import { fill, h } from "../dom.js";
 import { choice, empty } from "../parts.js";
 import { readRoute, setParameters } from "../route.js";
@@ -20,11 +20,11 @@ export const clusterView = {
   name: "cluster",
   title: "Cluster",
   key: "c",
-  enter(host, picture) {
+  enter(host, snapshot) {
     let light = lightOf("");
-    // While the table is shown the picture misses what changes.
+    // While the table is shown the snapshot misses what changes.
     let unseen = false;
-    const map = new ClusterCanvas(picture.nodes);
+    const map = new ClusterCanvas(snapshot.nodes);
     const table = nodeTable((name, node) => light === null || light(name, node) !== false);
     const shapes = legend();
     const figures = h("dl", { class: "totals" });
@@ -32,15 +32,15 @@ export const clusterView = {
     const pointed = h("div", { class: "hint", "aria-hidden": "true", hidden: true });
     const blank = h("div", { class: "blank" });
     const closer = (/** @type {string} */ words, /** @type {string} */ sign, /** @type {() => void} */ act) => h("button", { type: "button", class: "icon", "aria-label": words, title: words, onclick: act }, sign);
-    const zoom = h("div", { class: "zoom", role: "group", "aria-label": "Size of the picture" }, closer("Closer (+)", "+", () => map.zoomBy(1.6)), closer("Further (−)", "−", () => map.zoomBy(1 / 1.6)), closer("Everything (0)", "⤢", () => map.showAll()));
+    const zoom = h("div", { class: "zoom", role: "group", "aria-label": "Size of the snapshot" }, closer("Closer (+)", "+", () => map.zoomBy(1.6)), closer("Further (−)", "−", () => map.zoomBy(1 / 1.6)), closer("Everything (0)", "⤢", () => map.showAll()));
     const box = h("div", { class: "map-box" }, map.element, pointed);
     const asTable = () => readRoute().parameters.get("as") === "table";
-    const forms = choice("Show as", [["picture", "Picture"], ["table", "Table"]], asTable() ? "table" : "picture", (value) => setParameters({ as: value === "table" ? value : null }));
+    const forms = choice("Show as", [["snapshot", "Snapshot"], ["table", "Table"]], asTable() ? "table" : "snapshot", (value) => setParameters({ as: value === "table" ? value : null }));
     map.element.setAttribute("aria-describedby", "told");
     host.append(h("div", { class: "bar-above" }, h("h1", {}, "Cluster"), forms, zoom), figures, box, table.element, blank, h("div", { class: "below" }, told, shapes.element));
 
     function tell(/** @type {import("./canvas.js").Spot | null} */ spot) {
-      const node = spot?.node ? picture.nodes.get(spot.node) : undefined;
+      const node = spot?.node ? snapshot.nodes.get(spot.node) : undefined;
       const words = visible(node ? sentence(spot.node, node, spot.pod) : "Point at a node, or use the arrow keys; Enter tells more.");
       // What has not changed must not be read out again, twice a second.
       if (told.textContent !== words) fill(told, words);
@@ -48,7 +48,7 @@ export const clusterView = {
 
     listenForGestures(map, {
       point(spot, x, y) {
-        const node = spot?.node ? picture.nodes.get(spot.node) : undefined;
+        const node = spot?.node ? snapshot.nodes.get(spot.node) : undefined;
         pointed.hidden = node === undefined;
         map.element.classList.toggle("over", spot !== null);
         if (!node) return;
@@ -62,7 +62,7 @@ export const clusterView = {
         tell(spot);
       },
       open(spot) {
-        const pod = spot.node ? picture.nodes.get(spot.node)?.pods[spot.pod] : undefined;
+        const pod = spot.node ? snapshot.nodes.get(spot.node)?.pods[spot.pod] : undefined;
         const namespace = pod?.[1].split("/")[1];
         if (pod && namespace) setParameters({ show: `pod/${namespace}/${pod[0]}` });
         else if (spot.node) setParameters({ show: `node/${spot.node}` });
@@ -74,23 +74,23 @@ export const clusterView = {
 
     function draw(/** @type {Set<string> | null} */ changed) {
       const tabular = asTable();
-      const some = picture.nodes.size > 0;
+      const some = snapshot.nodes.size > 0;
       box.hidden = tabular || !some;
       shapes.element.hidden = told.hidden = zoom.hidden = box.hidden;
       table.element.hidden = !tabular || !some;
-      fill(blank, !some && nothing(picture));
+      fill(blank, !some && nothing(snapshot));
       if (box.hidden && some) {
-        table.show(picture.nodes);
+        table.show(snapshot.nodes);
         unseen = true;
       } else if (some) {
-        // A narrow page scrolls anyway: then the picture takes the height that its tiles need to be seen.
-        const tall = innerWidth < NARROW_PX ? Math.min(Math.max(heightWith(picture.nodes, box.clientWidth, 30), innerHeight / 2), 2 * innerHeight) : 0;
+        // A narrow page scrolls anyway: then the snapshot takes the height that its tiles need to be seen.
+        const tall = innerWidth < NARROW_PX ? Math.min(Math.max(heightWith(snapshot.nodes, box.clientWidth, 30), innerHeight / 2), 2 * innerHeight) : 0;
         box.style.height = tall > 0 ? `${Math.ceil(tall)}px` : "";
         map.fit();
         map.update(unseen ? null : changed);
         unseen = false;
         const zones = map.arrangement.zones.length;
-        map.element.setAttribute("aria-label", `Picture of ${counted(picture.nodes.size, "node")} in ${counted(zones, "zone")}. The table shows the same.`);
+        map.element.setAttribute("aria-label", `Snapshot of ${counted(snapshot.nodes.size, "node")} in ${counted(zones, "zone")}. The table shows the same.`);
       }
     }
 
@@ -98,15 +98,15 @@ export const clusterView = {
       update(changes) {
         if (changes.whole || changes.nodes.size > 0) {
           draw(changes.whole ? null : changes.nodes);
-          const sum = totals(picture);
-          showTotals(figures, sum, picture);
+          const sum = totals(snapshot);
+          showTotals(figures, sum, snapshot);
           tell(map.framed);
-        } else if (changes.pending.size > 0) showTotals(figures, totals(picture), picture);
+        } else if (changes.pending.size > 0) showTotals(figures, totals(snapshot), snapshot);
       },
       filter(text) {
         light = lightOf(text);
         map.filter = light;
-        for (const button of forms.children) button.setAttribute("aria-pressed", String(button.dataset.value === (asTable() ? "table" : "picture")));
+        for (const button of forms.children) button.setAttribute("aria-pressed", String(button.dataset.value === (asTable() ? "table" : "snapshot")));
         draw(new Set());
         if (!box.hidden && map.width > 0) map.paint();
       },
@@ -119,7 +119,7 @@ export const clusterView = {
   },
 };
 
-function nothing(/** @type {import("../picture.js").Picture} */ picture) {
-  if (!picture.known) return h("p", { class: "muted waiting" }, "Waiting for the first picture of the cluster…");
+function nothing(/** @type {import("../snapshot.js").Snapshot} */ snapshot) {
+  if (!snapshot.known) return h("p", { class: "muted waiting" }, "Waiting for the first snapshot of the cluster…");
   return empty("No node yet", h("span", {}, "The operator sees no node in this cluster. Is it connected to the right one? ", h("code", {}, "kubectl get nodes"), " should name some."));
 }

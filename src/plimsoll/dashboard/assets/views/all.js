@@ -7,8 +7,8 @@ import { pendingView } from "./pending.js";
 import { workloadsView } from "./workloads.js";
 
 /**
- * @typedef {import("../picture.js").Picture} Picture
- * @typedef {import("../picture.js").Changes} Changes
+ * @typedef {import("../snapshot.js").Snapshot} Snapshot
+ * @typedef {import("../snapshot.js").Changes} Changes
  * @typedef {{
  *   update(changes: Changes): void,
  *   filter(text: string): void,
@@ -17,8 +17,8 @@ import { workloadsView } from "./workloads.js";
  * }} View what is on the page; `repaint` when the theme has changed
  * @typedef {{
  *   name: string, title: string, key: string,
- *   enter(host: HTMLElement, picture: Picture): View,
- *   badge?(picture: Picture): number,
+ *   enter(host: HTMLElement, snapshot: Snapshot): View,
+ *   badge?(snapshot: Snapshot): number,
  * }} ViewEntry
  */
 

@@ -4,7 +4,7 @@ import { empty, link, matcher } from "../parts.js";
 import { Records } from "../records.js";
 import { count } from "../words.js";
 
-/** @typedef {import("../picture.js").Allocation} Allocation */
+/** @typedef {import("../snapshot.js").Allocation} Allocation */
 
 const held = (/** @type {Allocation} */ one) => one.drives.filter((drive) => drive.container !== null).length;
 const ports = (/** @type {Allocation} */ one) => one.ports.reduce((sum, range) => sum + range.to - range.from + 1, 0);
@@ -22,8 +22,8 @@ export const allocationsView = {
   name: "allocations",
   title: "Allocations",
   key: "a",
-  badge: (picture) => [...picture.allocations.values()].filter((one) => (one.problems?.length ?? 0) > 0).length,
-  enter(host, picture) {
+  badge: (snapshot) => [...snapshot.allocations.values()].filter((one) => (one.problems?.length ?? 0) > 0).length,
+  enter(host, snapshot) {
     let matches = matcher("");
     const records = new Records({
       label: "Drives and ports by node",
@@ -36,21 +36,21 @@ export const allocationsView = {
         { key: "trouble", title: "Waiting, trouble", sort: (_, one) => (one.problems?.length ?? 0) * 1000 + (one.waiting?.length ?? 0), descending: true, cell: (_, one) => trouble(one) },
       ],
       keep: (name, one) => matches(name, ...one.drives.map((each) => `${each.device} ${each.container ?? each.state ?? "free"}`), ...one.ports.map((each) => each.container), ...(one.waiting ?? []), ...(one.problems ?? [])),
-      nothing: (filtered) => (filtered ? empty("No node matches", "Clear the filter (Esc).") : noAllocations(picture)),
+      nothing: (filtered) => (filtered ? empty("No node matches", "Clear the filter (Esc).") : noAllocations(snapshot)),
     });
     host.append(h("div", { class: "bar-above" }, h("h1", {}, "Drives and ports"), legend()), records.element);
     return {
-      update: (changes) => (changes.whole || changes.allocations.size > 0) && records.show(picture.allocations),
+      update: (changes) => (changes.whole || changes.allocations.size > 0) && records.show(snapshot.allocations),
       filter(text) {
         matches = matcher(text);
-        records.show(picture.allocations);
+        records.show(snapshot.allocations);
       },
       leave() {},
     };
   },
 };
 
-function drive(/** @type {import("../picture.js").Drive} */ one) {
+function drive(/** @type {import("../snapshot.js").Drive} */ one) {
   const state = one.container ? (one.state ?? "committed") : (one.state ?? "free");
   return h(
     "li",
@@ -78,8 +78,8 @@ function legend() {
   return h("ul", { class: "legend drives", "aria-label": "What the frames mean" }, Object.entries(STATES).map(([state, words]) => h("li", { class: `drive ${state}`, title: words }, state)));
 }
 
-function noAllocations(/** @type {import("../picture.js").Picture} */ picture) {
-  if (picture.known && !picture.runs("allocation")) {
+function noAllocations(/** @type {import("../snapshot.js").Snapshot} */ snapshot) {
+  if (snapshot.known && !snapshot.runs("allocation")) {
     return empty("Drives and ports are not given out here", h("span", {}, "Name the controller ", h("code", {}, "allocation"), " in ", h("code", {}, "controllers.enabled"), " of the operator's configuration."));
   }
   return empty("No drives or ports yet", "Nodes that announce drives, and containers that ask for them, appear here.");

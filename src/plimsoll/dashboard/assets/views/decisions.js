@@ -4,7 +4,7 @@ import { moment } from "../moments.js";
 import { choice, chip, empty, link, matcher } from "../parts.js";
 import { count, counted } from "../words.js";
 
-/** @typedef {import("../picture.js").Decision} Decision */
+/** @typedef {import("../snapshot.js").Decision} Decision */
 
 const PAGE = 100;
 const BARS = 60;
@@ -34,7 +34,7 @@ export const decisionsView = {
   name: "decisions",
   title: "Decisions",
   key: "d",
-  enter(host, picture) {
+  enter(host, snapshot) {
     let matches = matcher("");
     let kept = KEPT.all;
     let controller = "";
@@ -60,11 +60,11 @@ export const decisionsView = {
     host.append(h("div", { class: "bar-above" }, h("h1", {}, "Decisions"), results, select), chart, list, blank, h("div", { class: "more" }, note, more));
 
     function draw() {
-      const names = ["", ...new Set(picture.decisions.map((one) => one.controller))].sort();
+      const names = ["", ...new Set(snapshot.decisions.map((one) => one.controller))].sort();
       if (names.join() !== [...select.options].map((option) => option.value).join()) {
         fill(select, names.map((name) => h("option", { value: name, selected: name === controller }, name || "all controllers")));
       }
-      const found = picture.decisions.filter((one) => kept(one) && (!controller || one.controller === controller) && matches(one.object, one.action, one.why, one.result, one.controller));
+      const found = snapshot.decisions.filter((one) => kept(one) && (!controller || one.controller === controller) && matches(one.object, one.action, one.why, one.result, one.controller));
       const shown = found.slice(-limit).reverse();
       const wanted = shown.map((one) => {
         const item = items.get(one) ?? tell(one);
@@ -75,7 +75,7 @@ export const decisionsView = {
       fill(chart, found.length > 1 && histogram(found));
       fill(note, found.length > 0 && (found.length > limit ? `the newest ${count(limit)} of ${count(found.length)} shown` : `${counted(found.length, "decision")} shown`));
       more.hidden = found.length <= limit;
-      const none = picture.decisions.length > 0 ? empty("No decision matches", "Clear the filter (Esc), or choose “All”.") : empty("Nothing was decided yet", "Whatever the operator does, refuses or holds up appears here with its reason. It keeps the last 500; the audit trail keeps all.");
+      const none = snapshot.decisions.length > 0 ? empty("No decision matches", "Clear the filter (Esc), or choose “All”.") : empty("Nothing was decided yet", "Whatever the operator does, refuses or holds up appears here with its reason. It keeps the last 500; the audit trail keeps all.");
       fill(blank, found.length === 0 && none);
     }
 

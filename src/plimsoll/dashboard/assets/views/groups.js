@@ -13,7 +13,7 @@ export const groupsView = {
   name: "groups",
   title: "Node groups",
   key: "g",
-  enter(host, picture) {
+  enter(host, snapshot) {
     let matches = matcher("");
     let seconds = 6 * HOUR_SECONDS;
     /** @type {Map<string, {card: HTMLElement, facts: HTMLElement, chart: GroupChart}>} */
@@ -32,28 +32,28 @@ export const groupsView = {
 
     /** @param {Set<string> | null} changed null: all of them */
     function draw(changed) {
-      const names = [...picture.groups.keys()].filter((name) => keep(name)).sort(byName);
+      const names = [...snapshot.groups.keys()].filter((name) => keep(name)).sort(byName);
       const fresh = new Set(names.filter((name) => !cards.has(name)));
       for (const [name, { chart }] of cards) {
         if (names.includes(name)) continue;
         chart.leave();
         cards.delete(name);
       }
-      for (const name of fresh) cards.set(name, makeCard(name, picture.groups.get(name)));
+      for (const name of fresh) cards.set(name, makeCard(name, snapshot.groups.get(name)));
       // In place before they are filled: a chart is as wide as its card.
       arrangeChildren(grid, names.map((name) => cards.get(name).card));
       for (const name of names) {
         if (changed !== null && !changed.has(name) && !fresh.has(name)) continue;
         const { facts, chart } = cards.get(name);
-        fill(facts, tell(picture.groups.get(name)));
-        chart.show(picture.groups.get(name).history, seconds);
+        fill(facts, tell(snapshot.groups.get(name)));
+        chart.show(snapshot.groups.get(name).history, seconds);
       }
-      const none = picture.groups.size > 0 ? empty("No node group matches", "Clear the filter (Esc).") : noGroups(picture);
+      const none = snapshot.groups.size > 0 ? empty("No node group matches", "Clear the filter (Esc).") : noGroups(snapshot);
       fill(blank, names.length === 0 && none);
     }
 
     function keep(/** @type {string} */ name) {
-      const group = picture.groups.get(name);
+      const group = snapshot.groups.get(name);
       return matches(name, group.class ?? "", group.why, ...(group.offerings ?? []));
     }
 
@@ -72,14 +72,14 @@ export const groupsView = {
   },
 };
 
-function makeCard(/** @type {string} */ name, /** @type {import("../picture.js").Group} */ group) {
+function makeCard(/** @type {string} */ name, /** @type {import("../snapshot.js").Group} */ group) {
   const chart = new GroupChart(`History of ${name}`);
   const facts = h("div", { class: "facts" });
   const heading = h("header", {}, h("h2", {}, link(`group/${name}`)), group.class && classChip(group.class));
   return { card: h("article", { class: "card", data: { name } }, heading, facts, chart.element), facts, chart };
 }
 
-function tell(/** @type {import("../picture.js").Group} */ group) {
+function tell(/** @type {import("../snapshot.js").Group} */ group) {
   return [
     h("p", { class: "figures" }, figure(group.current, "now"), figure(group.ready, "ready"), figure(group.desired, "wanted"), cost(group), span(group)),
     h("p", { class: "sentence" }, group.why),
@@ -93,13 +93,13 @@ function figure(/** @type {number | null} */ value, /** @type {string} */ words)
 }
 
 /** What its nodes cost now. */
-function cost(/** @type {import("../picture.js").Group} */ group) {
+function cost(/** @type {import("../snapshot.js").Group} */ group) {
   if (typeof group.pricePerHour !== "number") return null;
   return h("span", { class: "figure", title: PRICE }, h("strong", {}, price(group.pricePerHour)), h("span", { class: "muted" }, "an hour"));
 }
 
 /** Where the size lies between the least and the most that are allowed. */
-function span(/** @type {import("../picture.js").Group} */ group) {
+function span(/** @type {import("../snapshot.js").Group} */ group) {
   if (group.min === null || group.max === null) return null;
   const place = (/** @type {number} */ value) => (group.max > group.min ? Math.min(1, Math.max(0, (value - group.min) / (group.max - group.min))) : 1);
   return h(
@@ -111,8 +111,8 @@ function span(/** @type {import("../picture.js").Group} */ group) {
   );
 }
 
-function noGroups(/** @type {import("../picture.js").Picture} */ picture) {
-  if (picture.known && !picture.runs("nodegroups")) {
+function noGroups(/** @type {import("../snapshot.js").Snapshot} */ snapshot) {
+  if (snapshot.known && !snapshot.runs("nodegroups")) {
     return empty("Node groups are not managed here", h("span", {}, "Name the controller ", h("code", {}, "nodegroups"), " in ", h("code", {}, "controllers.enabled"), " of the operator's configuration."));
   }
   return empty("No node group yet", h("span", {}, "Create a ", h("code", {}, "NodeGroup"), "; docs/node-groups.md has an example to start from."));

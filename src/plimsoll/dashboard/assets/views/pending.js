@@ -11,8 +11,8 @@ export const pendingView = {
   name: "pending",
   title: "Pending",
   key: "p",
-  badge: (picture) => picture.pending.size,
-  enter(host, picture) {
+  badge: (snapshot) => snapshot.pending.size,
+  enter(host, snapshot) {
     let matches = matcher("");
     const records = new Records({
       label: "Pending pods",
@@ -30,10 +30,10 @@ export const pendingView = {
     });
     host.append(h("div", { class: "bar-above" }, h("h1", {}, "Pending pods")), records.element);
     return {
-      update: (changes) => (changes.whole || changes.pending.size > 0) && records.show(picture.pending),
+      update: (changes) => (changes.whole || changes.pending.size > 0) && records.show(snapshot.pending),
       filter(text) {
         matches = matcher(text);
-        records.show(picture.pending);
+        records.show(snapshot.pending);
       },
       leave() {},
     };
@@ -45,6 +45,6 @@ function title(/** @type {string} */ name) {
   return h("div", { class: "titled" }, link(`pod/${name}`, nameOf(pod ?? name)), h("span", { class: "muted" }, "in ", nameOf(namespace)));
 }
 
-function attempts(/** @type {import("../picture.js").Pending} */ one) {
+function attempts(/** @type {import("../snapshot.js").Pending} */ one) {
   return one.tried.length > 0 && h("details", {}, h("summary", {}, `${counted(one.tried.length, "place")} tried`), tried(one.tried));
 }

@@ -6,7 +6,7 @@ import { Records } from "../records.js";
 import { shares } from "../shares.js";
 import { counted } from "../words.js";
 
-/** @typedef {import("../picture.js").Workload} Workload */
+/** @typedef {import("../snapshot.js").Workload} Workload */
 
 const drift = (/** @type {Workload} */ one) => (one.target && one.current ? Math.abs(one.target.spot - one.current.spot) + Math.abs(one.target.onDemand - one.current.onDemand) : 0);
 const size = (/** @type {Workload} */ one) => (one.current ? one.current.spot + one.current.onDemand : (one.replicas ?? 0));
@@ -26,8 +26,8 @@ export const workloadsView = {
   name: "workloads",
   title: "Workloads",
   key: "w",
-  badge: (picture) => [...picture.workloads.values()].filter((one) => one.errors.length > 0).length,
-  enter(host, picture) {
+  badge: (snapshot) => [...snapshot.workloads.values()].filter((one) => one.errors.length > 0).length,
+  enter(host, snapshot) {
     let matches = matcher("");
     let kept = KEPT.all;
     const records = new Records({
@@ -47,14 +47,14 @@ export const workloadsView = {
     });
     const bar = h("div", { class: "bar-above" }, h("h1", {}, "Workloads"), choice("Which workloads", [["all", "All"], ["drifted", "Drifted"], ["blocked", "Blocked"], ["errors", "With errors"]], "all", (value) => {
       kept = KEPT[value];
-      records.show(picture.workloads);
+      records.show(snapshot.workloads);
     }));
     host.append(bar, records.element);
     return {
-      update: (changes) => (changes.whole || changes.workloads.size > 0) && records.show(picture.workloads),
+      update: (changes) => (changes.whole || changes.workloads.size > 0) && records.show(snapshot.workloads),
       filter(text) {
         matches = matcher(text);
-        records.show(picture.workloads);
+        records.show(snapshot.workloads);
       },
       leave() {},
     };

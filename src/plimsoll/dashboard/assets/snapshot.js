@@ -35,7 +35,7 @@ export class Changes {
   decisions = 0;
 }
 
-export class Picture {
+export class Snapshot {
   constructor() {
     this.version = 0;
     /** @type {Date | null} */
