@@ -1,9 +1,10 @@
-"""`plimsoll demo` before a person: the picture, the keys, and a terminal that is left as it was found."""
+"""`plimsoll demo` on a terminal: the view, the keys, the chapters to their end, and a terminal that is restored afterwards."""
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
+import json
 import os
 import signal
 import struct
@@ -12,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from tests.cli.command import PLIMSOLL, environment
@@ -40,17 +42,28 @@ class Terminal:
                     continue
         self._seen = self._seen.partition(text)[2]
 
+    async def rest(self) -> str:
+        """Everything until the process ends."""
+        async with asyncio.timeout(_SECONDS):
+            while self.process.returncode is None:
+                await asyncio.sleep(0.05)
+                try:
+                    self._seen += os.read(self._end, 65536).decode(errors="replace")
+                except BlockingIOError:
+                    continue
+        return self._seen
+
     def press(self, key: str) -> None:
         os.write(self._end, key.encode())
 
 
 @asynccontextmanager
-async def watching(directory: Path) -> AsyncIterator[Terminal]:
+async def watching(directory: Path, *, speed: int = 10) -> AsyncIterator[Terminal]:
     ours, theirs = os.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
     before = termios.tcgetattr(theirs)
     process = await asyncio.create_subprocess_exec(
-        str(PLIMSOLL), "demo", "--speed", "10", cwd=directory, env=environment(TERM="xterm"),
+        str(PLIMSOLL), "demo", "--speed", str(speed), cwd=directory, env=environment(TERM="xterm"),
         stdin=theirs, stdout=theirs, stderr=theirs,
     )  # fmt: skip
     try:
@@ -75,7 +88,7 @@ async def test_keys_pause_change_the_speed_and_end_it(tmp_path: Path) -> None:
         await terminal.sees("×20")
         terminal.press("q")
         await terminal.sees("What happened")
-        await terminal.sees("minutes of cluster life")
+        await terminal.sees("simulated minutes")
         assert await asyncio.wait_for(terminal.process.wait(), _SECONDS) == 0
     assert not (tmp_path / "plimsoll-demo.kubeconfig").exists()
 
@@ -90,7 +103,7 @@ async def test_keys_scale_and_reclaim(tmp_path: Path) -> None:
         terminal.press("r")
         await terminal.sees("draining")
         terminal.press("q")
-        await terminal.sees("It was left in chapter")
+        await terminal.sees("You quit in chapter")
         assert await asyncio.wait_for(terminal.process.wait(), _SECONDS) == 0
 
 
@@ -98,5 +111,36 @@ async def test_an_interrupt_ends_it_as_well(tmp_path: Path) -> None:
     async with watching(tmp_path) as terminal:
         await terminal.sees("quit")
         terminal.process.send_signal(signal.SIGINT)
-        await terminal.sees("minutes of cluster life")
+        await terminal.sees("simulated minutes")
         assert await asyncio.wait_for(terminal.process.wait(), _SECONDS) == 0
+
+
+@pytest.mark.parametrize("speed", [10, 40])
+async def test_every_chapter_comes_to_its_end_while_someone_watches(tmp_path: Path, speed: int) -> None:
+    async with watching(tmp_path, speed=speed) as terminal:
+        longest = 0.0
+        for number in range(1, 10):
+            began = asyncio.get_running_loop().time()
+            await terminal.sees(f"{number} of 9: ")
+            longest = max(longest, asyncio.get_running_loop().time() - began)
+        await terminal.sees("The end")
+        terminal.press("q")
+        await terminal.sees("What happened")
+        summary = await terminal.rest()
+        assert summary.count("✓") == 9, summary
+        assert "chapter failed" not in summary
+        assert await asyncio.wait_for(terminal.process.wait(), _SECONDS) == 0
+    assert longest * speed / 10 < 25, "no chapter stands still for long at the default speed"
+
+
+async def test_a_chapter_that_cannot_be_played_is_a_failure(tmp_path: Path) -> None:
+    """Its workload was deleted."""
+    async with watching(tmp_path, speed=100) as terminal:
+        await terminal.sees("of 15")
+        config = tmp_path / "plimsoll-demo.kubeconfig"
+        server = json.loads(config.read_text())["clusters"][0]["cluster"]["server"]
+        path = "/apis/apps/v1/namespaces/shop/deployments/web"
+        async with aiohttp.ClientSession(server) as session, session.delete(path) as response:
+            assert response.status == 200
+        await terminal.sees("the demo failed in chapter")
+        assert await asyncio.wait_for(terminal.process.wait(), _SECONDS) == 1
