@@ -15,6 +15,27 @@ class Ordinals(Part, frozen=True, gc=False):
     start: int = 0  # of a StatefulSet's first pod
 
 
+class RollingUpdate(Part, frozen=True, gc=False):
+    max_surge: int | str | None = None  # of a Deployment; a count or a percentage such as "25%"
+
+
+class DeploymentStrategy(Part, frozen=True, gc=False):
+    type: str = "RollingUpdate"
+    rolling_update: RollingUpdate | None = None
+
+    def surge(self, replicas: int) -> int:
+        """How many pods a rollout may create beyond `replicas`. Percentages are rounded up; the default is 25 %."""
+        if self.type != "RollingUpdate":
+            return 0
+        value = self.rolling_update.max_surge if self.rolling_update is not None else None
+        if value is None:
+            value = "25%"
+        if isinstance(value, int):
+            return max(0, value)
+        digits = value.removesuffix("%")
+        return -(-replicas * int(digits) // 100) if digits.isascii() and digits.isdecimal() and len(digits) < 6 else 0
+
+
 class WorkloadSpec(Part, frozen=True, gc=False):
     """The spec of all four kinds: they differ only in fields that this project does not read."""
 
@@ -22,6 +43,7 @@ class WorkloadSpec(Part, frozen=True, gc=False):
     ordinals: Ordinals = Ordinals()
     selector: LabelSelector | None = None
     template: PodTemplate = PodTemplate()
+    strategy: DeploymentStrategy = DeploymentStrategy()
     paused: bool = False
 
 

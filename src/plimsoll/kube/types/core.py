@@ -165,7 +165,7 @@ class PodSpec(Part, frozen=True, gc=False):
     workload_ref: Mapping[str, Any] | None = None  # gang scheduling in 1.35 and 1.36
     termination_grace_period_seconds: int | None = None
     # Names of fields that no supported Kubernetes version has (`kube/types/pod_fields.py`). Set while the pod is decoded.
-    unknown_fields: tuple[str, ...] = field(default=(), name="plimsoll.dev/unknownFields")
+    unknown_fields: tuple[str, ...] = field(default=(), name="_unknownFields")
 
 
 class StatusResources(Part, frozen=True, gc=False):

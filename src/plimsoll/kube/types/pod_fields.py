@@ -68,7 +68,7 @@ KNOWN_POD_SPEC_FIELDS = frozenset(
         "workloadRef",
     }
 )
-_OWN_FIELD = "plimsoll.dev/unknownFields"  # written by us where a typed pod is encoded again
+_OWN_FIELD = "_unknownFields"  # written by us where a typed pod is encoded again
 _MAX_CONTROLLERS = 20_000
 
 _KnownSpec: Any = msgspec.defstruct(
