@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.controllers.deletion_cost.values import COST, MARK
+from plimsoll.controllers.deletion_cost.values import COST, VALUE_RECORD
 from tests.eventually import eventually
 from tests.migrating.cluster import Place, metric, settled, switched_on
 
@@ -67,7 +67,7 @@ async def test_adopted_values_lose_their_hole_and_all_are_kept_by_who_goes_back(
         changed = {uid for uid, cost in now.items() if cost != left_uneven[uid]}
         assert len(changed) == 1, "by one rewrite"
         assert sorted(now.values(), reverse=True)[:2] == [TOP, TOP]
-    marked = [pod for pod in await here.pods() if MARK in pod["metadata"]["annotations"]]
+    marked = [pod for pod in await here.pods() if VALUE_RECORD in pod["metadata"]["annotations"]]
     assert {pod["metadata"]["uid"] for pod in marked} == changed
     assert await costs(here) == now, "valid values for whoever reads the same annotation"
 
