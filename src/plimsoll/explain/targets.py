@@ -65,8 +65,9 @@ class Explainer:
         if self._object(key, view) is None:
             raise LookupError(f"there is no {key.kind} {key.namespace}/{key.name}")
         if key.kind in ("Deployment", "StatefulSet"):
+            running = self._deletion_cost if self._deletion_cost in self._controllers else None
             return explain_workload(
-                key, view, now, placement=self._placement, settings=self._settings, deletion_cost=self._deletion_cost
+                key, view, now, placement=self._placement, settings=self._settings, deletion_cost=running
             )
         if key.kind == "NodeGroup":
             return explain_group(key, view, now, self._groups)

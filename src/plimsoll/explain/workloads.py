@@ -22,6 +22,7 @@ from plimsoll.explain.records import (
 )
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.resources import Key
+from plimsoll.runtime.decision import Reason
 
 _UNSAID = ("NotEnabled", "Gone")  # what deletion cost says of a workload that does not ask for it
 
@@ -33,10 +34,10 @@ def explain_workload(
     *,
     placement: PlacementController,
     settings: PlacementSettings,
-    deletion_cost: DeletionCostController,
+    deletion_cost: DeletionCostController | None,
 ) -> WorkloadExplanation:
     decided = placement.decide(key, view, now)
-    ordered = deletion_cost.decide(key, view, now) if key.kind == "Deployment" else None
+    ordered = deletion_cost.decide(key, view, now) if deletion_cost is not None and key.kind == "Deployment" else None
     workload = workload_at(key, view)
     verdict = evaluate_workload(workload, settings) if workload is not None else None
     state = WorkloadState(verdict, view, now, settings) if isinstance(verdict, Managed) else None
@@ -59,9 +60,18 @@ def explain_workload(
         blockers=(*decided.blockers, *(shown.blockers if shown is not None else ())),
         guards=_guards(state) if state is not None else (),
         errors=tuple(problem.message for problem in problems),
-        deletion_cost=shown.reason if shown is not None else None,
+        deletion_cost=shown.reason if shown is not None else _unordered(state, runs=deletion_cost is not None),
         deletion_order=_orders(shown) if shown is not None else (),
     )
+
+
+def _unordered(state: WorkloadState | None, *, runs: bool) -> Reason | None:
+    """Why scale-downs of a managed Deployment may break its minimum; None where they do not."""
+    if state is None or state.is_stateful_set:
+        return None
+    missing = "its annotation or the configuration opts out" if runs else "the controller deletion-cost does not run"
+    message = f"no deletion order: {missing}. A scale-down may delete on-demand replicas first; moves restore the minimum afterwards"
+    return Reason("NoDeletionOrder", message)
 
 
 def _drift(decided: PlacementDecision) -> ReplicaSplit | None:

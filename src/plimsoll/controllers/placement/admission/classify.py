@@ -157,7 +157,7 @@ class PodClassifier:
                     # The ReplicaSet creates this pod, so one that was admitted before must have been refused afterwards.
                     self.ledger.drop_oldest(replica_set.uid, 1 - free)
                     expected = self._expected_pods(replica_set)
-            wanted, why = _lacking(expected, managed)
+            wanted, why = _lacking(expected, managed, self._old_on_demand(replica_set, workload))
             if approximate or not self._certain(looked):
                 why = PlacementReason.APPROXIMATE
         if wanted is CapacityClass.SPOT and self._backs_off(workload, now):
@@ -231,6 +231,13 @@ class PodClassifier:
         )
         pending = self.ledger.pending(replica_set.uid)
         return spot + pending.spot, on_demand + pending.on_demand
+
+    def _old_on_demand(self, replica_set: ReplicaSet, workload: Deployment | StatefulSet) -> int:
+        """On-demand pods of the workload's other ReplicaSets."""
+        if not isinstance(workload, Deployment):
+            return 0
+        others = [one.uid for one in replica_sets_of(workload, self._view) if one.uid != replica_set.uid]
+        return sum(self._counts.of(workload.namespace, uid)[1] for uid in others)
 
     def _class_in_stateful_set(self, managed: Managed, name: str) -> tuple[CapacityClass, PlacementReason] | None:
         """The class of a StatefulSet pod: the one that is short among the other ordinals, else that of its ordinal.
@@ -308,9 +315,19 @@ def _behind(owner: OwnerReference, replica_set: ReplicaSet, looked: Collection[L
     return LiveReadNeeded(what, replica_set.namespace, owner, replica_set) if what is not None else None
 
 
-def _lacking(expected: tuple[int, int], managed: Managed) -> tuple[CapacityClass, PlacementReason]:
+def _lacking(expected: tuple[int, int], managed: Managed, old_on_demand: int) -> tuple[CapacityClass, PlacementReason]:
+    """The class that the ReplicaSet lacks: on-demand first.
+
+    During a rollout the pods of older ReplicaSets still run. On-demand pods beyond the target and the surge would need capacity
+    that is gone afterwards, so the new ReplicaSet gets its spot pods then, and its on-demand pods as the old ones go.
+    """
     spot, on_demand = expected
     wanted = ReplicaState(spot, on_demand, managed.target).next_class()
+    if wanted is CapacityClass.ON_DEMAND and old_on_demand and spot < managed.target.spot:
+        workload = managed.workload
+        most = managed.target.on_demand + workload.spec.strategy.surge(workload.spec.replicas)
+        if on_demand + old_on_demand >= most:
+            return CapacityClass.SPOT, PlacementReason.SHARE
     if wanted is CapacityClass.ON_DEMAND and on_demand < managed.policy.share.min_on_demand:
         return wanted, PlacementReason.MINIMUM
     return wanted, PlacementReason.SHARE
