@@ -98,7 +98,7 @@ def test_without_a_maker_of_nodes_nobody_moves():
     ],
 )
 def test_a_group_that_cannot_bring_the_node_is_no_place(changed: dict[str, Any], why: str):
-    assert why_not(scene(group(**changed)).decide()).endswith(f"; {why}")
+    assert f"; {why}" in why_not(scene(group(**changed)).decide())
 
 
 def test_a_pod_larger_than_the_offering_has_no_place():

@@ -12,7 +12,9 @@ from plimsoll.controllers.placement.target import Share, target
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.types.resources import NODES
 from tests.eventually import eventually
-from tests.placement.live import Workload, asking, config, evictions, operating
+from tests.faults.history import History
+from tests.faults.upstream import Direct, Upstream
+from tests.placement.live import Workload, asking, config, evictions, is_ready, operating, pod_states
 from tests.placement.webhook_cluster import Running, template
 from tools.controlplane.cluster import ControlPlane
 
@@ -84,3 +86,61 @@ async def test_a_rollout_and_a_scale_down_while_values_are_being_written_end_wel
         fewer = target(5, Share(3, 60))
         await web.settled(fewer.spot, fewer.on_demand)
         assert {pod.uid for pod in await web.pods()} < before, "no migration on the way down"
+
+
+async def test_the_minimum_holds_in_scale_downs_of_workloads_that_did_not_opt_in_to_deletion_costs(
+    control_plane: ControlPlane, client: Client, namespace: str, home: str, kwok_nodes: Callable[[str], list[str]]
+):
+    """10 to 6 with a minimum of five, and 6 to 2 with one of three, while rollouts and restarts go on in between."""
+    kwok_nodes("2 zone=a class=spot"), kwok_nodes("2 zone=a class=on-demand")
+    settings = config(home, namespace, enabled=("placement", "deletion-cost"))
+    async with operating(control_plane, namespace, settings) as running:
+        ten = await Workload(client, namespace, "ten").create(10, asking(50, 5))
+        six = await Workload(client, namespace, "six").create(6, asking(50, 3))
+        await ten.settled(5, 5)
+        await six.settled(3, 3)
+        for web in (ten, six):
+            await web.patch({"spec": {"template": {"metadata": {"annotations": {"version": "two"}}}}})
+            await eventually(lambda web=web: _is_version(web, "two"), "a rollout")
+        await ten.settled(5, 5)
+        await six.settled(3, 3)
+        for web in (ten, six):
+            await eventually(lambda web=web: _all_in_order(web, running), "every pod has its value")
+        await ten.scale(6)
+        await six.scale(2)
+        await ten.settled(1, 5)
+        await six.settled(0, 2)
+        assert evictions(running) == 0
+
+
+async def _is_version(web: Workload, version: str) -> bool:
+    pods = await web.pods()
+    return bool(pods) and all(pod.annotations.get("version") == version for pod in pods)
+
+
+async def test_a_rollout_keeps_on_demand_between_the_minimum_and_target_plus_surge(
+    control_plane: ControlPlane, client: Client, namespace: str, home: str, kwok_nodes: Callable[[str], list[str]]
+):
+    """T=4, M=2, P=50, maxSurge 1: at its end the split is exact, with no eviction."""
+    kwok_nodes("2 zone=a class=spot")
+    on_demand = set(kwok_nodes("2 zone=a class=on-demand"))
+    settings = config(home, namespace, enabled=("placement", "deletion-cost"))
+    strategy = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    async with (
+        operating(control_plane, namespace, settings) as running,
+        Direct(Upstream.from_kubeconfig(control_plane.kubeconfig)) as direct,
+    ):
+        web = await Workload(client, namespace, "web").create(4, asking(50, 2), strategy=strategy)
+        await web.settled(2, 2)
+        await eventually(lambda: _all_in_order(web, running), "every pod has its value")
+        async with History(direct, [pods]) as history:
+            await web.patch({"spec": {"template": {"metadata": {"annotations": {"version": "two"}}}}})
+            await eventually(lambda: _is_version(web, "two"), "a rollout")
+            await web.settled(2, 2)
+            await history.caught_up()
+            for _, found in pod_states(history, "web"):
+                here = [one for one in found if one["spec"].get("nodeName") in on_demand]
+                assert sum(map(is_ready, here)) >= 2, "ready on-demand replicas never fall below the minimum"
+                assert sum("deletionTimestamp" not in one["metadata"] for one in here) <= 3
+        assert evictions(running) == 0
