@@ -182,10 +182,11 @@ def test_a_shrink_that_is_not_carried_out_yet(volumes: Volumes, node: str) -> No
 
     volumes.cluster.wait_for(running, "the pod to run")
     merge = "application/strategic-merge-patch+json"
-    smaller = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "500m"}}}]}}
-    volumes.cluster.request("PATCH", f"{path}/resize", smaller, content_type=merge)
+    # As a kubelet reports it, which KWOK does not. Without it the API server takes no resize.
     held = {"name": "main", "image": "none", "imageID": "", "ready": True, "restartCount": 0,
             "allocatedResources": {"cpu": "3"}, "resources": {"requests": {"cpu": "3"}}}  # fmt: skip
     volumes.cluster.request("PATCH", f"{path}/status", {"status": {"containerStatuses": [held]}}, content_type=merge)
+    smaller = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "500m"}}}]}}
+    volumes.cluster.request("PATCH", f"{path}/resize", smaller, content_type=merge)
     bound, says, ours = volumes.judged(volumes.pod("next", node, cpu="2"), node)
     assert not bound and "Insufficient cpu" in says and ours is Constraint.RESOURCES
