@@ -36,13 +36,25 @@ LARGEST = (2**63 - 1) * 1000
         ("-1", -1000),
         ("12E", LARGEST),
         ("1e900", LARGEST),
+        ("0" * 100 + "1", 1000),  # the API server keeps it as it was written
+        ("1" * 300, LARGEST),
+        ("0." + "0" * 299 + "1", 1),
+        ("0" * 5000 + "2.50" + "0" * 5000, 2500),  # more digits than Python's int() takes
+        ("1." + "0" * 5000 + "1", 1001),
+        ("1e+3", 1_000_000),
+        ("1e-2000000000", 1),
+        ("1e4294967297", 10_000),  # Go cuts the exponent to 32 bits
+        ("Gi", 0),
+        (".", 0),
+        ("-", 0),
+        (" 5 ", 5000),
     ],
 )
 def test_every_way_to_write_one(text: str, milli: int) -> None:
     assert parse_quantity(text).milli == milli
 
 
-@pytest.mark.parametrize("text", ["", "many", "1Q", "1 Gi", "1gi", "Gi", "1e", "0x10", "1,5", "--1", "1" * 65, "١"])
+@pytest.mark.parametrize("text", ["", "many", "1Q", "1 Gi", "1gi", "1e", "0x10", "1,5", "--1", "1e9223372036854775808", "1" * 65 + "x", "١"])
 def test_what_is_no_quantity_is_shown(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity: expected a number such as"):
         parse_quantity(text)
