@@ -20,8 +20,8 @@ def shown(*noted: str) -> list[str]:
     ("noted", "text"),
     [
         ("placement Deployment/shop/web: MigratingToSpot", "web moves a pod to spot"),
-        ("nodegroups NodeGroups/all: Settled", "node groups are as they should be"),
-        ("nodegroups VPSieNode/shop/burst-1: GivingBack", "burst-1 is given back"),
+        ("nodegroups NodeGroups/all: Settled", "node groups are settled"),
+        ("nodegroups VPSieNode/shop/burst-1: GivingBack", "burst-1 is being deleted at the provider"),
         ("placement StatefulSet/shop/db: SomethingNew", "db something new"),
         ("evicted shop/web-1 from spot-a-1", "evicted shop/web-1 from spot-a-1"),
     ],
@@ -34,15 +34,15 @@ def test_what_is_said_again_and_again_is_shown_now_and_then() -> None:
     writing, moving = "deletion-cost Deployment/shop/web: Writing", "placement Deployment/shop/web: MigratingToSpot"
     quiet = "deletion-cost Deployment/shop/web: InOrder"
     lines = shown(*[writing, quiet, moving, "evicted shop/web-1 from n"] * 3)
-    assert lines.count("web is told who would leave first") == 1
+    assert lines.count("web updates its deletion order") == 1
     assert lines.count("web moves a pod to spot") == 3
 
 
 def test_nodes_that_come_together_are_one_line() -> None:
-    nodes = [f"node spot-a-{number} came" for number in range(12)]
-    assert shown(*nodes, "node spot-a-1 went") == ["12 nodes came", "node spot-a-1 went"]
-    later = TimelineEntry(_NOON + timedelta(seconds=1), "node late came", "")
-    assert [text for _, text in describe_timeline([TimelineEntry(_NOON, nodes[0], ""), later])] == [nodes[0], "node late came"]
+    nodes = [f"node spot-a-{number} joined" for number in range(12)]
+    assert shown(*nodes, "node spot-a-1 was removed") == ["12 nodes joined", "node spot-a-1 was removed"]
+    later = TimelineEntry(_NOON + timedelta(seconds=1), "node late joined", "")
+    assert [text for _, text in describe_timeline([TimelineEntry(_NOON, nodes[0], ""), later])] == [nodes[0], "node late joined"]
 
 
 def test_reasons_go_without_the_name_of_their_rule() -> None:

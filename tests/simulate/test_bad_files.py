@@ -34,15 +34,19 @@ spec: {minNodes: 0, maxNodes: 3, datacenterID: dc, resourceIdentifier: c, projec
         ("--scenario", "curves: [{workload: web, low: 1, high: 2}]", "write it like deployment/web:replicas=40@10m"),
         ("--scenario", "{", "expected"),
         ("-f", "kind: 5", "not a Kubernetes object"),
-        ("-f", "{apiVersion: v2, kind: Thing, metadata: {name: x}}", "the embedded cluster does not know v2"),
+        (
+            "-f",
+            "{apiVersion: v2, kind: Thing, metadata: {name: x}}",
+            "the embedded cluster does not serve this kind in v2",
+        ),
         (
             "-f",
             "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: many}}",
             "Deployment web: ",
         ),
-        ("-f", GROUP, "NodeGroup default/workers: offeringIDs has huge, and their sizes are not known here"),
+        ("-f", GROUP, "NodeGroup default/workers: the sizes of offeringIDs huge are unknown"),
         ("--snapshot", "{kind: Snapshot, apiVersion: plimsoll.dev/v1, takenAt: soon, items: []}", "takenAt is 'soon'"),
-        ("--snapshot", GROUP, "describe them under providers.kwok.offerings, which has small, medium, large"),
+        ("--snapshot", GROUP, "describe them under providers.kwok.offerings, which lists small, medium, large"),
     ],
 )
 def test_a_file_that_cannot_be_followed(tmp_path: Path, option: str, text: str, message: str) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from plimsoll.embedded_cluster.controllers.replica_sets import ReplicaSetController
 from tests.cli.command import plimsoll
 from tests.explain.cluster import as_file, objects
 
@@ -76,7 +78,7 @@ def test_two_configurations_are_compared(web: str, tmp_path: Path):
     assert reports[str(closed)]["evictions"] == 0
     assert reports[str(closed)]["spotShare"] > reports[str(open_)]["spotShare"]
     told = plimsoll("simulate", *arguments).stdout
-    assert "rules broken" in told
+    assert "violations" in told
 
 
 def test_from_a_snapshot_nothing_happens_by_itself(tmp_path: Path):
@@ -127,15 +129,15 @@ def test_a_curve_that_replicas_follow(web: str, tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "nothing to start from: --snapshot FILE, or --nodes LINE and -f FILE"),
+        ([], "no cluster to start from: give --snapshot FILE, or --nodes LINE and -f FILE"),
         ([*NODES, "--set", "web=3"], '"web=3"; write it like deployment/web:replicas=40@10m'),
         ([*NODES, "--set", "deployment/web:replicas=many@1m"], 'replicas is "many"; expected a whole number'),
         ([*NODES, "--set", "deployment/web:size=3@1m"], '"size" is neither replicas nor the key of an annotation'),
         ([*NODES, "--set", "deployment/web:replicas=3@soon"], '"soon"'),
-        ([*NODES, "--set", "deployment/web:replicas=3@1m"], "there is no Deployment default/web"),
+        ([*NODES, "--set", "deployment/web:replicas=3@1m"], "Deployment default/web does not exist"),
         ([*NODES, "--set", "deployment/web:replicas=3@2h"], "the simulation ends after 1h"),
         ([*NODES, "--event", "explode:node/x@1m"], "write it like reclaim:node/spot-a-1@1h"),
-        ([*NODES, "--event", "reclaim:node/x@1m"], "there is no node x"),
+        ([*NODES, "--event", "reclaim:node/x@1m"], "node x does not exist"),
         (["--nodes", "3 zone=a class=gold"], "class= expects one of spot, on-demand, reserved"),
         ([*NODES, "--for", "soon"], '"soon"'),
         ([*NODES, "--price", "gold=dear"], '"gold=dear"; write it like spot=0.012'),
@@ -150,3 +152,133 @@ def test_what_cannot_be_followed_is_refused_in_a_sentence(arguments: list[str], 
     assert result.exit_code in (1, 2)
     assert message in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def real_snapshot(directory: Path) -> Path:
+    """A snapshot as `plimsoll snapshot` writes it, of Deployments whose conditions a real controller wrote."""
+    whole = yaml.safe_load(as_file(objects(), kind="Snapshot", takenAt="2026-03-01T12:00:00Z"))
+    for item in whole["items"]:
+        if item["kind"] == "Deployment":
+            # The operator's types leave out lastUpdateTime, so a snapshot does, too.
+            item.setdefault("status", {})["conditions"] = [
+                {"type": "Available", "status": "True", "reason": "MinimumReplicasAvailable"},
+                {"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"},
+            ]
+    file = directory / "now.yaml"
+    file.write_text(yaml.safe_dump(whole))
+    return file
+
+
+def test_conditions_without_an_update_time_are_no_error(tmp_path: Path):
+    result = plimsoll("simulate", "--snapshot", str(real_snapshot(tmp_path)), "--for", "30m")
+    assert result.exit_code == 0, result.stderr
+    assert result.stderr == ""
+
+
+def test_an_error_inside_the_embedded_cluster_is_a_failure(web: str, monkeypatch: pytest.MonkeyPatch):
+    async def broken(self: ReplicaSetController, key: tuple[str, str]) -> None:
+        raise KeyError("lastUpdateTime")
+
+    monkeypatch.setattr(ReplicaSetController, "reconcile", broken)
+    result = plimsoll("simulate", *NODES, "-f", web, "--for", "30m")
+    assert result.exit_code == 1
+    assert "inside the embedded cluster; the first: " in result.stderr
+    assert "KeyError('lastUpdateTime')" in result.stderr
+    assert "evictions" not in result.stdout, "no figures that nobody may trust"
+
+
+def test_the_controllers_and_prices_are_stated(web: str):
+    shown = plimsoll("simulate", *NODES, "-f", web, "--for", "10m", "--price", "spot=0.02").stdout
+    assert "Enabled controllers: " in shown
+    assert all(name in shown for name in ("placement", "deletion-cost", "nodegroups", "allocation"))
+    assert "spot 0.02 and on-demand 0.04 per CPU" in shown
+
+
+def test_the_story_has_changes_at_the_minute_that_was_asked_for(web: str):
+    shown = plimsoll(
+        "simulate", *NODES, "-f", web, "--for", "30m", "--story", "--set", "deployment/shop/web:replicas=12@10m"
+    ).stdout
+    assert "  0:10:00  scenario: deployment/shop/web:replicas=12@10m" in shown
+
+
+@pytest.mark.parametrize(
+    ("condition", "code"),
+    [
+        ("evictions<=10", 0),
+        ("evictions==0", 0),
+        ("spotShare>=60%", 0),
+        ("violations==0", 0),
+        ("nodesAtMost>9", 1),
+        ("cost < 0.01", 1),
+        ("settledAfterSeconds<=1", 1),
+    ],
+)
+def test_assertions(web: str, condition: str, code: int):
+    result = plimsoll("simulate", *NODES, "-f", web, "--for", "30m", "--assert", condition)
+    assert result.exit_code == code, result.stderr
+    assert (f"assertion failed: defaults: {condition}" in result.stderr) == bool(code)
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("evictions", "write it like evictions<=10"),
+        ("evictions<=many", "write it like evictions<=10"),
+        ("happiness>3", '"happiness" is none of hours, evictions'),
+    ],
+)
+def test_an_assertion_that_cannot_be_parsed(condition: str, message: str):
+    result = plimsoll("simulate", *NODES, "--assert", condition)
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.split())
+
+
+class Page(HTMLParser):
+    """What a browser would load, and whether tags match."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loads: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.loads += [f"{tag} {name}" for name, _ in attrs if name in ("src", "href")]
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.loads += [f"{tag} {name}" for name, _ in attrs if name in ("src", "href")]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_html_report_is_one_file_with_plots_and_differences(web: str, tmp_path: Path):
+    first, second = tmp_path / "<b>first.yaml", tmp_path / "second.yaml"
+    first.write_text("{}")
+    second.write_text(yaml.safe_dump({"operator": {"disruptionWindow": {"schedule": "0 3 * * *", "duration": "1h"}}}))
+    report = tmp_path / "report.html"
+    result = plimsoll(
+        "simulate", *NODES, "-f", web, "--for", "2h", "--set", "deployment/shop/web:spotalis.io/spot-percentage=10%@10m",
+        "--config", str(first), "--config", str(second), "--html", str(report), "--assert", "evictions<=3",
+    )  # fmt: skip
+    assert result.exit_code == 1, result.stderr
+    text = report.read_text()
+    page = Page(text)
+    assert page.open == []
+    assert page.loads == [], "nothing is loaded from elsewhere"
+    assert "<script" not in text
+    assert text.count("<figure>") == 4
+    assert text.count('class="eviction"') == 6, "each eviction is marked"
+    assert "-6 (-100 %)" in text, "the difference in evictions"
+    assert "&lt;b&gt;first.yaml" in text
+    assert "<b>first" not in text
+    assert "0:10:00 scenario: deployment/shop/web" in text
+    assert "Assertion failed: " in text
+
+
+def test_a_report_that_cannot_be_written(web: str):
+    result = plimsoll("simulate", *NODES, "-f", web, "--for", "1m", "--html", "/nowhere/report.html")
+    assert result.exit_code == 1
+    assert "--html /nowhere/report.html: No such file or directory" in result.stderr

@@ -1,10 +1,11 @@
-"""`plimsoll simulate`: the real operator on an embedded cluster in virtual time. A day takes seconds."""
+"""`plimsoll simulate`: runs the real operator on an embedded cluster in virtual time. A day takes seconds."""
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,20 +14,25 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from plimsoll.cli.config_options import BadConfiguration, effective
 from plimsoll.config import Config
 from plimsoll.config.sources import ConfigurationError
 from plimsoll.controllers.build import MAKERS
+from plimsoll.embedded_cluster.clocks import EPOCH
 from plimsoll.embedded_cluster.node_spec import NodeLineError, parse_node_line
 from plimsoll.explain.targets import Explainer
 from plimsoll.kube.types.durations import parse_duration
 from plimsoll.runtime.logging import set_up_logging
+from plimsoll.simulate.assertions import AssertionSyntaxError, parse_assertion
 from plimsoll.simulate.changes import ChangeError, ScenarioChange, parse_event, parse_scenario, parse_set
-from plimsoll.simulate.report import Prices, Report
+from plimsoll.simulate.html_report import SimulationRun, elapsed_text, html_report
+from plimsoll.simulate.invariants import TimelineEntry
+from plimsoll.simulate.report import FIGURES, Prices, assumptions
 from plimsoll.simulate.run import Scenario, run_simulation
-from plimsoll.simulate.world import World
+from plimsoll.simulate.world import SimulationError, World
 from plimsoll.snapshot.documents import BadFileError, documents_in
 from plimsoll.snapshot.view import from_documents
 
@@ -37,7 +43,8 @@ Examples:
   plimsoll snapshot -o now.yaml
   plimsoll simulate --snapshot now.yaml --for 24h --set deployment/web:replicas=40@10m
   plimsoll simulate --snapshot now.yaml --for 6h --event reclaim:node/worker-7@1h
-  plimsoll simulate --snapshot now.yaml --for 24h --config plimsoll.yaml --config tighter.yaml      compare two
+  plimsoll simulate --snapshot now.yaml --for 24h --config plimsoll.yaml --config tighter.yaml --html report.html
+  plimsoll simulate --snapshot now.yaml --for 24h --assert 'evictions<=10' --assert 'spotShare>=60%'
   plimsoll simulate --nodes "3 zone=a class=spot" --nodes "3 zone=b class=on-demand" -f web.yaml --for 1h
 
 \b
@@ -46,54 +53,87 @@ A scenario file holds changes (as for --set), events (as for --event), and curve
     - {workload: deployment/web, low: 4, high: 40, period: 24h}
 
 \b
-Exit codes: 0 nothing was done that must not be, 1 something was, 2 the command cannot be understood.
+--assert compares a field of `-o json` with a number, for CI: evictions<=10, cost<5.5, spotShare>=60%.
+
+\b
+Exit codes:
+  0: no invariant violated, and every assertion holds
+  1: an invariant was violated, an assertion failed, or the simulation itself failed
+  2: invalid options
 """
 )
-@click.option("--snapshot", metavar="FILE", type=click.Path(path_type=Path), help="What is there at the start.")
+@click.option("--snapshot", metavar="FILE", type=click.Path(path_type=Path), help="The cluster at the start.")
 @click.option(
-    "--nodes", "node_lines", metavar="LINE", multiple=True, help="Further nodes, such as '3 zone=a class=spot'."
+    "--nodes",
+    "node_lines",
+    metavar="LINE",
+    multiple=True,
+    help="Nodes to add, such as '3 zone=a class=spot'. Repeatable.",
 )
-@click.option("-f", "files", metavar="FILE", multiple=True, type=click.Path(path_type=Path), help="Objects to create.")
-@click.option("--for", "duration", metavar="DURATION", default="1h", show_default=True, help="How long.")
 @click.option(
-    "--set", "sets", metavar="CHANGE", multiple=True, help="KIND/[NAMESPACE/]NAME:FIELD=VALUE@WHEN; repeatable."
+    "-f", "files", metavar="FILE", multiple=True, type=click.Path(path_type=Path), help="Objects to create. Repeatable."
 )
-@click.option("--event", "events", metavar="EVENT", multiple=True, help="reclaim:node/NAME@WHEN, nodes:LINE@WHEN.")
 @click.option(
-    "--scenario", metavar="FILE", type=click.Path(path_type=Path), help="Changes, events and curves in a file."
+    "--for", "duration", metavar="DURATION", default="1h", show_default=True, help="How much time to simulate."
+)
+@click.option(
+    "--set", "sets", metavar="CHANGE", multiple=True, help="KIND/[NAMESPACE/]NAME:FIELD=VALUE@WHEN. Repeatable."
+)
+@click.option(
+    "--event", "events", metavar="EVENT", multiple=True, help="reclaim:node/NAME@WHEN or nodes:LINE@WHEN. Repeatable."
+)
+@click.option(
+    "--scenario", metavar="FILE", type=click.Path(path_type=Path), help="A file with changes, events and curves."
 )
 @click.option("--config", "configs", metavar="FILE", multiple=True, type=click.Path(path_type=Path),
-              help="The operator's settings; several are compared.")  # fmt: skip
+              help="The operator's configuration. Repeat it to compare several.")  # fmt: skip
 @click.option(
     "--price", "prices", metavar="WHAT=PRICE", multiple=True,
-    help="Of an hour: of a CPU (spot=0.012, on-demand=0.04), or of a whole machine of an instance type (m5.large=0.096).",
+    help="Price per hour: per CPU (spot=0.012, on-demand=0.04) or per machine of an instance type (m5.large=0.096). Repeatable.",
+)  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed for generated names and random choices.")
+@click.option("--story", is_flag=True, help="Print what happens as it happens, with the time since the start.")
+@click.option(
+    "--assert", "assertions", metavar="CONDITION", multiple=True, help="Fail unless it holds: 'evictions<=10'. Repeatable."
 )  # fmt: skip
 @click.option(
-    "--seed", type=int, default=0, show_default=True, help="Decides names and what the cluster leaves to chance."
-)
-@click.option("--story", is_flag=True, help="Tell what happened, too.")
+    "--html", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a self-contained report with plots and a comparison.",
+)  # fmt: skip
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def simulate(*, configs: tuple[Path, ...], story: bool, output: Literal["text", "json"], **options: Any) -> None:
-    """Say what would happen: evictions, missing replicas, nodes, cost and spot share, and any rule that would be broken."""
+def simulate(
+    *, configs: tuple[Path, ...], story: bool, assertions: tuple[str, ...], html: Path | None,
+    output: Literal["text", "json"], **options: Any,
+) -> None:  # fmt: skip
+    """Simulate the operator: evictions, unavailable replicas, nodes, cost, spot share, and violated invariants."""
     set_up_logging("error", "console")
     loaded = [(str(path), _config(path)) for path in configs] or [("defaults", _config(None))]
     try:
+        wanted = [parse_assertion(text) for text in assertions]
+    except AssertionSyntaxError as error:
+        raise click.BadParameter(str(error), param_hint="--assert") from None
+    try:
         scenario = _scenario(**options)
-        found = [(name, _run(name, config, scenario, tell=story and output == "text")) for name, config in loaded]
-    except (ChangeError, NodeLineError, BadFileError) as error:
+        runs = [_run(name, config, scenario, story=story and output == "text") for name, config in loaded]
+    except (ChangeError, NodeLineError, BadFileError, SimulationError) as error:
         raise click.ClickException(str(error)) from None
     except ConfigurationError as error:
         raise BadConfiguration(error) from None
+    failures = [f"{run.name}: {failure}" for run in runs for one in wanted if (failure := one.failure(run.report))]
     if output == "json":
-        told = dict(found)
-        click.echo(msgspec.json.format(msgspec.json.encode(told), indent=2).decode())
+        reports = {run.name: run.report for run in runs}
+        click.echo(msgspec.json.format(msgspec.json.encode(reports), indent=2).decode())
     else:
-        _tell(found)
-    sys.exit(1 if any(report.violations for _, report in found) else 0)
+        _print_table(runs)
+    if html is not None:
+        _write_html(html, runs, failures)
+    for failure in failures:
+        click.echo(f"assertion failed: {failure}", err=True)
+    sys.exit(1 if failures or any(run.report.violations for run in runs) else 0)
 
 
 def _config(path: Path | None) -> Config:
-    """What the file says; without one every controller, for there is nothing here that two of them could fight over."""
+    """The configuration of a file; without one, the defaults with every controller enabled."""
     found = effective(file=path, dry_run=False, controllers=None, settings=(), log_format=None, log_level=None).config
     if path is None and not found.controllers.enabled:
         return replace(found, controllers=replace(found.controllers, enabled=tuple(MAKERS)))
@@ -115,7 +155,7 @@ def _scenario(
     for line in node_lines:
         parse_node_line(line)
     if snapshot is None and not node_lines:
-        raise click.UsageError("nothing to start from: --snapshot FILE, or --nodes LINE and -f FILE")
+        raise click.UsageError("no cluster to start from: give --snapshot FILE, or --nodes LINE and -f FILE")
     changes: list[ScenarioChange] = [*map(parse_set, sets), *map(parse_event, events)]
     if scenario is not None:
         changes += parse_scenario(_yaml(scenario), str(scenario))
@@ -161,51 +201,56 @@ def _prices(texts: Sequence[str]) -> Prices:
     return Prices(spot, on_demand, found)
 
 
-def _run(name: str, config: Config, scenario: Scenario, *, tell: bool) -> Report:
-    told = 0
+def _run(name: str, config: Config, scenario: Scenario, *, story: bool) -> SimulationRun:
+    timeline: Sequence[TimelineEntry] = ()
+    began = EPOCH
+    printed = 0
+    with _progress() as progress:
+        task = progress.add_task(name, total=scenario.seconds, of=f"{scenario.seconds / 3600:g} h", done="0 h")
 
-    def seen(world: World, elapsed: float) -> None:
-        nonlocal told
-        if sys.stderr.isatty():
-            click.echo(f"\r{name}: {elapsed / 3600:6.1f} h of {scenario.seconds / 3600:g} h", err=True, nl=False)
-        for one in world.invariants.timeline[told:] if tell else ():
-            click.echo(f"{one.at:%H:%M:%S}  {one.what}" + (f": {one.why}" if one.why else ""))
-        told = len(world.invariants.timeline)
+        def seen(world: World, elapsed: float) -> None:
+            nonlocal timeline, began, printed
+            began = world.clock.now() - timedelta(seconds=elapsed)
+            timeline = world.invariants.timeline
+            progress.update(task, completed=elapsed, done=f"{elapsed / 3600:.1f} h")
+            for one in timeline[printed:] if story else ():
+                since = elapsed_text((one.at - began).total_seconds())
+                click.echo(f"{since:>9}  {one.what}" + (f": {one.why}" if one.why else ""))
+            printed = len(timeline)
 
-    report = run_simulation(config, scenario, seen=seen)
-    if sys.stderr.isatty():
-        click.echo("\r", err=True, nl=False)
-    return report
-
-
-def _settled(report: Report) -> str:
-    return "not yet" if report.settled_after_seconds is None else f"{report.settled_after_seconds:.0f} s"
-
-
-_ROWS: Sequence[tuple[str, Callable[[Report], str]]] = (
-    ("evictions", lambda report: str(report.evictions)),
-    ("of one pod at most", lambda report: str(report.most_evictions_of_one_pod)),
-    ("refused by budgets", lambda report: str(report.refused_evictions)),
-    ("replica minutes missing", lambda report: f"{report.unavailable_minutes:g}"),
-    ("nodes at most, at the end", lambda report: f"{report.nodes_at_most}, {report.nodes_at_end}"),
-    ("machines bought, given back", lambda report: f"{report.machines_bought}, {report.machines_given_back}"),
-    ("node hours", lambda report: f"{report.node_hours:g}"),
-    ("cost", lambda report: f"{report.cost:.2f}"),
-    ("spot share of replica hours", lambda report: f"{100 * report.spot_share:.1f} %"),
-    ("settled after the last change", _settled),
-    ("writes", lambda report: ", ".join(f"{count} {kind}" for kind, count in report.writes.items()) or "none"),
-    ("rules broken", lambda report: str(len(report.violations)) if report.violations else "none"),
-)
+        report = run_simulation(config, scenario, seen=seen)
+    return SimulationRun(name, report, timeline, began)
 
 
-def _tell(found: Sequence[tuple[str, Report]]) -> None:
-    table = Table(title=f"{found[0][1].hours:g} h simulated")
+def _progress() -> Progress:
+    """A bar on standard error; nothing if that is not a terminal."""
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[done]} of {task.fields[of]}"),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def _print_table(runs: Sequence[SimulationRun]) -> None:
+    table = Table(title=f"{runs[0].report.hours:g} h simulated")
     table.add_column("")
-    for name, _ in found:
-        table.add_column(name, justify="right")
-    for label, value in _ROWS:
-        table.add_row(label, *(value(report) for _, report in found))
+    for run in runs:
+        table.add_column(run.name, justify="right")
+    for label, text, _ in FIGURES:
+        table.add_row(label, *(text(run.report) for run in runs))
     Console(width=None if sys.stdout.isatty() else 120).print(table)
-    for name, report in found:
-        for violation in report.violations[:20]:
-            click.echo(click.style(f"{name}: {violation}", fg="red"))
+    click.echo(assumptions([run.report for run in runs]))
+    for run in runs:
+        for violation in run.report.violations[:20]:
+            click.echo(click.style(f"{run.name}: {violation}", fg="red"))
+
+
+def _write_html(path: Path, runs: Sequence[SimulationRun], failures: Sequence[str]) -> None:
+    command = " ".join(["plimsoll", *map(shlex.quote, sys.argv[1:])])
+    try:
+        path.write_text(html_report(runs, command, failures), encoding="utf-8")
+    except OSError as error:
+        raise click.ClickException(f"--html {path}: {error.strerror}") from None

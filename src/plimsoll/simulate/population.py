@@ -7,7 +7,7 @@ from typing import Any
 
 from plimsoll.config.providers import KwokOffering
 from plimsoll.embedded_cluster.api import kinds
-from plimsoll.embedded_cluster.api.json_documents import Json, at, name_of, namespace_of, uid_of
+from plimsoll.embedded_cluster.api.json_documents import Json, at, controller_of, name_of, namespace_of, uid_of
 from plimsoll.embedded_cluster.api.kinds import BUILT_IN, ResourceKind
 from plimsoll.embedded_cluster.api.status import ApiError
 from plimsoll.embedded_cluster.cluster import EmbeddedCluster
@@ -23,6 +23,7 @@ _CUSTOM = (NODE_GROUPS, VPSIE_NODES, CONTAINERS)
 # Dependencies first: controllers reconcile as soon as an object exists.
 _ORDER = (kinds.NODES, kinds.VOLUMES, kinds.CLAIMS, kinds.BUDGETS, kinds.PODS, kinds.REPLICASETS, kinds.DEPLOYMENTS,
           kinds.STATEFULSETS, kinds.DAEMONSETS, kinds.CONFIGMAPS, *_CUSTOM)  # fmt: skip
+_IMAGE = "from-a-snapshot"
 _WITH_TEMPLATES = ("ReplicaSet", "Deployment", "StatefulSet", "DaemonSet")
 # Machine id of a snapshot's machine in the simulated cloud: the VPSieNode's instance id, else its UID.
 _INSTANCE = ("spec", "vpsieInstanceID")
@@ -48,8 +49,9 @@ async def _load(world: World, snapshot_view: SnapshotView) -> None:
     by_kind["NodeGroup"] = [_with_sizes(item) for item in by_kind["NodeGroup"]]
     for group in by_kind["NodeGroup"]:
         check_offerings(group, world.config.providers.kwok.offerings)
+    by_kind["ReplicaSet"] = _with_templates_of_owners(by_kind.get("ReplicaSet", ()), by_kind.get("Deployment", ()))
     for name in _WITH_TEMPLATES:
-        by_kind[name] = [_with_images(item) for item in by_kind.get(name, ())]
+        by_kind[name] = [_with_template(item) for item in by_kind.get(name, ())]
     by_kind["PersistentVolumeClaim"] = _claims(by_kind)
     by_kind["Node"] = _as_machines(by_kind.get("Node", ()), by_kind["VPSieNode"])
     named = {item["metadata"]["name"] for item in by_kind.get("Namespace", ())}
@@ -102,18 +104,31 @@ def _claims(by_kind: Mapping[str, Sequence[Json]]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _with_images(owner: dict[str, Any]) -> dict[str, Any]:
-    """Add images, which a snapshot omits: an API server rejects containers without one."""
-    template = at(owner, "spec", "template", default=None)
-    if not template or "spec" not in template:
-        return owner
-    spec = template["spec"]
-    made = {
-        part: [{"image": "from-a-snapshot", **container} for container in spec[part]]
-        for part in ("containers", "initContainers")
-        if spec.get(part)
+def _with_templates_of_owners(
+    replica_sets: Iterable[dict[str, Any]], deployments: Iterable[Json]
+) -> list[dict[str, Any]]:
+    """Give a ReplicaSet without a template that of its Deployment; another one would start a rollout."""
+    templates = {
+        uid_of(one): _with_template(dict(one))["spec"]["template"] for one in deployments if at(one, "metadata", "uid")
     }
-    return {**owner, "spec": {**owner["spec"], "template": {**template, "spec": {**spec, **made}}}}
+    found = []
+    for one in replica_sets:
+        owner = controller_of(one)
+        template = templates.get(owner["uid"]) if owner is not None and not at(one, "spec", "template") else None
+        found.append(one if template is None else {**one, "spec": {**(one.get("spec") or {}), "template": template}})
+    return found
+
+
+def _with_template(owner: dict[str, Any]) -> dict[str, Any]:
+    """Complete a pod template: a snapshot omits images, which an API server requires, and a hand-written one may omit all of it."""
+    spec = owner.get("spec") or {}
+    template = spec.get("template") or {"metadata": {"labels": at(spec, "selector", "matchLabels", default={})}}
+    pod = template.get("spec") or {}
+    containers = pod.get("containers") or [{"name": "main"}]
+    made = {"containers": [{"image": _IMAGE, **one} for one in containers]}
+    if pod.get("initContainers"):
+        made["initContainers"] = [{"image": _IMAGE, **one} for one in pod["initContainers"]]
+    return {**owner, "spec": {**spec, "template": {**template, "spec": {**pod, **made}}}}
 
 
 def _as_machines(nodes: Iterable[Json], members: Iterable[Json]) -> list[dict[str, Any]]:

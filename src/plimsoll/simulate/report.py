@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from plimsoll.embedded_cluster.api import kinds
 from plimsoll.embedded_cluster.api.json_documents import Json, at, name_of, object_labels, uid_of
@@ -22,7 +23,7 @@ _WORKLOADS = (kinds.DEPLOYMENTS.storage_key, kinds.STATEFULSETS.storage_key)
 QUIET_SECONDS = 120.0
 
 
-class Prices(Struct, frozen=True):
+class Prices(Struct, frozen=True, rename="camel"):
     """Prices per hour, in any currency: per machine if its instance type has a price, else per CPU."""
 
     spot: float = 0.012
@@ -43,6 +44,9 @@ class Sample(Struct, frozen=True, rename="camel"):
     spot_nodes: int
     pods_ready: int
     pods_wanted: int
+    spot_pods: int  # bound to spot nodes
+    other_pods: int  # bound to other nodes
+    price_per_hour: float  # of all nodes
 
 
 class Report(Struct, frozen=True, rename="camel"):
@@ -61,7 +65,10 @@ class Report(Struct, frozen=True, rename="camel"):
     spot_share: float  # share of replica hours on spot nodes
     settled_after_seconds: float | None  # since the last scenario change; None: still writing at the end
     violations: tuple[Violation, ...]
+    prices: Prices = Prices()  # that the cost is based on
+    controllers: tuple[str, ...] = ()  # that were enabled
     samples: tuple[Sample, ...] = ()
+    evictions_at_seconds: tuple[float, ...] = ()
 
 
 class _ReplicaCounts(Struct, frozen=True):
@@ -80,6 +87,7 @@ class ReportBuilder:
         self._witness = invariants
         self._prices = prices
         self._last = cluster.clock.monotonic()
+        self._began = cluster.clock.now()
         self._clock = cluster.clock
         self._workloads: dict[str, _ReplicaCounts] = {}
         self._total = _ReplicaCounts()
@@ -146,7 +154,10 @@ class ReportBuilder:
         """Record the current sizes at `seconds` from the start, unless they equal the last sample."""
         total = self._total
         spot = sum(is_one for _, is_one in self._nodes.values())
-        sample = Sample(seconds, len(self._nodes), spot, total.wanted - total.missing, total.wanted)
+        sample = Sample(
+            seconds, len(self._nodes), spot, total.wanted - total.missing, total.wanted, total.spot_pods,
+            total.other_pods, round(self._price, 4),
+        )  # fmt: skip
         if not self.samples or _sizes(self.samples[-1]) != _sizes(sample):
             self.samples.append(sample)
 
@@ -171,9 +182,47 @@ class ReportBuilder:
             spot_share=round(self._spot_hours / self._hours, 4) if self._hours else 0.0,
             settled_after_seconds=round((last - last_change).total_seconds(), 1) if quiet else None,
             violations=tuple(invariants.violations),
+            prices=self._prices,
+            controllers=tuple(invariants.observed.config.controllers.enabled),
             samples=tuple(self.samples),
+            evictions_at_seconds=tuple(
+                round((at - self._began).total_seconds(), 1) for at in invariants.evicted_at if at >= self._began
+            ),
         )
 
 
-def _sizes(sample: Sample) -> tuple[int, ...]:
-    return sample.nodes, sample.spot_nodes, sample.pods_ready, sample.pods_wanted
+def _sizes(sample: Sample) -> Sample:
+    return replace(sample, at_seconds=0.0)
+
+
+def _settled(report: Report) -> str:
+    return "not yet" if report.settled_after_seconds is None else f"{report.settled_after_seconds:.0f} s"
+
+
+# Label, text and, where configurations can be compared by a difference, the value of each figure.
+FIGURES: Sequence[tuple[str, Callable[[Report], str], Callable[[Report], float | None] | None]] = (
+    ("evictions", lambda one: str(one.evictions), lambda one: one.evictions),
+    ("most evictions of one pod", lambda one: str(one.most_evictions_of_one_pod), lambda one: one.most_evictions_of_one_pod),
+    ("evictions refused by budgets", lambda one: str(one.refused_evictions), lambda one: one.refused_evictions),
+    ("unavailable replica minutes", lambda one: f"{one.unavailable_minutes:g}", lambda one: one.unavailable_minutes),
+    ("nodes: most, at the end", lambda one: f"{one.nodes_at_most}, {one.nodes_at_end}", None),
+    ("machines ordered, deleted", lambda one: f"{one.machines_bought}, {one.machines_given_back}", None),
+    ("node hours", lambda one: f"{one.node_hours:g}", lambda one: one.node_hours),
+    ("cost", lambda one: f"{one.cost:.2f}", lambda one: one.cost),
+    ("spot share of replica hours", lambda one: f"{100 * one.spot_share:.1f} %", lambda one: round(100 * one.spot_share, 1)),
+    ("settled after the last change", _settled, lambda one: one.settled_after_seconds),
+    ("writes", lambda one: ", ".join(f"{count} {kind}" for kind, count in one.writes.items()) or "none", None),
+    ("violations", lambda one: str(len(one.violations)) if one.violations else "none", lambda one: len(one.violations)),
+)  # fmt: skip
+
+
+def assumptions(reports: Sequence[Report]) -> str:
+    """The enabled controllers and the prices that the figures are based on."""
+    enabled = [", ".join(one.controllers) or "none" for one in reports]
+    same = enabled[0] if len(set(enabled)) == 1 else "; ".join(enabled)
+    prices = reports[0].prices
+    machines = "".join(f", {name} {price:g} per machine" for name, price in sorted(prices.machines.items()))
+    return (
+        f"Enabled controllers: {same}. Assumed prices per hour: spot {prices.spot:g} and on-demand {prices.on_demand:g} per CPU"
+        f"{machines} (change with --price)."
+    )

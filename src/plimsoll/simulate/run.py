@@ -70,8 +70,11 @@ async def _simulate(config: Config, scenario: Scenario, seen: Callable[[World, f
             await world.pass_time(step)
             elapsed += step
             while due and due[0].at <= elapsed:
-                await apply_change(due.pop(0), world.cluster)
+                change = due.pop(0)
+                world.invariants.scenario_changed(change.text)
+                await apply_change(change, world.cluster)
                 last_change = clock.now()
+            world.require_no_errors()
             report.sample(elapsed)
             seen(world, elapsed)
         return report.report(elapsed, last_change, clock.now())

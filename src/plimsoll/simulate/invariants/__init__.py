@@ -65,6 +65,7 @@ class InvariantChecker:
         self.violations: list[Violation] = []
         self.timeline: list[TimelineEntry] = []
         self.evictions = 0
+        self.evicted_at: list[datetime] = []
         self.refused_evictions = 0
         self.writes: Counter[str] = Counter()  # by resource; without objects in the operator's own namespace
         self.machines_bought = self.machines_given_back = 0
@@ -130,6 +131,7 @@ class InvariantChecker:
             self.refused_evictions += 1
         elif pod is not None:
             self.evictions += 1
+            self.evicted_at.append(self._clock.now())
             self._evicted_pods[uid_of(pod)] += 1
             self._record(f"evicted {namespace_of(pod)}/{name_of(pod)} from {at(pod, 'spec', 'nodeName', default='?')}")
             for rule in self._on_eviction:
@@ -182,6 +184,10 @@ class InvariantChecker:
 
     def _violated(self, rule: str, what: str) -> None:
         self.violations.append(Violation(rule, self._clock.now(), what))
+
+    def scenario_changed(self, text: str) -> None:
+        """Record a change that the scenario makes."""
+        self._record(f"scenario: {text}")
 
     def _record(self, what: str, why: str = "") -> None:
         self.timeline.append(TimelineEntry(self._clock.now(), what, why))
