@@ -38,6 +38,12 @@ class Cloud:
         self.quota: int | None = None
         self.sold_out: set[str] = set()
         self.never_join: set[str] = set()  # offerings whose machines never become nodes
+        self.chooses_names = False  # nodes get names that the provider does not report
+        self.startup_taint: tuple[str, timedelta | None] | None = None  # key, and when an agent removes it; None: never
+        self.late: dict[
+            str, timedelta
+        ] = {}  # resources that a device plug-in registers so long after the node has joined
+        self.reserved: dict[str, int] = {}  # what the kubelet keeps of each resource, in thousandths
         self.lost_replies = 0  # of the next so many calls, done or not
         self.unreachable = False
         self.stale = timedelta(0)  # lists show what was so long ago
@@ -74,9 +80,15 @@ class Cloud:
             self.lost_replies -= 1
             raise AmbiguousOutcome("the reply was lost")
 
+    def node_name(self, machine: Machine) -> str:
+        return f"ip-10-0-0-{machine.id}" if self.chooses_names else machine.name
+
+    def _running(self, machine: Machine) -> Machine:
+        return replace(machine, state="running", node_name="" if self.chooses_names else machine.name)
+
     def listing(self, now: datetime) -> ProviderInventory:
         shown = [
-            machine if now < self.ready_at[machine.id] else _running(machine) for machine in self.machines.values()
+            machine if now < self.ready_at[machine.id] else self._running(machine) for machine in self.machines.values()
         ]
         self._shown.append((now, shown))
         shown = next((then for at, then in reversed(self._shown) if at <= now - self.stale), [])
@@ -84,10 +96,6 @@ class Cloud:
         places = {"dc-1": tuple(able), "dc-2": tuple(able)}
         can = Capabilities(idempotent_create=True, lists_by_group=True, makes_nodes=False)
         return ProviderInventory.of(now, shown, places, can)
-
-
-def _running(machine: Machine) -> Machine:
-    return replace(machine, state="running", node_name=machine.name)
 
 
 def _sold_out(one: Offering) -> Offering:

@@ -16,7 +16,7 @@ async def test_from_zero_to_three_and_back_to_the_minimum(control_plane: Control
         await stage.settled(3, pods=6)
         group = await eventually(lambda: _status(stage, 3), "the group tells")
         assert (group.status.desired_nodes, group.status.ready_nodes) == (3, 3)
-        await stage.event("ScalingUp", saying="4 pods wait that fit nowhere else")
+        await stage.event("ScalingUp", saying="4 pending pods fit on no existing node")
         await stage.scale("web", 1)
         await stage.settled(1, pods=1)
         assert running.counted("vpsie_autoscaler_scale_down_total", nodegroup="workers", namespace=stage.namespace) >= 2

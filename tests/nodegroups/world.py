@@ -24,6 +24,7 @@ from plimsoll.kube.types.resources import (
     Key,
 )
 from plimsoll.providers.errors import AmbiguousOutcome, OfferingUnavailable, ProviderError, QuotaExceeded
+from plimsoll.providers.protocol import Machine
 from plimsoll.runtime.decision import (
     Action,
     Create,
@@ -281,27 +282,50 @@ class World:
     def _machines_join(self) -> None:
         for machine in list(self.cloud.machines.values()):
             joined = self.now >= self.cloud.ready_at[machine.id] + timedelta(seconds=2)
-            if (
-                joined
-                and machine.offering not in self.cloud.never_join
-                and ("", machine.name) not in self.api.objects[NODES]
-            ):
-                sold = next(one for one in self.cloud.offerings if one.id == machine.offering)
-                size = {name: f"{amount.milli}m" for name, amount in sold.capacity.items()}
-                self.api.put(
-                    NODES,
-                    {
-                        "metadata": {"name": machine.name, "labels": {"kubernetes.io/hostname": machine.name}},
-                        "spec": {"providerID": f"cloud://{machine.id}"},
-                        "status": {"allocatable": size, "capacity": size, "conditions": [_ready(self.now)]},
-                    },
-                )
-        machines = {machine.name for machine in self.cloud.machines.values()}
+            if not joined or machine.offering in self.cloud.never_join:
+                continue
+            name = self.cloud.node_name(machine)
+            if ("", name) not in self.api.objects[NODES]:
+                self._join(machine, name)
+            self._start(machine, name)
+        machines = {self.cloud.node_name(machine) for machine in self.cloud.machines.values()}
         for (_, name), node in list(self.api.objects[NODES].items()):
             if node["spec"].get("providerID", "").startswith("cloud://") and name not in machines:
                 for place, pod in list(self.api.objects[PODS].items()):
                     if pod["spec"].get("nodeName") == name:
                         del self.api.objects[PODS][place]
+
+    def _join(self, machine: Machine, name: str) -> None:
+        sold = next(one for one in self.cloud.offerings if one.id == machine.offering)
+        size = {
+            resource: f"{amount.milli - self.cloud.reserved.get(resource, 0)}m"
+            for resource, amount in sold.capacity.items()
+            if resource not in self.cloud.late
+        }
+        taints = [{"key": self.cloud.startup_taint[0], "effect": "NoSchedule"}] if self.cloud.startup_taint else []
+        self.api.put(
+            NODES,
+            {
+                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+                "spec": {"providerID": f"cloud://{machine.id}", "taints": taints},
+                "status": {"allocatable": size, "capacity": size, "conditions": [_ready(self.now)]},
+            },
+        )
+
+    def _start(self, machine: Machine, name: str) -> None:
+        """Agents on the node: one removes its start-up taint, device plug-ins register their resources."""
+        body = copy.deepcopy(self.api.objects[NODES]["", name])
+        age = self.now - (self.cloud.ready_at[machine.id] + timedelta(seconds=2))
+        if self.cloud.startup_taint is not None:
+            key, after = self.cloud.startup_taint
+            if after is not None and age >= after:
+                body["spec"]["taints"] = [one for one in body["spec"].get("taints") or [] if one["key"] != key]
+        for resource, after in self.cloud.late.items():
+            sold = next(one for one in self.cloud.offerings if one.id == machine.offering)
+            if age >= after and resource in sold.capacity:
+                body["status"]["allocatable"][resource] = f"{sold.capacity[resource].milli}m"
+        if body != self.api.objects[NODES]["", name]:
+            self.api.store(NODES, body)
 
     def _replicas(self) -> None:
         for replica_set in self.api.objects[REPLICASETS].values():
@@ -315,7 +339,7 @@ class World:
     def _make_pod(self, replica_set: Json) -> None:
         asked, name = dict(replica_set["pod"]), replica_set["metadata"]["name"]
         owner = {"kind": "ReplicaSet", "name": name, "uid": replica_set["metadata"]["uid"], "controller": True}
-        requests = {"cpu": asked.pop("cpu"), "memory": asked.pop("memory", "64Mi")}
+        requests = {"cpu": asked.pop("cpu"), "memory": asked.pop("memory", "64Mi"), **asked.pop("requests", {})}
         meta = {
             "name": f"{name}-{next(self._names)}",
             "labels": {"app": name},

@@ -55,6 +55,7 @@ class Machine(Struct, frozen=True):
     group: str = ""
     state: MachineState = "provisioning"
     node_name: str = ""  # of its Node, once it is known; until then the machine's name is assumed
+    provider_id: str = ""  # spec.providerID of its Node, if the provider knows it
     addresses: tuple[str, ...] = ()
     created_at: datetime | None = None
     message: str = ""  # the provider's own words about its state, above all why it failed

@@ -1,6 +1,7 @@
 """Pauses after failures, as Cluster Autoscaler has them: 5m, 10m, 20m, then 30m.
 
-A sold-out offering pauses that offering alone; every other failure pauses the group. Pauses are in the group's status, so that a
+A failure that depends on the offering (sold out, never created, never joined, never used by a pod) pauses that offering alone; every
+other failure pauses the group. Pauses are in the group's status, so that a
 restart keeps them, and are keyed by the time of the failure, so that recording a failure twice changes nothing.
 """
 
@@ -10,7 +11,17 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
-from plimsoll.controllers.nodegroups.types import NodeGroup, OfferingBackoff, VPSieNode, find_condition
+from plimsoll.controllers.nodegroups.types import (
+    ORDERED_FOR,
+    PENDING_PODS,
+    NodeGroup,
+    OfferingBackoff,
+    VPSieNode,
+    find_condition,
+)
+
+# Failures that say something about the offering rather than about the account or the provider.
+OFFERING_FAILURES = ("OfferingUnavailable", "ProvisioningTimeout", "MachineFailed", "JoiningTimeout")
 
 
 def active_backoff(backoffs: Sequence[OfferingBackoff], now: datetime, offering: str = "") -> OfferingBackoff | None:
@@ -22,18 +33,34 @@ def active_backoff(backoffs: Sequence[OfferingBackoff], now: datetime, offering:
 
 
 def failure_backoff(node: VPSieNode) -> OfferingBackoff | None:
-    """What a failed VPSieNode contributes to its group's pauses; None for a node that has not failed."""
+    """What a VPSieNode contributes to its group's pauses: its failure, or that it is removed without ever having run a pod."""
+    if never_served(node):
+        message = f"node {node.node_name} was ordered for pending pods and is removed without having run one"
+        return OfferingBackoff(node.spec.instance_type, "NeverServed", message, last_failure=node.status.terminating_at)
     if node.status.phase != "Failed":
         return None
     condition = find_condition(node, "Failed")
     if condition is None or condition.last_transition_time is None:
         return None
-    offering = node.spec.instance_type if condition.reason == "OfferingUnavailable" else ""
+    offering = node.spec.instance_type if condition.reason in OFFERING_FAILURES else ""
     return OfferingBackoff(offering, condition.reason, condition.message, last_failure=condition.last_transition_time)
 
 
+def never_served(node: VPSieNode) -> bool:
+    """Whether scale-down removes a node that was ordered for pending pods and never ran one (S15)."""
+    draining = find_condition(node, "Draining")
+    return (
+        node.phase in ("Terminating", "Deleting")
+        and node.annotations.get(ORDERED_FOR) == PENDING_PODS
+        and node.status.first_pod_at is None
+        and node.status.terminating_at is not None
+        and draining is not None
+        and (draining.status, draining.reason) == ("True", "ScaleDown")
+    )
+
+
 def failure_recorded(node: VPSieNode, group: NodeGroup) -> bool:
-    """Whether the group's status contains the failure of this node; only then may the node be removed."""
+    """Whether the group's status contains the failure of this node. Until then the VPSieNode must not be deleted."""
     failure = failure_backoff(node)
     if failure is None or failure.last_failure is None:
         return True

@@ -13,30 +13,27 @@ from msgspec import Struct, field
 
 from plimsoll.controllers.nodegroups.backoff import backoffs_after_failures
 from plimsoll.controllers.nodegroups.members import GroupMembers, MembersCache
+from plimsoll.controllers.nodegroups.node_template import learned_offerings
 from plimsoll.controllers.nodegroups.provider_inventory import ProviderInventories, ProviderInventory
 from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
 from plimsoll.controllers.nodegroups.types import (
     BY_GROUP,
+    BY_MACHINE,
     NODE_GROUPS,
     VPSIE_NODES,
     NodeGroup,
     OfferingBackoff,
+    OfferingStatus,
     VPSieNode,
 )
+from plimsoll.controllers.nodegroups.usable import taints_that_stay
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.labels import ZONE
-from plimsoll.kube.types.core import Node, Pod
-from plimsoll.kube.types.resources import BY_NODE, NODES, NOT_READY, PODS
-from plimsoll.providers.protocol import Machine
+from plimsoll.kube.types.core import Node, Pod, Taint
+from plimsoll.kube.types.resources import BY_NODE, BY_PROVIDER_ID, NODES, NOT_READY, PODS
+from plimsoll.providers.protocol import Machine, Offering
 
 MIRROR = "kubernetes.io/config.mirror"
-_STARTUP_TAINTS = frozenset(
-    {
-        "node.kubernetes.io/not-ready",
-        "node.kubernetes.io/network-unavailable",
-        "node.cloudprovider.kubernetes.io/uninitialized",
-    }
-)
 
 
 class DecisionContext(Struct, frozen=True):
@@ -60,13 +57,40 @@ class DecisionContext(Struct, frozen=True):
         return self.view[VPSIE_NODES].by(BY_GROUP, f"{group.namespace}/{group.name}")
 
     def node_of(self, node: VPSieNode) -> Node | None:
-        return self.view[NODES].get("", node.node_name)
+        """The Node of a VPSieNode: by spec.providerID, else by name unless that Node belongs to another machine."""
+        machine = self.machine_of(node)
+        provider_id = machine.provider_id if machine is not None else ""
+        for identity in (provider_id, node.spec.vpsie_instance_id):
+            found = self.view[NODES].by(BY_PROVIDER_ID, identity) if identity else ()
+            if len(found) == 1:
+                return found[0]
+        named = self.view[NODES].get("", node.node_name)
+        if named is None or not named.spec.provider_id:
+            return named
+        if provider_id or self._of_another_machine(named, node):
+            return None
+        return named
+
+    def _of_another_machine(self, named: Node, node: VPSieNode) -> bool:
+        """Whether the providerID of a Node is known to be that of another machine than the VPSieNode's."""
+        full, last = named.spec.provider_id, named.spec.provider_id.rpartition("/")[2]
+        if any(one.uid != node.uid for one in self.view[VPSIE_NODES].by(BY_MACHINE, last)):
+            return True
+        inventory = self.inventories.get(node.spec.provider)
+        if inventory is None:
+            return False
+        return last in inventory.machines or any(one.provider_id == full for one in inventory.machines.values())
 
     def pods_on(self, name: str) -> tuple[Pod, ...]:
         return self.view[PODS].by(BY_NODE, name)
 
     def pods_to_move_from(self, name: str) -> list[Pod]:
         return pods_to_move(self.pods_on(name))
+
+    def offering_of(self, node: VPSieNode) -> Offering | None:
+        """The offering of a VPSieNode according to the last inventory, however old."""
+        inventory = self.inventories.get(node.spec.provider)
+        return inventory.offering(node.spec.datacenter_id, node.spec.instance_type) if inventory is not None else None
 
     def machine_of(self, node: VPSieNode) -> Machine | None:
         """The machine of a VPSieNode according to a fresh inventory."""
@@ -84,6 +108,10 @@ class GroupState(Struct, frozen=True):
     ready: int = 0  # remaining members whose node is ready
     unready: frozenset[str] = frozenset()  # names of the remaining members whose node exists and is not ready
     zones: Mapping[str, int] = field(default_factory=dict)  # zone → number of nodes of remaining members
+    offerings: tuple[
+        OfferingStatus, ...
+    ] = ()  # what is known of offerings, including what the status does not show yet
+    taints: tuple[Taint, ...] = ()  # of new nodes: those of the spec, and start-up taints that stay
 
     @property
     def key(self) -> str:
@@ -127,6 +155,7 @@ def group_state(group: NodeGroup, context: DecisionContext) -> GroupState:
         if not_ready
         else frozenset()
     )
+    joined = (nodes[member.name] for member in members.remaining if member.phase == "Ready" and member.name in nodes)
     zones = Counter([node.metadata.labels.get(ZONE) for node in remaining.values()])
     return GroupState(
         group,
@@ -136,6 +165,8 @@ def group_state(group: NodeGroup, context: DecisionContext) -> GroupState:
         ready=len(remaining) - len(unready),
         unready=unready,
         zones={zone: count for zone, count in zones.items() if zone is not None},
+        offerings=learned_offerings(group, members.first_joined, nodes),
+        taints=(*group.spec.taints, *taints_that_stay(joined, group, context.settings)),
     )
 
 
@@ -151,11 +182,6 @@ def belongs_to_another_order(inventory: ProviderInventory, node: VPSieNode) -> b
     """Whether the machine id in the VPSieNode names a machine of another order."""
     found = inventory.machines.get(node.spec.vpsie_instance_id)
     return found is not None and found.key not in ("", node.uid)
-
-
-def is_usable(node: Node) -> bool:
-    """Whether pods can be bound to the node: it is Ready and has none of the taints that nodes carry while they start."""
-    return node.ready and not any(taint.key in _STARTUP_TAINTS for taint in node.spec.taints)
 
 
 def pods_to_move(pods: Iterable[Pod]) -> list[Pod]:

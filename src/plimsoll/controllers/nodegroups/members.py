@@ -12,7 +12,10 @@ from operator import is_
 
 from msgspec import Struct, field
 
+from plimsoll.controllers.nodegroups.backoff import failure_backoff
 from plimsoll.controllers.nodegroups.types import ORDERED_BY, VPSieNode
+
+SAMPLES = 3  # nodes per offering from which its allocatable resources are learned
 
 
 class GroupMembers(Struct, frozen=True):
@@ -20,8 +23,11 @@ class GroupMembers(Struct, frozen=True):
 
     ordered: tuple[VPSieNode, ...] = ()  # all members, oldest first
     remaining: tuple[VPSieNode, ...] = ()
-    failed: tuple[VPSieNode, ...] = ()
+    failed: tuple[VPSieNode, ...] = ()  # members whose failure pauses the group or their offering
     joined: int = 0  # remaining members in phase Ready, whether or not their node is ready now
+    first_joined: Mapping[str, tuple[str, ...]] = field(
+        default_factory=dict
+    )  # offering → names of its first Ready members
     phases: Mapping[str, int] = field(default_factory=dict)  # number of members per phase
     names: tuple[str, ...] = ()  # of the remaining members
     last_number: int = 0  # the highest number at the end of a member's name
@@ -51,8 +57,9 @@ def _summarize(listed: tuple[VPSieNode, ...]) -> GroupMembers:
     return GroupMembers(
         ordered=ordered,
         remaining=remaining,
-        failed=tuple(member for member in ordered if member.phase == "Failed"),
+        failed=tuple(member for member in ordered if failure_backoff(member) is not None),
         joined=sum(member.phase == "Ready" for member in remaining),
+        first_joined=_first_joined(remaining),
         phases=Counter(member.phase for member in ordered),
         names=tuple(member.name for member in remaining),
         last_number=max((_number(member.name) for member in ordered), default=0),
@@ -63,6 +70,15 @@ def _summarize(listed: tuple[VPSieNode, ...]) -> GroupMembers:
             if (by := member.annotations.get(ORDERED_BY)) and (made := member.metadata.creation_timestamp) is not None
         },
     )
+
+
+def _first_joined(remaining: tuple[VPSieNode, ...]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for member in remaining:
+        names = found.get(member.spec.instance_type, ())
+        if member.phase == "Ready" and len(names) < SAMPLES:
+            found[member.spec.instance_type] = (*names, member.name)
+    return found
 
 
 def _number(name: str) -> int:

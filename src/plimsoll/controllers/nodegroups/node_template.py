@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from plimsoll.controllers.nodegroups.backoff import active_backoff
 from plimsoll.controllers.nodegroups.provider_inventory import ProviderInventory
@@ -15,13 +16,18 @@ from plimsoll.controllers.nodegroups.types import (
     VPSIE_NODE,
     NodeGroup,
     OfferingBackoff,
+    OfferingStatus,
 )
 from plimsoll.kube.types.core import Node
 from plimsoll.kube.types.meta import Labels, Resources
 from plimsoll.kube.types.quantity import Quantity
 from plimsoll.providers.protocol import Offering
 
+if TYPE_CHECKING:
+    from plimsoll.controllers.nodegroups.group_state import GroupState
+
 _PODS = Quantity(110_000)  # the kubelet's default, in thousandths
+MAX_REMEMBERED = 100  # offerings in the status of a group
 
 
 def usable_offerings(
@@ -63,22 +69,63 @@ def member_labels(group: NodeGroup, offering: Offering | str, name: str) -> dict
     return {**node_labels(group, offering), VPSIE_NODE: name}
 
 
+def learned_offerings(
+    group: NodeGroup, first_joined: Mapping[str, tuple[str, ...]], nodes: Mapping[str, Node]
+) -> tuple[OfferingStatus, ...]:
+    """The allocatable resources of each offering: of its first joined nodes, else as the group's status remembers them.
+
+    A resource that the status remembers and the nodes do not offer now is kept: a device plug-in may be restarting.
+    """
+    datacenter = group.spec.datacenter_id
+    known = {(one.datacenter_id, one.id): one for one in group.status.offerings}
+    for offering, names in first_joined.items():
+        samples = [nodes[name].status.allocatable for name in names if name in nodes and nodes[name].ready]
+        best = max(samples, key=lambda one: sum(amount.milli > 0 for amount in one.values()), default=None)
+        if not best:
+            continue
+        before = known.get((datacenter, offering))
+        kept = before.allocatable if before is not None else {}
+        lost = {
+            name: amount for name, amount in kept.items() if name not in best or best[name].milli <= 0 < amount.milli
+        }
+        allocatable = {**best, **lost}
+        if before is None or before.allocatable != allocatable:
+            known[datacenter, offering] = OfferingStatus(offering, datacenter, allocatable)
+    return tuple(known[key] for key in sorted(known))[:MAX_REMEMBERED]
+
+
 class NodeSizes:
-    """Allocatable resources per offering: those of an existing node of the offering, else the whole machine's capacity."""
+    """Allocatable resources per offering: as learned by the group, by another group, or the capacity minus `reserved`."""
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
-        self._nodes = nodes
-        self._known: dict[tuple[str, str], Resources] = {}
+    def __init__(self, groups: Iterable[GroupState]) -> None:
+        self._learned: dict[tuple[str, str, str], Resources] = {}  # provider, datacenter, offering
+        self._joining: dict[tuple[str, str, str], Resources] = {}  # the same, of a node that is not usable yet
+        for group in groups:
+            for one in group.offerings:
+                key = (group.group.spec.provider, one.datacenter_id, one.id)
+                self._learned.setdefault(key, one.allocatable)
+            if group.joined != group.current:
+                self._add_joining(group)
 
-    def allocatable(self, datacenter: str, offering: Offering) -> Mapping[str, Quantity]:
-        key = (datacenter, offering.id)
-        if key not in self._known:
-            found = next((node.status.allocatable for node in self._nodes if _is_of(node, *key)), offering.capacity)
-            self._known[key] = found if "pods" in found else {**found, "pods": _PODS}
-        return self._known[key]
+    def _add_joining(self, group: GroupState) -> None:
+        for member in group.remaining:
+            if member.phase != "Ready" and member.name in group.nodes:
+                key = (group.group.spec.provider, member.spec.datacenter_id, member.spec.instance_type)
+                self._joining.setdefault(key, group.nodes[member.name].status.allocatable)
+
+    def allocatable(self, group: GroupState, offering: Offering) -> Mapping[str, Quantity]:
+        spec = group.group.spec
+        own = (one for one in group.offerings if (one.datacenter_id, one.id) == (spec.datacenter_id, offering.id))
+        learned = next(own, None)
+        key = (spec.provider, spec.datacenter_id, offering.id)
+        found = learned.allocatable if learned is not None else self._learned.get(key)
+        if found is None:
+            # A node that is still joining shows what the kubelet leaves of a machine, but not what device plug-ins will add.
+            actual = {name: amount for name, amount in self._joining.get(key, {}).items() if amount.milli > 0}
+            whole = {name: _less(amount, spec.reserved.get(name)) for name, amount in offering.capacity.items()}
+            found = {**whole, **actual}
+        return found if "pods" in found else {**found, "pods": _PODS}
 
 
-def _is_of(node: Node, datacenter: str, offering: str) -> bool:
-    labels = node.metadata.labels
-    same = labels.get(OFFERING) == offering and labels.get(DATACENTER, "") == datacenter
-    return same and node.ready and bool(node.status.allocatable)
+def _less(amount: Quantity, reserved: Quantity | None) -> Quantity:
+    return amount if reserved is None else Quantity(max(0, amount.milli - reserved.milli))

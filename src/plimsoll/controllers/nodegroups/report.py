@@ -125,6 +125,7 @@ def status_of(
         "nodes": list(one.members.names),
         "createdNodes": created,
         "setbacks": builtins(backoffs),
+        "offerings": builtins(one.offerings),
     }
     had: dict[str, Any] = {
         "currentNodes": before.current_nodes,
@@ -133,6 +134,7 @@ def status_of(
         "nodes": list(before.nodes or ()),
         "createdNodes": before.created_nodes,
         "setbacks": builtins(before.backoffs),
+        "offerings": builtins(before.offerings),
     }
     changed = {field: value for field, value in wanted.items() if had[field] != value}
     if scaled_up:

@@ -23,6 +23,7 @@ class NodeGroupSettings(Struct, frozen=True):
     backoff_base: timedelta = timedelta(minutes=5)
     backoff_cap: timedelta = timedelta(minutes=30)
     backoff_reset: timedelta = timedelta(hours=3)
+    startup_taints: tuple[str, ...] = ()  # keys, in addition to `usable.STARTUP_TAINTS`
     taint_wait: timedelta = timedelta(seconds=5)  # kube-scheduler may bind a pod before it has seen the taint
     max_parallel_drains: int = 1
     max_empty_removals: int = 10

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, field
 
 from plimsoll.kube.types.core import Taint
-from plimsoll.kube.types.meta import Condition, KubeObject, Labels, Part
+from plimsoll.kube.types.meta import Condition, KubeObject, Labels, Part, Resources
 from plimsoll.kube.types.resources import Index, Resource
 
 GROUP = "autoscaler.vpsie.com"
@@ -21,6 +21,8 @@ NODE_GROUP = f"{GROUP}/nodegroup"
 VPSIE_NODE = f"{GROUP}/vpsienode"
 DATACENTER = f"{GROUP}/datacenter"
 OFFERING = f"{GROUP}/offering"
+ORDERED_FOR = "plimsoll.dev/ordered-for"  # annotation: PENDING_PODS, or absent for a node of the minimum size
+PENDING_PODS = "pending-pods"
 ORDERED_BY = "plimsoll.dev/ordered-by"  # annotation: the namespace of the operator that ordered the node
 FINALIZER = f"{GROUP}/vpsienode"  # keeps a VPSieNode until its machine is deleted
 
@@ -118,6 +120,22 @@ class NodeGroupSpec(Part, frozen=True, gc=False):
     ssh_key_ids: tuple[str, ...] = field(default=(), name="sshKeyIDs")
     labels: Annotated[Labels, _described("Labels of the nodes.")] = field(default_factory=dict)
     taints: Annotated[tuple[Taint, ...], _described("Taints of the nodes.")] = ()
+    startup_taints: Annotated[
+        tuple[Taint, ...],
+        _described(
+            "Taints that new nodes have until an agent removes them. Until then, or until joiningTimeout has passed, such a node "
+            "counts as coming.",
+            maxItems=50,
+        ),
+    ] = ()
+    reserved: Annotated[
+        Resources,
+        _described(
+            "Resources of a machine that pods cannot use (kube-reserved, system-reserved, eviction threshold). Applies to offerings "
+            "of which no node has joined yet.",
+            maxProperties=50,
+        ),
+    ] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     notes: str = ""
     priority: Annotated[
@@ -145,6 +163,16 @@ class OfferingBackoff(Part, frozen=True, gc=False):
     until: datetime | None = None
 
 
+class OfferingStatus(Part, frozen=True, gc=False):
+    """What was learned from the nodes of one offering. It is in the status because it must survive the last node and a restart."""
+
+    id: str = ""
+    datacenter_id: str = field(default="", name="datacenterID")
+    allocatable: Annotated[Resources, _described("Allocatable resources of a node of the offering.")] = field(
+        default_factory=dict
+    )
+
+
 class NodeGroupStatus(Part, frozen=True, gc=False):
     current_nodes: int = 0
     desired_nodes: int = 0
@@ -154,6 +182,7 @@ class NodeGroupStatus(Part, frozen=True, gc=False):
     last_scale_time: datetime | None = None
     last_scale_up_time: datetime | None = None
     last_scale_down_time: datetime | None = None
+    offerings: tuple[OfferingStatus, ...] = ()
     created_nodes: Annotated[int, _described("The number in the name of the newest node.", format="int32")] = 0
     backoffs: Annotated[
         tuple[OfferingBackoff, ...],
@@ -191,6 +220,9 @@ class VPSieNodeStatus(Part, frozen=True, gc=False):
     provisioned_at: datetime | None = None
     joined_at: datetime | None = None
     ready_at: datetime | None = None
+    first_pod_at: Annotated[
+        datetime | None, _described("When a pod that is not of a DaemonSet was first seen on the node.")
+    ] = None
     terminating_at: datetime | None = None
     deleted_at: Annotated[datetime | None, _described("When the deletion of the machine was requested.")] = None
     last_error: str = ""
@@ -235,12 +267,17 @@ def _phase(node: VPSieNode) -> Iterable[str]:
     return (node.phase,)
 
 
+def _machine(node: VPSieNode) -> Iterable[str]:
+    return dict.fromkeys(one for one in (node.spec.vpsie_instance_id, node.uid) if one)
+
+
 def _being_removed(node: VPSieNode) -> Iterable[str]:
     return ("",) if node.being_removed else ()
 
 
 BY_GROUP = Index("group", _group)  # namespace/name
 BY_NODE_NAME = Index("node name", _node)
+BY_MACHINE = Index("machine", _machine)  # by the id of the machine, and by the key under which it was ordered
 BY_PHASE = Index("phase", _phase)
 BEING_REMOVED = Index("being removed", _being_removed)  # under ""
 
@@ -252,5 +289,5 @@ VPSIE_NODES = Resource(
     "VPSieNode",
     VPSieNode,
     may_be_absent=True,
-    indexes=(BY_GROUP, BY_NODE_NAME, BY_PHASE, BEING_REMOVED),
+    indexes=(BY_GROUP, BY_NODE_NAME, BY_MACHINE, BY_PHASE, BEING_REMOVED),
 )

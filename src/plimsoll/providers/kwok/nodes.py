@@ -139,6 +139,7 @@ def node_machine(node: Node) -> Machine:
         group=notes.get(_GROUP, ""),
         state="deleting" if deleting else "running",
         node_name=node.name,
+        provider_id=node.spec.provider_id,
         created_at=parse_time(notes.get(_CREATED_AT, "")) or node.metadata.creation_timestamp,
         resource_identifier=notes.get(_CLUSTER, ""),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from plimsoll.controllers.nodegroups.backoff import failure_recorded
-from plimsoll.controllers.nodegroups.group_state import DecisionContext, find_machine, is_usable
+from plimsoll.controllers.nodegroups.group_state import DecisionContext, find_machine
 from plimsoll.controllers.nodegroups.lifecycle.order import MachineOrder, failure_patch, order_step
 from plimsoll.controllers.nodegroups.members import oldest_first
 from plimsoll.controllers.nodegroups.node_template import member_labels
@@ -23,6 +23,7 @@ from plimsoll.controllers.nodegroups.patches import (
 )
 from plimsoll.controllers.nodegroups.scale_down.unready import halt
 from plimsoll.controllers.nodegroups.types import FINALIZER, PHASES, VPSIE_NODES, NodeGroup, VPSieNode, find_condition
+from plimsoll.controllers.nodegroups.usable import unusable_because
 from plimsoll.kube.codec import builtins
 from plimsoll.kube.types.core import Node
 from plimsoll.kube.types.meta import Condition
@@ -168,7 +169,10 @@ def _provisioning(node: VPSieNode, group: NodeGroup | None, context: DecisionCon
 def _joining(node: VPSieNode, group: NodeGroup | None, context: DecisionContext) -> NodeDecision:
     there = context.node_of(node)
     since = node.status.provisioned_at or node.status.created_at or context.now
-    if there is not None and is_usable(there):
+    unusable = unusable_because(there, group, context.offering_of(node), context.settings) if there is not None else ""
+    limit = context.settings.joining_timeout
+    late = context.now - since > limit
+    if there is not None and (not unusable or (late and there.ready)):
         began = node.status.created_at or node.metadata.creation_timestamp or context.now
         fields: dict[str, Any] = {
             "phase": "Ready",
@@ -177,24 +181,31 @@ def _joining(node: VPSieNode, group: NodeGroup | None, context: DecisionContext)
             "lastError": None,
         }
         fields["joinedAt"] = timestamp(node.status.joined_at or context.now)
-        condition = Condition(type="Ready", status="True", reason="NodeReady", message=f"node {there.name} is ready")
+        text = f"node {there.name} has joined and is ready"
+        if unusable:
+            text += f", but {unusable} after {limit}: from now on it counts as it is; check the agents on the node"
+        code = "NotUsable" if unusable else "NodeReady"
+        condition = Condition(type="Ready", status="True", reason=code, message=text)
         fields["conditions"] = merge_conditions(node, condition, now=context.now)
         labels = {"nodegroup": node.spec.node_group_name, "namespace": node.namespace}
         took = Histogram(
             "vpsie_autoscaler_node_provisioning_duration_seconds", (context.now - began).total_seconds(), labels
         )
-        why = Reason("Ready", f"node {there.name} has joined and is ready")
-        event = Event(Ref.to(VPSIE_NODES, node), "NodeReady", why.message, counts=(took,))
+        why = Reason("NotUsable" if unusable else "Ready", text)
+        event = Event(Ref.to(VPSIE_NODES, node), code, text, "Warning" if unusable else "Normal", counts=(took,))
         return _decision(node, why, *_label_and_taint(node, there, group), node_status(node, fields, why, event))
-    limit = context.settings.joining_timeout
-    if context.now - since > limit:
+    if late:
         what = "has not become ready" if there is not None else "has not joined"
         return _fail(node, group, "JoiningTimeout", f"node {node.node_name} {what} within {limit}", context)
-    if there is not None and node.phase != "Joining":
-        why = Reason("Joining", f"node {there.name} has joined and is not usable yet")
-        fields = {"phase": "Joining", "joinedAt": timestamp(context.now)}
+    if there is not None and (node.phase != "Joining" or node.node_name != there.name):
+        why = Reason("Joining", f"node {there.name} has joined and is not usable yet: {unusable}")
+        joined_at = timestamp(node.status.joined_at or context.now)
+        fields = {"phase": "Joining", "joinedAt": joined_at, "nodeName": there.name, "hostname": there.name}
         return _decision(node, why, *_label_and_taint(node, there, group), node_status(node, fields, why))
-    return _decision(node, Reason("Joining", f"wait for node {node.node_name}"), context=context)
+    waits = (
+        f"node {there.name} is not usable yet: {unusable}" if there is not None else f"wait for node {node.node_name}"
+    )
+    return _decision(node, Reason("Joining", waits), context=context)
 
 
 def _label_and_taint(node: VPSieNode, there: Node, group: NodeGroup | None) -> list[Action]:
@@ -243,6 +254,13 @@ def _ready(node: VPSieNode, group: NodeGroup | None, context: DecisionContext) -
         why = Reason("TaintLeft", f"node {there.name} is not being removed: remove our left-over taint")
         return _decision(node, why, untaint(there, why))
     labelling = _label_and_taint(node, there, group)
+    if node.node_name != there.name:
+        why = Reason("Renamed", f"machine {node.spec.vpsie_instance_id} is now node {there.name}")
+        renamed = {"nodeName": there.name, "hostname": there.name}
+        return _decision(node, why, node_status(node, renamed, why))
+    if node.status.first_pod_at is None and context.pods_to_move_from(there.name):
+        why = Reason("Serving", f"node {there.name} runs its first pod")
+        return _decision(node, why, *labelling, node_status(node, {"firstPodAt": timestamp(context.now)}, why))
     if condition is not None and condition.status == "False":
         back = Condition(type="Ready", status="True", reason="NodeReady", message=f"Node {there.name} exists again")
         why = Reason("NodeBack", back.message)

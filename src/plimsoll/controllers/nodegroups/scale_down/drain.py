@@ -14,6 +14,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from plimsoll.controllers.nodegroups.backoff import failure_recorded
 from plimsoll.controllers.nodegroups.group_state import (
     DecisionContext,
     GroupState,
@@ -257,6 +258,10 @@ def _cancel(node: VPSieNode, there: Node, blocker: Blocker, context: DecisionCon
 
 
 def _delete_machine(node: VPSieNode, context: DecisionContext, *, only_if_unready: bool = False) -> NodeDecision:
+    group = context.group_of(node)
+    if group is not None and not failure_recorded(node, group):
+        why = Reason("NeverServed", "wait until the group's status has recorded that the node never ran a pod")
+        return _decision(node, why, context=context)
     inventory = context.inventory(node.spec.provider)
     if inventory is None:
         error = context.inventories.last_error(node.spec.provider)

@@ -32,12 +32,13 @@ from plimsoll.controllers.nodegroups.types import (
     NODE_GROUPS,
     OFFERING,
     ORDERED_BY,
+    ORDERED_FOR,
+    PENDING_PODS,
     VPSIE_NODES,
     NodeGroup,
     VPSieNode,
 )
 from plimsoll.kube.types.core import Pod
-from plimsoll.kube.types.resources import NODES
 from plimsoll.runtime.decision import Blocker, Create, Event, Reason, Ref
 from plimsoll.scheduling.growth_options import GrowthOptions
 from plimsoll.scheduling.model import ComingNode, Packing
@@ -65,7 +66,7 @@ def plan_scale_up(
             for group in limits.growable
             if group.group.spec.scale_up_policy.enabled and waited >= _stabilization_window(group)
         ]
-        sizes = NodeSizes(context.view[NODES])
+        sizes = NodeSizes(groups)
         room = {group.key: limits.room(group) for group in growing}
         upcoming = upcoming_nodes(groups, limits, context, sizes, daemons)
         packing = pack(
@@ -90,7 +91,7 @@ def plan_scale_up(
         if group.key not in limits.missing or cooldown is not None:
             to_add = 0
         offerings = (*_default_offerings(group, context, missing), *plan.nodes_for(group.key))[:to_add]
-        orders[group.key] = GroupOrder(desired, offerings, _why(group, missing, plan))
+        orders[group.key] = GroupOrder(desired, offerings, _why(group, missing, plan), missing)
     return ScaleUpOrders(plan, orders, tuple(blockers), tuple(_unhelped_events(limits.growable, plan)))
 
 
@@ -147,9 +148,15 @@ def _growth_blocker(group: GroupState, context: DecisionContext) -> Blocker | No
     if not usable_offerings(group.group, group.backoffs, inventory, context.now):
         wanted = ", ".join(spec.offering_ids)
         where = spec.datacenter_id or "any datacenter"
-        message = f"group {group.key}: none of its offerings ({wanted}) is available in {where}"
-        until = [backoff.until for backoff in group.backoffs if backoff.until and backoff.until > context.now]
-        return Blocker("NoOffering", message, until=min(until, default=None))
+        message = f"group {group.key}: none of its offerings ({wanted}) can be ordered in {where} now"
+        paused = [one for one in group.backoffs if one.until and one.until > context.now]
+        for one in paused:
+            message += (
+                f"; {one.offering} is paused until {one.until:%H:%M:%S} after {one.failures} failures: {one.message}"
+            )
+        return Blocker(
+            "NoOffering", message[:1000], until=min((one.until for one in paused if one.until), default=None)
+        )
     return None
 
 
@@ -229,9 +236,9 @@ def upcoming_nodes(
         default = usable_offerings(group.group, group.backoffs, inventory, context.now)[:1]
         for number, offering in enumerate(default * missing):
             name = f"{group.key}#{number}"
-            size = sizes.allocatable(spec.datacenter_id, offering)
+            size = sizes.allocatable(group, offering)
             nodes.append(
-                ComingNode(name, member_labels(group.group, offering, name), size, spec.taints, tuple(daemons))
+                ComingNode(name, member_labels(group.group, offering, name), size, group.taints, tuple(daemons))
             )
     return nodes
 
@@ -294,6 +301,7 @@ class GroupOrder(Struct, frozen=True):
     desired: int
     offerings: tuple[str, ...] = ()  # one per node to add now
     why: str = ""
+    missing: int = 0  # how many of `offerings`, from the first, the group lacks below its minimum size
 
 
 class ScaleUpOrders(Struct, frozen=True):
@@ -329,7 +337,7 @@ class ScaleUpOrders(Struct, frozen=True):
             return []
         first = max(group.group.status.created_nodes, group.members.last_number) + 1
         return [
-            _creation(group.group, first + offset, offering, order.why, installation)
+            _creation(group.group, first + offset, offering, order, _annotations(offset, order, installation))
             for offset, offering in enumerate(order.offerings)
         ]
 
@@ -359,6 +367,11 @@ def _unhelped_events(groups: Sequence[GroupState], plan: ScaleUpPlan) -> list[Ev
     return [Event(Ref.to(NODE_GROUPS, group.group), "NotTriggerScaleUp", text[:1000]) for group in groups]
 
 
+def _annotations(offset: int, order: GroupOrder, installation: str) -> dict[str, str]:
+    for_pods = {} if offset < order.missing else {ORDERED_FOR: PENDING_PODS}
+    return {ORDERED_BY: installation, **for_pods}
+
+
 def node_name(group: NodeGroup, number: int) -> str:
     """A function of the group and the number, so that a repeated decision creates the same object.
 
@@ -369,7 +382,7 @@ def node_name(group: NodeGroup, number: int) -> str:
     return group.name[: MAX_NODE_NAME - len(suffix)].rstrip("-.").replace(".", "-") + suffix
 
 
-def _creation(group: NodeGroup, number: int, offering: str, why: str, installation: str) -> Create:
+def _creation(group: NodeGroup, number: int, offering: str, order: GroupOrder, annotations: dict[str, str]) -> Create:
     spec = group.spec
     owner = {
         "apiVersion": f"{GROUP}/v1alpha1", "kind": "NodeGroup", "name": group.name, "uid": group.uid,
@@ -378,7 +391,7 @@ def _creation(group: NodeGroup, number: int, offering: str, why: str, installati
     labels = {MANAGED: "true", NODE_GROUP: group.name, DATACENTER: spec.datacenter_id, OFFERING: offering}
     body = {
         "metadata": {
-            "labels": labels, "annotations": {ORDERED_BY: installation}, "ownerReferences": [owner],
+            "labels": labels, "annotations": annotations, "ownerReferences": [owner],
             "finalizers": [FINALIZER],
         },
         "spec": {
@@ -388,7 +401,7 @@ def _creation(group: NodeGroup, number: int, offering: str, why: str, installati
             "sshKeyIDs": list(spec.ssh_key_ids),
         },
     }  # fmt: skip
-    reason = Reason("ScalingUp", why or "the group needs another node")
+    reason = Reason("ScalingUp", order.why or "the group needs another node")
     return Create(VPSIE_NODES, group.namespace, node_name(group, number), body, reason)
 
 
@@ -399,7 +412,7 @@ def growth_options(
     groups: Sequence[GroupState], context: DecisionContext, daemons: Sequence[Pod] = ()
 ) -> GrowthOptions:
     """What scale-up could add if pods were pending for long enough; a cooldown or stabilization window only delays it."""
-    sizes, limits = NodeSizes(context.view[NODES]), growth_limits(groups, context)
+    sizes, limits = NodeSizes(groups), growth_limits(groups, context)
     unable = [blocker.message for blocker in limits.blockers]
     room: dict[str, int] = {}
     for group in limits.growable:

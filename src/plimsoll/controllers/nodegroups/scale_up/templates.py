@@ -37,7 +37,7 @@ def group_templates(
             Offering(
                 offering.id,
                 node_labels(group.group, offering),
-                sizes.allocatable(spec.datacenter_id, offering),
+                sizes.allocatable(group, offering),
                 offering.price_per_hour,
             )
             for offering in usable_offerings(group.group, group.backoffs, inventory, context.now)
@@ -45,7 +45,7 @@ def group_templates(
         if offerings:
             found.append(
                 Template(
-                    group.key, offerings, taints=spec.taints, max_nodes=room[group.key], daemons=tuple(daemons),
+                    group.key, offerings, taints=group.taints, max_nodes=room[group.key], daemons=tuple(daemons),
                     priority=spec.priority,
                 )
             )  # fmt: skip
@@ -71,10 +71,13 @@ def ordered_nodes(
                 else None
             )
             offering = known or ProviderOffering(member.spec.instance_type)
-            size = node.status.allocatable if node is not None else {}
-            size = size or sizes.allocatable(member.spec.datacenter_id, offering)
+            actual = node.status.allocatable if node is not None else {}
+            size = {
+                **sizes.allocatable(group, offering),
+                **{name: amount for name, amount in actual.items() if amount.milli > 0},
+            }
             labels = member_labels(group.group, offering, member.name)
-            found.append(ComingNode(member.node_name, labels, size, group.group.spec.taints, tuple(daemons)))
+            found.append(ComingNode(member.node_name, labels, size, group.taints, tuple(daemons)))
     return found
 
 
