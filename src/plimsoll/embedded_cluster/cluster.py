@@ -163,7 +163,9 @@ class EmbeddedCluster:
         now = writer.now()
         for obj in objects:
             metadata = {"creationTimestamp": now, **obj["metadata"]}
-            if "uid" not in metadata:
+            if "uid" in metadata:
+                writer.loaded_uids.add(metadata["uid"])
+            else:
                 metadata["uid"] = writer.new_uid()
             whole = {"apiVersion": kind.api_version, "kind": kind.kind, **obj, "metadata": metadata}
             self.api.storage.put(kind, writer.in_form(kind, whole))

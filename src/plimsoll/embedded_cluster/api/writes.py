@@ -54,12 +54,17 @@ class Writer:
         self.storage = storage
         self.clock = clock
         self._rng = rng
+        # UIDs of objects from a snapshot. A snapshot of an embedded cluster with the same seed has the UIDs that the generator
+        # draws again: the garbage collector would take one object for another.
+        self.loaded_uids: set[str] = set()
 
     def now(self) -> str:
         return timestamp(self.clock.now())
 
     def new_uid(self) -> str:
-        return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+        while (uid := str(uuid.UUID(int=self._rng.getrandbits(128), version=4))) in self.loaded_uids:
+            continue
+        return uid
 
     def new_suffix(self, length: int = 5) -> str:
         return "".join(self._rng.choice(_SUFFIX_LETTERS) for _ in range(length))
