@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+import structlog
 
 from plimsoll.cli.config_options import config_option, effective, set_option
 from plimsoll.config import Config
 from plimsoll.config.load import Flag
 from plimsoll.kube.client.client import Client
-from plimsoll.kube.client.errors import KubeError
+from plimsoll.kube.client.errors import Forbidden, KubeError, Unauthorized
 from plimsoll.runtime.metrics import Metrics
 from plimsoll.runtime.operator import connect
+
+log = structlog.get_logger()
 
 T = TypeVar("T")
 
@@ -37,6 +40,33 @@ def configuration(file: Path | None, settings: Sequence[Flag]) -> Config:
     ).config
 
 
+async def accepts_credentials(client: Client, stop: asyncio.Event) -> bool:
+    """Ask the API server for its version; False if a stop was requested first. Raises KubeError with a remedy."""
+    version = asyncio.ensure_future(client.read("/version"))
+    stopped = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((version, stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not version.done():
+            return False
+        version.result()
+    except Forbidden:
+        log.debug("not allowed to read /version; the credentials are valid")
+    except Unauthorized as error:
+        raise KubeError(rejected_credentials(client.server, error)) from error
+    finally:
+        version.cancel()
+        stopped.cancel()
+        await asyncio.gather(version, stopped, return_exceptions=True)
+    return True
+
+
+def rejected_credentials(server: str, error: Unauthorized) -> str:
+    return (
+        f"{server} rejects the credentials ({error}); the token or client certificate may have expired: sign in again, or check the "
+        "user of the kubeconfig's context"
+    )
+
+
 def run_with_client(
     work: Callable[[Client], Awaitable[T]], config: Config, *, kubeconfig: Path | None, context: str | None
 ) -> T:
@@ -46,5 +76,7 @@ def run_with_client(
 
     try:
         return asyncio.run(go())
+    except Unauthorized as error:
+        raise click.ClickException(rejected_credentials("the API server", error)) from error
     except KubeError as error:
         raise click.ClickException(str(error)) from error

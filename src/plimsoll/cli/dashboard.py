@@ -1,4 +1,4 @@
-"""`plimsoll dashboard`: the operator's page without the operator, over a cluster or over files."""
+"""`plimsoll dashboard`: serves the dashboard without an operator, for a cluster or for files."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import click
 from msgspec.structs import replace
 
 from plimsoll.cli.config_options import BadConfiguration, controllers_for
-from plimsoll.cli.connection import cluster_options, configuration
+from plimsoll.cli.connection import accepts_credentials, cluster_options, configuration
 from plimsoll.cli.signals import stop_on_signals
 from plimsoll.config import Config, ControllerName
 from plimsoll.config.sources import ConfigurationError
 from plimsoll.dashboard.auth import LoopbackGate
 from plimsoll.dashboard.service import serve_dashboard
-from plimsoll.kube.client.errors import KubeError
+from plimsoll.kube.client.client import Client
+from plimsoll.kube.client.errors import Forbidden, KubeError
 from plimsoll.runtime.clock import RealClock
 from plimsoll.runtime.exit_codes import ExitCode
 from plimsoll.runtime.listen import CannotListenError
@@ -35,49 +36,49 @@ _EVERY_CONTROLLER: tuple[ControllerName, ...] = ("placement", "deletion-cost", "
 @click.command(
     epilog="""\b
 Examples:
-  plimsoll dashboard                               of the cluster that kubectl talks to; nothing is written there
+  plimsoll dashboard                               the cluster of the current kubectl context; it writes nothing
   plimsoll dashboard --context staging --port 0
-  plimsoll dashboard -f snapshot.yaml              as of the moment at which the snapshot was taken
+  plimsoll dashboard -f snapshot.yaml              the cluster at the time of the snapshot
 """
 )
 @click.option(
     "-f", "files", metavar="FILE", multiple=True, type=click.Path(path_type=Path),
-    help="Look at manifests or a snapshot instead of a cluster; - is standard input. Repeatable.",
+    help="Show manifests or a snapshot instead of a cluster; - is standard input. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--port", metavar="NUMBER", type=click.IntRange(0, 65535), default=8090, show_default=True,
-    help="Where on 127.0.0.1; 0 takes any port that is free.",
+    help="Port on 127.0.0.1; 0 takes any free port.",
 )  # fmt: skip
 @cluster_options
 def dashboard(
     *, files: tuple[Path, ...], port: int, kubeconfig: Path | None, context: str | None, **options: Any
 ) -> None:
-    """Serve the dashboard on this machine until it is told to stop, and show what the operator would decide."""
+    """Serve the dashboard on this machine and show what the operator would decide."""
     set_up_logging("warning", "console")
-    config = _only_looking(configuration(**options), port)
+    config = _read_only(configuration(**options), port)
     snapshot_view = _from_files(config := _with_every_controller(config), files) if files else None
     stop = asyncio.Event()
     runner = asyncio.Runner()
     try:
         with stop_on_signals(runner.get_loop(), stop), runner:
             if snapshot_view is not None:
-                runner.run(_over(snapshot_view, config, stop))
+                runner.run(_serve_snapshot(snapshot_view, config, stop))
             else:
-                sys.exit(runner.run(_of_a_cluster(config, stop, kubeconfig=kubeconfig, context=context)))
+                sys.exit(runner.run(_serve_cluster(config, stop, kubeconfig=kubeconfig, context=context)))
     except (KubeError, CannotListenError) as error:
         raise click.ClickException(str(error)) from error
     except ConfigurationError as error:
         raise BadConfiguration(error) from None
 
 
-def _only_looking(config: Config, port: int) -> Config:
+def _read_only(config: Config, port: int) -> Config:
     quiet = replace(config.operator, read_only_mode=True, audit_log="")
     here = replace(config.dashboard, enabled=True, host="127.0.0.1", port=port, access="loopback")
     return replace(config, operator=quiet, dashboard=here)
 
 
 def _with_every_controller(config: Config) -> Config:
-    """Files may hold objects of any controller, and none of them acts on files."""
+    """Enable every controller: files may contain objects of each, and none acts on files."""
     if config.controllers.enabled or config.operator.watch_namespaces:
         return config
     return replace(config, controllers=replace(config.controllers, enabled=_EVERY_CONTROLLER))
@@ -91,8 +92,8 @@ def _from_files(config: Config, files: Sequence[Path]) -> SnapshotView:
         raise click.ClickException(str(error)) from None
 
 
-class _StandingClock(RealClock):
-    """It is still the moment at which the files were written: windows and cooldowns were those of then."""
+class _FixedClock(RealClock):
+    """Stands at the time of the snapshot, so that windows and cooldowns are those of that time."""
 
     def __init__(self, at: datetime) -> None:
         self._at = at
@@ -101,31 +102,47 @@ class _StandingClock(RealClock):
         return self._at
 
 
-async def _over(snapshot_view: SnapshotView, config: Config, stop: asyncio.Event) -> None:
-    clock = _StandingClock(snapshot_view.at)
-    broadcaster = serve_dashboard(
+async def _serve_snapshot(snapshot_view: SnapshotView, config: Config, stop: asyncio.Event) -> None:
+    clock = _FixedClock(snapshot_view.at)
+    dashboard_server = serve_dashboard(
         snapshot_view.view, config, clock, LoopbackGate(), identity="files", leading=lambda: False
     )
-    async with broadcaster as (server, _):
-        _tell(server.url)
+    async with dashboard_server as (server, _):
+        _print_address(server.url)
         await stop.wait()
 
 
-async def _of_a_cluster(
+async def _serve_cluster(
     config: Config, stop: asyncio.Event, *, kubeconfig: Path | None, context: str | None
 ) -> ExitCode:
     metrics, clock = Metrics(), RealClock()
     async with connect(config, metrics, kubeconfig=kubeconfig, context=context) as client:
-        # An operator that only watches: its decisions are the ones that are shown, and its door is shut.
+        if not await accepts_credentials(client, stop):
+            return ExitCode.STOPPED
+        await _require_list_permission(client, config)
+        # A read-only operator: it decides, and the dashboard shows its decisions.
         operator = Operator(config, client, controllers_for(config), clock=clock, metrics=metrics, name="dashboard")
-        broadcaster = serve_dashboard(
+        dashboard_server = serve_dashboard(
             operator.view, config, clock, LoopbackGate(), identity=client.server, leading=lambda: True
         )
-        async with broadcaster as (server, snapshot):
+        async with dashboard_server as (server, snapshot):
             operator.subscribe(snapshot)
-            _tell(server.url)
+            _print_address(server.url)
             return await operator.run(stop)
 
 
-def _tell(url: str) -> None:
-    click.echo(f"The dashboard is at {url} Press Ctrl-C to end it.")
+async def _require_list_permission(client: Client, config: Config) -> None:
+    """Raise KubeError if the user may not list pods: without them there is nothing to show."""
+    namespaces = config.operator.watch_namespaces
+    path = f"/api/v1/namespaces/{namespaces[0]}/pods" if namespaces else "/api/v1/pods"
+    try:
+        await client.read(path, {"limit": "1"})
+    except Forbidden as error:
+        raise KubeError(
+            f"{client.server} does not let you list pods ({error}); the dashboard needs get, list and watch on nodes, pods and "
+            "workloads, as the ClusterRole view and a role for nodes give them"
+        ) from error
+
+
+def _print_address(url: str) -> None:
+    click.echo(f"The dashboard is at {url} Press Ctrl-C to stop it.")

@@ -13,13 +13,14 @@ import structlog
 
 from plimsoll import __version__
 from plimsoll.cli.config_options import controllers_for, effective, settings_options
+from plimsoll.cli.connection import accepts_credentials
 from plimsoll.cli.signals import stop_on_signals
 from plimsoll.config import Config
 from plimsoll.config.sources import ConfigurationError
 from plimsoll.controllers.build import observers
 from plimsoll.dashboard.service import dashboard_of
 from plimsoll.kube.client.client import Client
-from plimsoll.kube.client.errors import Forbidden, KubeError
+from plimsoll.kube.client.errors import KubeError
 from plimsoll.providers.registry import LoadedProviders, load_providers
 from plimsoll.runtime.clock import RealClock
 from plimsoll.runtime.decision import Controller
@@ -89,7 +90,7 @@ async def _run(
     metrics, name = Metrics(), identity()
     try:
         async with connect(config, metrics, kubeconfig=kubeconfig, context=context) as client:
-            if not await _answers(client, stop):
+            if not await accepts_credentials(client, stop):
                 return ExitCode.STOPPED
             providers = _providers(config, controllers, client)
             try:
@@ -132,21 +133,3 @@ def _providers(config: Config, controllers: Sequence[Controller], client: Client
     if config.operator.read_only_mode or not wanted or not any(one.name == "nodegroups" for one in controllers):
         return LoadedProviders()
     return load_providers(config.providers, client=client, namespace=home, clock=RealClock(), wanted=wanted)
-
-
-async def _answers(client: Client, stop: asyncio.Event) -> bool:
-    """Whether the API server accepts our credentials; False if a stop was requested first. Raises KubeError if it does not."""
-    asked = asyncio.ensure_future(client.read("/version"))
-    stopped = asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait((asked, stopped), return_when=asyncio.FIRST_COMPLETED)
-        if not asked.done():
-            return False
-        asked.result()
-    except Forbidden:
-        log.debug("not allowed to read /version; the credentials are valid")
-    finally:
-        asked.cancel()
-        stopped.cancel()
-        await asyncio.gather(asked, stopped, return_exceptions=True)
-    return True
