@@ -26,7 +26,7 @@ HISTORIES = (
     "*_state_machine.py",
     "tests/benchmarks/test_packing_*.py",
     "tests/deletion_cost/test_fewest_rewrites.py",
-    "tests/deletion_cost/test_promise.py",
+    "tests/deletion_cost/test_even_scale_down.py",
     "tests/scheduling/test_odd_catalogues.py",
 )
 # Longer than any other of their sort, and as long as many of them: begun last, they would be waited for by everyone.

@@ -11,8 +11,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
-from plimsoll.config import Config, Controllers, DeletionCost, Kubernetes, LeaderElection
-from plimsoll.config import Operator as OperatorConfig
+from plimsoll.config import Config, Controllers, DeletionCost, Kubernetes, LeaderElectionConfig, OperatorConfig
 from plimsoll.controllers.build import controllers
 from plimsoll.controllers.deletion_cost.order import skew
 from plimsoll.controllers.deletion_cost.spec import PREFIX
@@ -31,7 +30,7 @@ writes = on("patch", "pods")
 
 def config(settings: DeletionCost) -> Config:
     return Config(
-        operator=OperatorConfig(audit_log="", leader_election=LeaderElection(enabled=False)),
+        operator=OperatorConfig(audit_log="", leader_election=LeaderElectionConfig(enabled=False)),
         controllers=Controllers(enabled=("deletion-cost",), deletion_cost=settings),
         kubernetes=Kubernetes(request_timeout=timedelta(seconds=10)),
     )
