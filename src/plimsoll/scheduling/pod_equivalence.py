@@ -254,10 +254,8 @@ class PodClasses:
                     spec.priority,
                     spec.scheduling_gates,
                     spec.resource_claims,
-                    spec.scheduling_group,
-                    spec.workload_ref,
                     spec.unknown_fields,
-                    spec.host_users,
+                    spec.host_network and spec.host_users is False,
                     claims,
                     node_bound,
                     meta.deletion_timestamp is not None,
@@ -442,11 +440,7 @@ def _unmodelled(spec: PodSpec) -> Unschedulable | None:
         return Unschedulable(
             Constraint.DEVICE_CLAIM, f"the pod uses resource claims ({names}); device allocation is not modelled"
         )
-    if spec.scheduling_group is not None:
-        field = f"spec.schedulingGroup (PodGroup {spec.scheduling_group.pod_group_name})"
-    elif spec.workload_ref is not None:
-        field = f"spec.workloadRef ({spec.workload_ref.get('name', '')})"
-    elif spec.unknown_fields:
+    if spec.unknown_fields:
         field = ", ".join(f"spec.{name}" for name in spec.unknown_fields)
     elif spec.host_network and spec.host_users is False:
         field = "spec.hostUsers with spec.hostNetwork (requires a declared node feature)"

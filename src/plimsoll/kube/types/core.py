@@ -138,10 +138,6 @@ class PodResourceClaim(Part, frozen=True, gc=False):
     resource_claim_template_name: str = ""
 
 
-class SchedulingGroup(Part, frozen=True, gc=False):
-    pod_group_name: str = ""
-
-
 class PodSpec(Part, frozen=True, gc=False):
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -161,10 +157,9 @@ class PodSpec(Part, frozen=True, gc=False):
     host_network: bool = False
     host_users: bool | None = None
     resource_claims: tuple[PodResourceClaim, ...] = ()
-    scheduling_group: SchedulingGroup | None = None  # gang scheduling since 1.37
-    workload_ref: Mapping[str, Any] | None = None  # gang scheduling in 1.35 and 1.36
     termination_grace_period_seconds: int | None = None
-    # Names of fields that no supported Kubernetes version has (`kube/types/pod_fields.py`). Set while the pod is decoded.
+    # Names of fields that may constrain scheduling and that nothing here reads (`kube/types/pod_fields.py`): those of gang
+    # scheduling, and those of a newer Kubernetes. Set while the pod is decoded.
     unknown_fields: tuple[str, ...] = field(default=(), name="_unknownFields")
 
 

@@ -1,4 +1,4 @@
-"""Notices pod-spec fields that this version of Plimsoll does not know. Called by `kube.codec` while pods are decoded.
+"""Notices pod-spec fields that may constrain scheduling and that are not modelled. Called by `kube.codec` for each pod.
 
 A newer Kubernetes may add a field that constrains scheduling. The types ignore unknown fields, so such a pod would look less
 constrained than it is. The names of unknown fields are kept in `PodSpec.unknown_fields`, and the scheduling engine refuses to
@@ -18,8 +18,9 @@ from msgspec.structs import force_setattr
 
 from plimsoll.kube.types.core import Pod
 
-# Every field of PodSpec in Kubernetes 1.37. A test compares it with the OpenAPI document of the newest supported version.
-# Before a name is added here: does it constrain scheduling? Then the engine has to model it or refuse it.
+# The fields of PodSpec in Kubernetes 1.37 that the engine reads, or that do not constrain scheduling. A test compares them
+# with the OpenAPI document of the newest supported version. Before a name is added here: does it constrain scheduling? Then
+# the engine has to model it or refuse it.
 KNOWN_POD_SPEC_FIELDS = frozenset(
     {
         "activeDeadlineSeconds",
@@ -54,7 +55,6 @@ KNOWN_POD_SPEC_FIELDS = frozenset(
         "runtimeClassName",
         "schedulerName",
         "schedulingGates",
-        "schedulingGroup",
         "securityContext",
         "serviceAccount",
         "serviceAccountName",
@@ -65,9 +65,10 @@ KNOWN_POD_SPEC_FIELDS = frozenset(
         "tolerations",
         "topologySpreadConstraints",
         "volumes",
-        "workloadRef",
     }
 )
+# Gang scheduling: known, and not modelled. `workloadRef` is the field of 1.35 and 1.36.
+NOT_MODELLED_FIELDS = frozenset({"schedulingGroup", "workloadRef"})
 _OWN_FIELD = "_unknownFields"  # written by us where a typed pod is encoded again
 _MAX_CONTROLLERS = 20_000
 
@@ -77,13 +78,20 @@ _KnownSpec: Any = msgspec.defstruct(
     forbid_unknown_fields=True,
     gc=False,
 )
-_KnownPod: Any = msgspec.defstruct("_KnownPod", [("spec", _KnownSpec | None, None)], gc=False)
-# By the place of pods in what is decoded: alone, in a watch event, in a list.
-_CHECKS: dict[str, Any] = {
-    "": _KnownPod,
-    "object": msgspec.defstruct("_KnownEvent", [("object", _KnownPod | None, None)], gc=False),
-    "items": msgspec.defstruct("_KnownPage", [("items", tuple[_KnownPod, ...] | None, None)], gc=False),
-}
+
+
+def _by_place(spec: Any) -> dict[str, Any]:
+    """By the place of pods in what is decoded (alone, in a watch event, in a list): a type that reads `spec` as given."""
+    pod: Any = msgspec.defstruct("_Pod", [("spec", spec | None, None)], gc=False)
+    return {
+        "": pod,
+        "object": msgspec.defstruct("_Event", [("object", pod | None, None)], gc=False),
+        "items": msgspec.defstruct("_Page", [("items", tuple[pod, ...] | None, None)], gc=False),
+    }
+
+
+_CHECKS = _by_place(_KnownSpec)
+_NAMES = _by_place(dict[str, msgspec.Raw])
 
 
 class PodDecoder:
@@ -94,6 +102,7 @@ class PodDecoder:
         self._inner = inner
         self._field = field
         self._known = msgspec.json.Decoder(_CHECKS[field])
+        self._names = msgspec.json.Decoder(_NAMES[field])
         self._checked: dict[str, None] = {}  # UIDs of controllers whose pods have only known fields
 
     def decode(self, data: bytes | memoryview | msgspec.Raw) -> Any:
@@ -131,15 +140,15 @@ class PodDecoder:
         return False
 
     def _note(self, data: bytes | memoryview | msgspec.Raw, pods: Iterable[Pod]) -> None:
-        document = msgspec.json.decode(data)
-        found = document if not self._field else document.get(self._field)
-        for pod, manifest in zip(pods, found if isinstance(found, list) else [found], strict=False):
-            note_unknown_fields(pod, manifest)
+        found = self._names.decode(data)
+        if self._field:
+            found = getattr(found, self._field)
+        for pod, one in zip(pods, found if isinstance(found, tuple) else (found,), strict=True):
+            note_unknown_fields(pod, one.spec or {})
 
 
-def note_unknown_fields(pod: Pod, manifest: Mapping[str, Any]) -> None:
+def note_unknown_fields(pod: Pod, spec: Mapping[str, Any]) -> None:
     """Record the names of unknown fields in a pod that was just decoded and that nobody else has seen."""
-    spec = manifest.get("spec")
-    unknown = spec.keys() - KNOWN_POD_SPEC_FIELDS - {_OWN_FIELD} if isinstance(spec, Mapping) else ()
+    unknown = spec.keys() - KNOWN_POD_SPEC_FIELDS - {_OWN_FIELD}
     if unknown:
         force_setattr(pod.spec, "unknown_fields", tuple(sorted(unknown)))
