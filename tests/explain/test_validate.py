@@ -146,3 +146,34 @@ def test_a_folder_without_files(tmp_path: Path):
     result = plimsoll("validate", str(tmp_path))
     assert result.exit_code == 2
     assert "contains no .yaml, .yml, .json file" in result.stderr
+
+
+SCALED = """
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  namespace: shop
+  annotations: {spotalis.io/enabled: "true", spotalis.io/min-on-demand: "3", spotalis.io/spot-percentage: "50%"}
+spec: {replicas: 6}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web, namespace: shop}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  minReplicas: LOWEST
+  maxReplicas: 10
+"""
+
+
+@pytest.mark.parametrize(("lowest", "warned"), [("2", True), ("3", False)])
+def test_an_autoscaler_below_the_minimum_is_a_warning_and_no_problem(tmp_path: Path, lowest: str, warned: bool):
+    file = tmp_path / "web.yaml"
+    file.write_text(SCALED.replace("LOWEST", lowest))
+    result = plimsoll("validate", str(file), "-o", "json")
+    assert result.exit_code == 0
+    report = json.loads(result.stdout)
+    assert [(one["key"], one["value"]) for one in report["warnings"]] == ([("minReplicas", lowest)] if warned else [])
+    told = plimsoll("validate", str(file))
+    assert ("warning: " in told.stderr) is warned

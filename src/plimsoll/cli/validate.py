@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from plimsoll.cli.connection import configuration
 from plimsoll.config.sources import ConfigurationError
 from plimsoll.controllers.build import placement_settings
 from plimsoll.controllers.deletion_cost.algorithms.registry import discover
-from plimsoll.explain.validate import FileProblem, Rules, problems_in
+from plimsoll.explain.validate import FileProblem, Rules, autoscaler_warnings, problems_in
 from plimsoll.snapshot.documents import BadFileError, Document, documents_in, parse
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -48,7 +48,7 @@ def validate(*, files: tuple[Path, ...], fix: bool, output: Literal["text", "jso
         raise BadConfiguration(error) from None
     faults: list[FileProblem] = []
     unreadable: list[str] = []
-    looked_at = 0
+    every: list[Document] = []
     for path in _expanded(files):
         try:
             documents = list(documents_in([path], sys.stdin.read() if str(path) == "-" else None))
@@ -58,9 +58,10 @@ def validate(*, files: tuple[Path, ...], fix: bool, output: Literal["text", "jso
         except BadFileError as error:
             unreadable.append(str(error))
             continue
-        looked_at += len(documents)
+        every += documents
         faults += found
-    _print(faults, unreadable, looked_at, output)
+    warnings = list(autoscaler_warnings(every, rules.placement))
+    _print(faults, warnings, unreadable, len(every), output)
     sys.exit(1 if faults or unreadable else 0)
 
 
@@ -91,24 +92,40 @@ def _fix(path: Path, faults: Sequence[FileProblem], rules: Rules) -> list[FilePr
     return [fault for document in documents for fault in problems_in(document, rules)]
 
 
-def _print(faults: Sequence[FileProblem], unreadable: Sequence[str], looked_at: int, output: str) -> None:
+def _as_json(problems: Iterable[FileProblem]) -> list[dict[str, Any]]:
+    return [
+        {
+            "file": one.place.file,
+            "line": one.place.line,
+            "object": one.object,
+            "key": one.key,
+            "value": one.value,
+            "rule": one.rule,
+        }
+        for one in problems
+    ]
+
+
+def _print(
+    faults: Sequence[FileProblem],
+    warnings: Sequence[FileProblem],
+    unreadable: Sequence[str],
+    looked_at: int,
+    output: str,
+) -> None:
     if output == "json":
-        problems = [
-            {
-                "file": one.place.file,
-                "line": one.place.line,
-                "object": one.object,
-                "key": one.key,
-                "value": one.value,
-                "rule": one.rule,
-            }
-            for one in faults
-        ]
-        report = {"objects": looked_at, "faults": problems, "unreadable": list(unreadable)}
+        report = {
+            "objects": looked_at,
+            "faults": _as_json(faults),
+            "warnings": _as_json(warnings),
+            "unreadable": list(unreadable),
+        }
         click.echo(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
         return
     for fault in faults:
         click.echo(str(fault))
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
     for message in unreadable:
         click.echo(message)
     wrong = len(faults) + len(unreadable)

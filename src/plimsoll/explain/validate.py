@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -136,6 +137,37 @@ def _placement(
             "",
             f"{verdict.reason.code}: {told}",
         )
+
+
+def autoscaler_warnings(documents: Iterable[Document], settings: PlacementSettings) -> Iterator[FileProblem]:
+    """HorizontalPodAutoscalers whose `minReplicas` is below the minimum of the workload that they scale.
+
+    At such a count the workload is not managed. That is a warning: files are valid, and another file may hold the other object.
+    """
+    scalers: list[Document] = []
+    minimums: dict[tuple[str, str, str], int] = {}
+    for document in documents:
+        if document.kind == "HorizontalPodAutoscaler" and document.api_version.startswith("autoscaling/"):
+            scalers.append(document)
+        for resource in (DEPLOYMENTS, STATEFULSETS):
+            if (document.api_version, document.kind) == (resource.api_version, resource.kind):
+                with suppress(BadFileError):
+                    workload = typed(document, resource)
+                    policy = parse_workload(workload, settings).policy
+                    if policy is not None:
+                        minimums[resource.kind, workload.namespace, workload.name] = policy.share.min_on_demand
+    for document in scalers:
+        spec = document.body.get("spec")
+        target = spec.get("scaleTargetRef") if isinstance(spec, Mapping) else None
+        if not isinstance(spec, Mapping) or not isinstance(target, Mapping):
+            continue
+        meta = document.body.get("metadata")
+        namespace = str(meta.get("namespace") or "default") if isinstance(meta, Mapping) else "default"
+        kind, name = str(target.get("kind")), str(target.get("name"))
+        minimum, lowest = minimums.get((kind, namespace, name), 0), spec.get("minReplicas", 1)
+        if isinstance(lowest, int) and lowest < minimum:
+            rule = f"is below {MIN_ON_DEMAND} of {kind} {namespace}/{name}, which is {minimum}; with fewer replicas it is not managed"
+            yield FileProblem(document.place("spec"), document.title, "minReplicas", str(lowest), rule)
 
 
 def _deletion_cost(document: Document, deployment: Deployment, algorithms: Algorithms) -> Iterator[FileProblem]:
