@@ -27,7 +27,7 @@ def test_measurements_decide() -> None:
     world.controller = NodeGroupController(world.settings, world.inventories, measured=measured)
     world.group(desiredNodes=1, scaleDownPolicy={"underutilizationDuration": "20s", "cooldownSeconds": 1})
     world.run(20)
-    world.change_group(desiredNodes=0)
+    world.change_group(desiredNodes=None)
     for _ in range(60):
         measure(world, measured, "1500m")
         world.run(1)

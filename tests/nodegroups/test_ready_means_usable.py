@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -22,8 +23,8 @@ def bought(world: World) -> int:
     return sum(len(machines) for machines in world.cloud.by_key.values())
 
 
-def world_with(cloud: Cloud, **settings: object) -> World:
-    return World(NodeGroupSettings(unschedulable_pod_grace=timedelta(0), **settings), cloud)  # type: ignore[arg-type]
+def world_with(cloud: Cloud, **settings: Any) -> World:
+    return World(NodeGroupSettings(unschedulable_pod_grace=timedelta(0), **settings), cloud)
 
 
 def test_a_node_is_matched_by_provider_id_if_its_name_is_another() -> None:
@@ -81,7 +82,7 @@ def test_a_startup_taint_buys_no_second_node(key: str) -> None:
     ],
     ids=["of the group", "of the configuration"],
 )
-def test_startup_taints_can_be_named(spec: dict[str, object], settings: dict[str, object]) -> None:
+def test_startup_taints_can_be_named(spec: dict[str, Any], settings: dict[str, Any]) -> None:
     cloud = Cloud()
     cloud.startup_taint = ("acme.io/booting", timedelta(minutes=3))
     world = world_with(cloud, **settings)

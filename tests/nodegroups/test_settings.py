@@ -140,7 +140,7 @@ def test_max_parallel_drains(drains: int, tainted: int) -> None:
         one.bind("web", node.name)
         one.bind("web", node.name)
     one.evictions_refused = {pod.name for pod in one.pods()}
-    one.change_group(desiredNodes=0)
+    one.change_group(desiredNodes=None)
     one.run(60)
     assert sum(bool(node.spec.taints) for node in one.api.typed(NODES)) == tainted
 
@@ -150,7 +150,7 @@ def test_max_empty_removals(at_once: int, left: int) -> None:
     one = world(max_empty_removals=at_once)
     one.group(desiredNodes=4, scaleDownPolicy=QUICK)
     one.run(20)
-    one.change_group(desiredNodes=0)
+    one.change_group(desiredNodes=None)
     one.run(60)
     assert len(one.cloud.machines) == left
 
@@ -166,7 +166,7 @@ def test_drain_timeout(seconds: int, phase: str) -> None:
     name = next(member.node_name for member in one.members() if member.spec.node_group_name == "workers")
     one.bind("web", name)
     one.evictions_refused = {pod.name for pod in one.pods()}
-    one.change_group(desiredNodes=0)
+    one.change_group(desiredNodes=None)
     one.run(80)
     (member,) = [member for member in one.members() if member.spec.node_group_name == "workers"]
     assert member.phase == phase
@@ -177,7 +177,7 @@ def test_unready_timeout(seconds: int, left: int) -> None:
     one = world(unready_timeout=timedelta(seconds=seconds))
     one.group(desiredNodes=1, scaleDownPolicy={"cpuThreshold": 0, "cooldownSeconds": 1})
     one.run(20)
-    one.change_group(desiredNodes=0)
+    one.change_group(desiredNodes=None)
     one.unready(one.members()[0].node_name)
     one.run(120)
     assert len(one.cloud.machines) == left

@@ -59,6 +59,13 @@ class NodeGroups(Section, frozen=True):
     joining_timeout: Annotated[
         timedelta, _time("A machine whose node is not ready this long after it started has failed.")
     ] = timedelta(minutes=15)
+    startup_taints: Annotated[
+        tuple[str, ...],
+        describe(
+            "Keys of taints that nodes have until an agent removes them, in addition to the well-known ones and to a group's "
+            "`startupTaints`."
+        ),
+    ] = ()
     backoff: Annotated[
         timedelta,
         _time(

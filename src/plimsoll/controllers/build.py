@@ -159,6 +159,7 @@ def node_groups(config: Config, *, clock: Clock | None = None) -> NodeGroupContr
         unschedulable_pod_grace=section.unschedulable_pod_grace,
         provisioning_timeout=section.provisioning_timeout,
         joining_timeout=section.joining_timeout,
+        startup_taints=section.startup_taints,
         backoff_base=section.backoff,
         backoff_cap=max(section.backoff, section.max_backoff),
         drain_timeout=section.drain_timeout,

@@ -5,16 +5,20 @@ from __future__ import annotations
 from datetime import datetime
 
 from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision, NodeGroupController
-from plimsoll.controllers.nodegroups.types import NODE_GROUPS
+from plimsoll.controllers.nodegroups.types import NODE_GROUPS, NodeGroup, find_condition
 from plimsoll.explain.records import KeptNode, NodeGroupExplanation, steps
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.resources import Key
 from plimsoll.runtime.decision import Reason
 
+# `explain` polls no provider; what the operator knows of it is in the condition Error.
+PROVIDER_UNKNOWN = "ProviderUnknown"
+
 
 def explain_group(key: Key, view: View, now: datetime, controller: NodeGroupController) -> NodeGroupExplanation:
     """Raises LookupError if the group does not exist. Provider data is missing: only a running operator has it."""
-    if view[NODE_GROUPS].get(key.namespace, key.name) is None:
+    group = view[NODE_GROUPS].get(key.namespace, key.name)
+    if group is None:
         raise LookupError(f"there is no NodeGroup {key.namespace}/{key.name}")
     decision = controller.decide(CLUSTER, view, now)
     title = f"{key.namespace}/{key.name}"
@@ -32,7 +36,13 @@ def explain_group(key: Key, view: View, now: datetime, controller: NodeGroupCont
         adding=verdict.adding if verdict is not None else 0,
         removing=verdict.removing if verdict is not None else 0,
         steps=tuple(step for step in steps(decision) if title in step),
-        blockers=decision.blockers,
-        errors=(verdict.spec_problem,) if verdict is not None and verdict.spec_problem else (),
+        blockers=tuple(one for one in decision.blockers if one.code != PROVIDER_UNKNOWN),
+        errors=tuple(text for text in (verdict.spec_problem if verdict is not None else "", _error(group)) if text),
         staying=tuple(KeptNode(one.candidate.node.name, one.blocker.message) for one in staying),
     )
+
+
+def _error(group: NodeGroup) -> str:
+    """What the running operator reports about the group: its provider's own words, above all."""
+    condition = find_condition(group, "Error")
+    return condition.message if condition is not None and condition.status == "True" else ""

@@ -319,7 +319,12 @@ def _groups_decision(
     for group in groups:
         chosen = [candidate for candidate in removals.chosen if candidate.group.key == group.key]
         verdict = orders.verdict(group, removing=len(chosen), spec_problem=problems.get(group.key, ""))
-        verdicts[group.key] = replace(verdict, prices_per_hour=report.prices_per_hour(group, context))
+        verdict = replace(
+            verdict,
+            prices_per_hour=report.prices_per_hour(group, context),
+            provider_error=context.inventories.current_error(group.group.spec.provider, context.now),
+        )
+        verdicts[group.key] = verdict
         actions += _writes(group, verdict, orders, chosen, context)
     blockers = [*orders.blockers, *(node.blocker for node in removals.blocked)]
     if removals.halted is not None:
@@ -337,6 +342,7 @@ def _groups_decision(
                 if one.key in problems
             ),
             *(problem for one in groups if (problem := other_installation_problem(one, context)) is not None),
+            *report.provider_problems(verdicts.values(), groups),
             *invalid_opt_outs((pod for candidate in considered for pod in candidate.pods), context.now),
         ),
         events=(*report.blocked_events(removals.blocked), *orders.events),

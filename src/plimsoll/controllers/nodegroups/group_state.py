@@ -111,6 +111,7 @@ class GroupState(Struct, frozen=True):
     offerings: tuple[
         OfferingStatus, ...
     ] = ()  # what is known of offerings, including what the status does not show yet
+    target: int | None = None  # the size to which the group shrinks because desiredNodes was lowered
     taints: tuple[Taint, ...] = ()  # of new nodes: those of the spec, and start-up taints that stay
 
     @property
@@ -127,6 +128,12 @@ class GroupState(Struct, frozen=True):
     def current(self) -> int:
         """The size of the group: the number of remaining members, whether or not they have joined."""
         return len(self.members.remaining)
+
+    @property
+    def surplus(self) -> int:
+        """How many nodes are removed whether or not they are underutilized."""
+        limits = [self.group.spec.max_nodes, *([self.target] if self.target is not None else [])]
+        return max(0, self.current - min(limits))
 
     @property
     def joined(self) -> int:
@@ -166,8 +173,19 @@ def group_state(group: NodeGroup, context: DecisionContext) -> GroupState:
         unready=unready,
         zones={zone: count for zone, count in zones.items() if zone is not None},
         offerings=learned_offerings(group, members.first_joined, nodes),
+        target=_target(group, len(members.remaining)),
         taints=(*group.spec.taints, *taints_that_stay(joined, group, context.settings)),
     )
+
+
+def _target(group: NodeGroup, current: int) -> int | None:
+    """The size to which a lowered desiredNodes shrinks the group; None if it was not lowered or is reached."""
+    desired, before, target = group.spec.desired_nodes, group.status.requested_nodes, group.status.target_nodes
+    if desired is None or before is None:
+        return None
+    if desired != before:
+        target = desired if desired < before else None
+    return target if target is not None and target < current else None
 
 
 def find_machine(inventory: ProviderInventory, node: VPSieNode) -> Machine | None:

@@ -22,7 +22,8 @@ def timestamp(moment: datetime) -> str:
 
 
 def node_status(node: VPSieNode, fields: Mapping[str, Any], why: Reason, event: Event | None = None) -> Patch:
-    return Patch(Ref.to(VPSIE_NODES, node), {"status": dict(fields)}, why, subresource="status", event=event)
+    status = {**fields, "observedGeneration": node.metadata.generation}
+    return Patch(Ref.to(VPSIE_NODES, node), {"status": status}, why, subresource="status", event=event)
 
 
 def group_status(group: NodeGroup, fields: Mapping[str, Any], why: Reason, event: Event | None = None) -> Patch:

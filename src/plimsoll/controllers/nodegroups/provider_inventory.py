@@ -26,6 +26,8 @@ from plimsoll.runtime.clock import Clock
 log = structlog.get_logger()
 
 POLL_TIMEOUT_SECONDS = 60.0
+# An error is reported this long after the provider works again, so that one that fails every other time does not flap.
+ERROR_HOLD = timedelta(minutes=1)
 # How often a process that does not lead checks whether it leads by now: this share of the interval, at least one second.
 STANDBY_SHARE = 0.05
 
@@ -64,24 +66,35 @@ class ProviderInventories:
 
     def __init__(self) -> None:
         self._last: dict[str, ProviderInventory] = {}
-        self._errors: dict[str, str] = {}
+        self._errors: dict[str, tuple[str, datetime]] = {}  # the last error, and when it occurred
+        self._failing: set[str] = set()  # providers whose last poll failed
 
     def record(self, provider: str, inventory: ProviderInventory) -> bool:
         """Returns whether anything but the time has changed."""
         before = self._last.get(provider)
         self._last[provider] = inventory
         changed = before is None or replace(before, requested_at=inventory.requested_at) != inventory
-        return self._errors.pop(provider, None) is not None or changed
+        recovered = provider in self._failing
+        self._failing.discard(provider)
+        return recovered or changed
 
-    def record_error(self, provider: str, message: str) -> None:
+    def record_error(self, provider: str, message: str, at: datetime) -> None:
         """The last inventory is kept, and ages."""
-        self._errors[provider] = message
+        self._errors[provider] = (message, at)
+        self._failing.add(provider)
 
     def get(self, provider: str) -> ProviderInventory | None:
         return self._last.get(provider)
 
     def last_error(self, provider: str) -> str:
-        return self._errors.get(provider, "it was not polled yet")
+        return self._errors[provider][0] if provider in self._errors else "it was not polled yet"
+
+    def current_error(self, provider: str, now: datetime) -> str:
+        """The provider's own words if its last poll failed, or one failed within ERROR_HOLD; else empty."""
+        if provider not in self._errors:
+            return ""
+        message, at = self._errors[provider]
+        return message if provider in self._failing or now - at <= ERROR_HOLD else ""
 
 
 class ProviderPoller:
@@ -149,7 +162,7 @@ class ProviderPoller:
         if provider is None:
             known = ", ".join(sorted(self._providers)) or "none"
             message = f'there is no provider "{name}"; the enabled ones are: {known} (see providers.enabled)'
-            self._inventories.record_error(name, message)
+            self._inventories.record_error(name, message, self._clock.now())
             return True
         requested_at = self._clock.now()
         try:
@@ -161,11 +174,11 @@ class ProviderPoller:
                 capabilities = await provider.capabilities()
         except (ProviderError, TimeoutError) as error:
             message = str(error) or f"no answer within {POLL_TIMEOUT_SECONDS:.0f} s"
-            self._inventories.record_error(name, message)
+            self._inventories.record_error(name, message, self._clock.now())
             log.warning("provider cannot be polled", provider=name, error=message)
         except Exception as error:
             # A plug-in may raise anything; the other providers are polled all the same.
-            self._inventories.record_error(name, repr(error))
+            self._inventories.record_error(name, repr(error), self._clock.now())
             log.exception("provider raised an unexpected error", provider=name)
         else:
             return self._inventories.record(name, ProviderInventory.of(requested_at, machines, offerings, capabilities))

@@ -11,10 +11,10 @@ from plimsoll.controllers.nodegroups.backoff import active_backoff
 from plimsoll.controllers.nodegroups.group_state import DecisionContext, GroupState
 from plimsoll.controllers.nodegroups.patches import merge_conditions, timestamp
 from plimsoll.controllers.nodegroups.scale_down.scale_down import BlockedNode
-from plimsoll.controllers.nodegroups.types import NODE_GROUPS, PHASES, NodeGroup, find_condition
+from plimsoll.controllers.nodegroups.types import NODE_GROUPS, PHASES, NodeGroup, OfferingBackoff, find_condition
 from plimsoll.kube.codec import builtins
 from plimsoll.kube.types.meta import Condition
-from plimsoll.runtime.decision import Counter, Event, Gauge, Ref
+from plimsoll.runtime.decision import Counter, Event, Gauge, Problem, Ref
 
 PREFIX = "vpsie_autoscaler_"
 
@@ -29,6 +29,7 @@ class GroupVerdict(Struct, frozen=True):
     removing: int = 0
     reason: str = ""
     spec_problem: str = ""
+    provider_error: str = ""  # the provider's own words, if it cannot be used
     prices_per_hour: Mapping[str, float] = {}  # by offering, where the provider states a price
 
 
@@ -66,7 +67,7 @@ def scaling_down(group: GroupState, node: str, reason: str, why: str) -> Event:
 # Blockers that hold for every node of a group: reported once per group, not once per node.
 _GROUP_CODES = frozenset({"AnotherInstallation", "NodeGroupMinSizeReached", "CooldownActive"})
 # Limits on parallel removals resolve themselves: no event.
-_SILENT_CODES = frozenset({"AnotherDraining", "AnotherRemoved"})
+_SILENT_CODES = frozenset({"AnotherDraining", "AnotherRemoved", "NotUnderutilized"})
 
 
 def blocked_events(blocked: Iterable[BlockedNode]) -> list[Event]:
@@ -97,6 +98,8 @@ def group_gauges(groups: Sequence[GroupState], verdicts: Mapping[str, GroupVerdi
             ("max", spec.max_nodes),
         ):
             found.append(Gauge(f"{PREFIX}nodegroup_{name}_nodes", value, labels))
+        unusable = verdict is not None and bool(verdict.provider_error)
+        found.append(Gauge(f"{PREFIX}nodegroup_provider_error", int(unusable), labels))
         phases = one.members.phases
         found += [
             Gauge(f"{PREFIX}vpsienode_phase", phases.get(phase, 0), {**labels, "phase": phase}) for phase in PHASES
@@ -124,6 +127,10 @@ def status_of(
         "readyNodes": one.ready,
         "nodes": list(one.members.names),
         "createdNodes": created,
+        "observedGeneration": group.metadata.generation,
+        "requestedNodes": group.spec.desired_nodes,
+        # Pods that need more nodes than desiredNodes end the reduction.
+        "targetNodes": one.target if not verdict.adding else None,
         "setbacks": builtins(backoffs),
         "offerings": builtins(one.offerings),
     }
@@ -133,6 +140,9 @@ def status_of(
         "readyNodes": before.ready_nodes,
         "nodes": list(before.nodes or ()),
         "createdNodes": before.created_nodes,
+        "observedGeneration": before.observed_generation,
+        "requestedNodes": before.requested_nodes,
+        "targetNodes": before.target_nodes,
         "setbacks": builtins(before.backoffs),
         "offerings": builtins(before.offerings),
     }
@@ -148,25 +158,55 @@ def status_of(
 
 
 def _conditions(
-    one: GroupState, verdict: GroupVerdict, backoffs: Sequence[Any], context: DecisionContext, *, current: int
+    one: GroupState,
+    verdict: GroupVerdict,
+    backoffs: Sequence[OfferingBackoff],
+    context: DecisionContext,
+    *,
+    current: int,
 ) -> list[Condition]:
     spec = one.group.spec
-    error = active_backoff(one.backoffs, context.now) or next(
-        (s for s in backoffs if s.until and s.until > context.now), None
-    )
-    problem = verdict.spec_problem or (error.message if error is not None else "")
+    code, problem = _error(one, verdict, backoffs, context)
     scaling = current != one.ready or bool(verdict.adding or verdict.removing)
+    counts = f"{current} nodes, {one.ready} of them ready"
     return [
         _condition("Ready", one.ready >= spec.min_nodes and not verdict.spec_problem, f"{one.ready} nodes are ready"),
-        _condition("Scaling", scaling, f"{current} nodes, {one.ready} of them ready"),
-        Condition(
-            type="Error",
-            status=str(bool(problem)),
-            reason=("InvalidSpec" if verdict.spec_problem else error.reason if error is not None else "NoError"),
-            message=problem,
-        ),
+        _condition("Scaling", scaling, counts),
+        Condition(type="Error", status=str(bool(problem)), reason=code, message=problem),
+        # kstatus: a group that cannot proceed is Stalled, one that is on its way is Reconciling.
+        _condition("Reconciling", scaling and not verdict.spec_problem, counts),
+        _condition("Stalled", bool(verdict.spec_problem), verdict.spec_problem),
         _condition("AtMinCapacity", current <= spec.min_nodes, f"{current} nodes, minNodes is {spec.min_nodes}"),
         _condition("AtMaxCapacity", current >= spec.max_nodes, f"{current} nodes, maxNodes is {spec.max_nodes}"),
+    ]
+
+
+def _error(
+    one: GroupState, verdict: GroupVerdict, backoffs: Sequence[OfferingBackoff], context: DecisionContext
+) -> tuple[str, str]:
+    """Reason and message of the condition Error; ("NoError", "") without one. A pause after unused nodes is no error."""
+    if verdict.spec_problem:
+        return "InvalidSpec", verdict.spec_problem
+    if verdict.provider_error:
+        return "ProviderFailed", f"provider {one.group.spec.provider} cannot be used: {verdict.provider_error}"
+    lasting = [
+        pause for pause in backoffs if pause.until and pause.until > context.now and pause.reason != "NeverServed"
+    ]
+    pause = active_backoff(lasting, context.now) or next(iter(lasting), None)
+    return (pause.reason, pause.message) if pause is not None else ("NoError", "")
+
+
+def provider_problems(verdicts: Iterable[GroupVerdict], groups: Iterable[GroupState]) -> list[Problem]:
+    """One Warning event per group whose provider cannot be used, and per change of the error."""
+    by_key = {one.key: one.group for one in groups}
+    return [
+        Problem(
+            Ref.to(NODE_GROUPS, by_key[verdict.group]),
+            "ProviderFailed",
+            f"NodeGroup {verdict.group}: provider {by_key[verdict.group].spec.provider} cannot be used: {verdict.provider_error}",
+        )
+        for verdict in verdicts
+        if verdict.provider_error
     ]
 
 

@@ -97,7 +97,11 @@ class NodeGroupSpec(Part, frozen=True, gc=False):
     max_nodes: Annotated[int, _described("The largest number of nodes; the group never grows beyond it.", **_COUNT)] = 0
     desired_nodes: Annotated[
         int | None,
-        _described("Keep at least this many nodes, whether or not pods need them; `kubectl scale` sets it.", **_COUNT),
+        _described(
+            "Keep at least this many nodes, whether or not pods need them; `kubectl scale` sets it. Lowering it removes the "
+            "difference at once, as far as the safety checks allow.",
+            **_COUNT,
+        ),
     ] = None
     provider: Annotated[str, _described("The provider that makes the machines. Default vpsie.", maxLength=63)] = "vpsie"
     datacenter_id: Annotated[str, _described("The provider's datacenter in which the machines run.", maxLength=253)] = (
@@ -174,14 +178,25 @@ class OfferingStatus(Part, frozen=True, gc=False):
 
 
 class NodeGroupStatus(Part, frozen=True, gc=False):
-    current_nodes: int = 0
-    desired_nodes: int = 0
-    ready_nodes: int = 0
+    current_nodes: int | None = None
+    desired_nodes: int | None = None
+    ready_nodes: int | None = None
+    observed_generation: int = 0
     nodes: tuple[str, ...] | None = None
     conditions: tuple[Condition, ...] = ()
     last_scale_time: datetime | None = None
     last_scale_up_time: datetime | None = None
     last_scale_down_time: datetime | None = None
+    requested_nodes: Annotated[
+        int | None, _described("spec.desiredNodes when it was last read; a lower one removes nodes.", format="int32")
+    ] = None
+    target_nodes: Annotated[
+        int | None,
+        _described(
+            "The size to which the group shrinks because desiredNodes was lowered; absent once it is reached.",
+            format="int32",
+        ),
+    ] = None
     offerings: tuple[OfferingStatus, ...] = ()
     created_nodes: Annotated[int, _described("The number in the name of the newest node.", format="int32")] = 0
     backoffs: Annotated[
@@ -212,6 +227,7 @@ class VPSieNodeSpec(Part, frozen=True, gc=False):
 
 
 class VPSieNodeStatus(Part, frozen=True, gc=False):
+    observed_generation: int = 0
     phase: Annotated[str, _described(" → ".join(PHASES[:-1]) + "; or Failed.")] = ""
     conditions: tuple[Condition, ...] = ()
     node_name: str = ""

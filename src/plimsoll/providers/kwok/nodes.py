@@ -107,7 +107,8 @@ def node_body(order: KwokOrder, offering: KwokOffering) -> dict[str, Any]:
     labels = {**offering_labels(offering), **request.labels, "kubernetes.io/hostname": request.name, **marks}
     # The first annotation makes KWOK manage the node.
     annotations = {"kwok.x-k8s.io/node": "fake", **notes, _CREATED_AT: order.ordered_at.isoformat()}
-    version = request.kubernetes_version or "kwok"
+    # With "v", as a kubelet reports it: KWOK's stock stages parse "1.36" as a number and the node never becomes ready.
+    version = f"v{request.kubernetes_version.removeprefix('v')}" if request.kubernetes_version else "kwok"
     return {
         "metadata": {"name": request.name, "labels": labels, "annotations": annotations},
         "spec": {"providerID": f"kwok://{request.key}", "taints": [builtins(taint) for taint in request.taints]},

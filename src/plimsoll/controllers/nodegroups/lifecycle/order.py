@@ -44,7 +44,12 @@ def order_step(order: MachineOrder, reply: TransactionReply) -> tuple[MachineOrd
                 again = replace(order.request, last_asked_at=order.node.status.created_at)
                 return _send(replace(order, request=again))
             why = Reason("Provisioning", f"order a machine of offering {order.request.offering}")
-            fields = {"phase": "Provisioning", "createdAt": timestamp(reply.moment.now)}
+            waiting = Condition(type="Ready", status="False", reason="Provisioning", message=why.message)
+            fields = {
+                "phase": "Provisioning",
+                "createdAt": timestamp(reply.moment.now),
+                "conditions": merge_conditions(order.node, waiting, now=reply.moment.now),
+            }
             return replace(order, step="announced"), ConcurrentWrites((node_status(order.node, fields, why),))
         case "announced", WritesDone(answers=(answer,)):
             if answer.status != "done" or not isinstance(answer.item, VPSieNode):
@@ -78,7 +83,9 @@ def failure_patch(node: VPSieNode, group: NodeGroup | None, code: str, message: 
     """Mark a VPSieNode as failed, with an event on its group."""
     why = Reason(code, message)
     condition = Condition(type="Failed", status="True", reason=code, message=message)
-    fields = {"phase": "Failed", "lastError": message, "conditions": merge_conditions(node, condition, now=now)}
+    unready = Condition(type="Ready", status="False", reason=code, message=message)
+    conditions = merge_conditions(node, condition, unready, now=now)
+    fields = {"phase": "Failed", "lastError": message, "conditions": conditions}
     event = None
     if group is not None:
         labels = {"nodegroup": group.name, "namespace": group.namespace}

@@ -96,8 +96,8 @@ def removal_candidates(
     group: GroupState, context: DecisionContext, use: NodeUse, low_since: Mapping[str, datetime]
 ) -> Iterator[RemovalCandidate]:
     """The nodes of one group that might be removed now: unready ones first, then the oldest, then the least used."""
-    surplus = group.current - group.group.spec.max_nodes
-    if not group.group.spec.scale_down_policy.enabled or not (surplus > 0 or group.unready or low_since):
+    surplus = group.surplus
+    if not group.group.spec.scale_down_policy.enabled or not (surplus or group.unready or low_since):
         return
     low_before = context.now - underutilization_duration(group.group)
     found = []
@@ -108,18 +108,20 @@ def removal_candidates(
         ready = member.metadata.name not in group.unready
         since = low_since.get(node.metadata.uid)
         due = since is not None and since <= low_before if ready else unready_too_long(node, context)
-        if surplus > 0 or due:
+        if surplus or due:
             used = use.of(node)
             highest = used.highest if used is not None else 0.0
-            found.append(((ready, oldest_first(member)[0], highest, member.metadata.name), member, node, used))
-    for _, member, node, used in sorted(found, key=lambda one: one[0]):
-        why = _why(group, node, surplus, used, low_since.get(node.metadata.uid))
-        yield RemovalCandidate(member, node, group, partial(context.pods_to_move_from, node.metadata.name), why, used)
+            found.append(((ready, oldest_first(member)[0], highest, member.metadata.name), member, node, used, due))
+    for _, member, node, used, due in sorted(found, key=lambda one: one[0]):
+        why = _why(group, node, used, low_since.get(node.metadata.uid), due=due)
+        pods = partial(context.pods_to_move_from, node.metadata.name)
+        yield RemovalCandidate(member, node, group, pods, why, surplus_only=not due, utilization=used)
 
 
-def _why(group: GroupState, node: Node, surplus: int, used: Utilization | None, low_since: datetime | None) -> str:
-    if surplus > 0:
-        return f"group {group.key} has {surplus} nodes more than maxNodes"
+def _why(group: GroupState, node: Node, used: Utilization | None, low_since: datetime | None, *, due: bool) -> str:
+    if not due:
+        limit = "maxNodes" if group.current > group.group.spec.max_nodes else "desiredNodes"
+        return f"group {group.key} has {group.surplus} nodes more than {limit}"
     if not node.ready:
         return f"node {node.name} is not ready since {unready_since(node):%H:%M:%S}"
     return f"node {node.name} is underutilized since {low_since:%H:%M:%S}: {used}"

@@ -28,6 +28,7 @@ class RemovalCandidate:
     group: GroupState
     find_pods: Callable[[], Iterable[Pod]]  # called at most once, and only if a check needs the pods
     why: str = ""
+    surplus_only: bool = False  # a candidate only because the group has surplus nodes
     utilization: Utilization | None = None
 
     @property

@@ -29,6 +29,17 @@ def group_minimum(candidate: RemovalCandidate, check_context: CheckContext) -> B
     return Blocker("NodeGroupMinSizeReached", f"group {group.key} would have {left} nodes and must keep {minimum}")
 
 
+def group_surplus(candidate: RemovalCandidate, check_context: CheckContext) -> Blocker | None:
+    """Of nodes that are in use, only as many are removed as the group has too many."""
+    group = candidate.group
+    if not candidate.surplus_only or check_context.chosen.nodes[group.key] < group.surplus:
+        return None
+    message = (
+        f"node {candidate.name} is not underutilized, and other nodes make up for the surplus of group {group.key}"
+    )
+    return Blocker("NotUnderutilized", message)
+
+
 def group_cooldown(candidate: RemovalCandidate, check_context: CheckContext) -> Blocker | None:
     """After a node was added or removed, the group is not scaled down for scaleDownCooldown."""
     status = candidate.group.group.status

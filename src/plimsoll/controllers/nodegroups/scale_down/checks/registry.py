@@ -10,6 +10,7 @@ from plimsoll.controllers.nodegroups.scale_down.checks.check import Check, Stage
 from plimsoll.controllers.nodegroups.scale_down.checks.group import (
     group_cooldown,
     group_minimum,
+    group_surplus,
     other_installation,
     recently_blocked,
     zone_balance,
@@ -30,6 +31,7 @@ PODS_EXPECTED = Check("pods-expected", "node", pods_expected)  # also made when 
 CHECKS: tuple[Check, ...] = (
     Check("other-installation", "group", other_installation),
     Check("minimum-size", "group", group_minimum),
+    Check("surplus", "group", group_surplus),
     Check("cooldown", "group", group_cooldown),
     Check("zone-balance", "group", zone_balance),
     Check("recently-blocked", "node", recently_blocked),
