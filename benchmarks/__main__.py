@@ -41,7 +41,7 @@ def main() -> int:
     failed: list[str] = []
     for name in options.names or known:
         progress(f"── {name}")
-        # A process each: none shall find its memory, or its caches, as another left them.
+        # A separate process each, so that no benchmark runs with the memory or caches of another.
         command = [sys.executable, "-m", f"benchmarks.{name}", *(["--json"] if options.json else [])]
         done = subprocess.run(command, check=False, text=True, stdout=subprocess.PIPE if options.json else None)
         if done.returncode:

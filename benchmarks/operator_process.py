@@ -1,4 +1,4 @@
-"""The command itself in a process of its own, and what it tells of itself while it works."""
+"""The `plimsoll` command in a separate process, and the metrics it reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of a benchmark: figures beside a peer's and beside what we promise, for people and for programs."""
+"""The result of a benchmark: figures beside a peer's and beside our promises, for people and for programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Figure:
-    """One thing measured. Where a peer did the same work on the same machine, the ratio is what counts."""
+    """One measured value. Where a peer did the same work on the same machine, the ratio is what counts."""
 
     name: str
     unit: str
@@ -63,7 +63,7 @@ class Report:
     work: str  # what was done, in a sentence
     figures: Sequence[Figure]
     peer: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)  # sizes, versions, whatever a reader must know
+    facts: Mapping[str, Any] = field(default_factory=dict)  # sizes, versions and other context
 
     @property
     def kept(self) -> bool:
@@ -113,7 +113,7 @@ class Report:
         if as_json:
             print(json.dumps(self.as_json(), ensure_ascii=False))
         else:
-            # Wide enough for every column where there is no terminal to ask: a table in a log must not be cut.
+            # Without a terminal, wide enough for every column: a table in a log must not be cut.
             Console(width=None if sys.stdout.isatty() else 140).print(self.as_table())
 
 
@@ -122,7 +122,7 @@ def machine() -> dict[str, Any]:
 
 
 def progress(text: str) -> None:
-    """Say what is going on, beside the result."""
+    """Report progress on stderr, apart from the result."""
     print(text, file=sys.stderr, flush=True)
 
 

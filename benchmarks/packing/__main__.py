@@ -1,6 +1,6 @@
 """K1, C1, C2, C3: `python -m benchmarks.packing [--json] [--only NAME] [--pods N] [--seed N] [--runs N] [--peers]`.
 
-`--only bind` makes planned nodes on a real control plane and leaves the pods to kube-scheduler; it takes minutes.
+`--only bind` creates planned nodes on a real control plane and leaves the pods to kube-scheduler; it takes minutes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAMES = ("K1", "C1", "C2", "C3", "handover")
 _SIZES = (500, 1_000, 2_000, 5_000, 10_000, 20_000)
 _SEEDS = (1, 2, 3)
 _OWNED_AT_MOST = 5_000  # pods
-_PEER_PACKS_EVERY_SEED = 2_000  # pods; beyond, where it takes half a minute and more, the first alone
+_PEER_PACKS_EVERY_SEED = 2_000  # pods; beyond that it takes half a minute or more and runs for the first seed only
 
 
 def main() -> int:
@@ -87,7 +87,7 @@ def _options() -> argparse.Namespace:
 
 
 def _diverse(results: Results, size: int, seeds: Sequence[int], runs: int, program: Path | None) -> None:
-    """K1, and Karpenter between two halves of our runs, so that a noisy minute of the machine falls upon both."""
+    """Run K1, with Karpenter between two halves of our runs, so that a noisy minute of the machine affects both."""
     template = workloads.diverse_types()
 
     def ours(times: int) -> list[measure.Packed]:

@@ -1,8 +1,8 @@
-"""What a finished plan breaks, counted once for pods that are alike.
+"""Counts the rule violations of a finished plan, once for equivalent pods.
 
-The checker of the tests asks for one pod after the other and looks at all others each time: obvious, and an hour's work for 20,000
-pods. The same rules, in the same words (`tests.scheduling.rules`), are asked here of the pods that differ only in name as one
-kind. Where both can be run they agree, which a test sees to.
+The checker of the tests examines one pod after the other and compares it with all others: obvious, and an hour's work
+for 20,000 pods. Here the same rules (`tests.scheduling.rules`) are applied to pods that differ only in name as one
+kind. A test ensures that both agree.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Domain = tuple[str, str]  # topology key, value
 
 
 class _Kind:
-    """Pods that no rule but that of resources can tell apart, and how many of them are on each node."""
+    """Pods that only the resource rule distinguishes, and how many of them are on each node."""
 
     def __init__(self, example: Pod) -> None:
         if host_ports(example) or example.spec.volumes or example.spec.scheduling_gates or example.terminating:
@@ -42,11 +42,11 @@ class _Kind:
         self.on: Counter[str] = Counter()
 
 
-Places = Iterator[tuple[_Kind, str]]  # a kind, and the name of a node on which pods of that kind break a rule
+Places = Iterator[tuple[_Kind, str]]  # a kind, and a node on which pods of that kind violate a rule
 
 
 def _labels_asked_for(pod: Pod) -> set[str]:
-    """Of other pods, or of itself."""
+    """Return the labels that selectors of the pod use."""
     terms: list[PodAffinityTerm | TopologySpreadConstraint] = [*required_affinity(pod), *required_anti_affinity(pod)]
     terms += hard_spread(pod)
     keys: set[str] = set()
@@ -60,7 +60,7 @@ def _labels_asked_for(pod: Pod) -> set[str]:
 
 
 def broken_rules(nodes: Iterable[Node], placements: Sequence[Placement]) -> Counter[str]:
-    """How many pods break each rule, once all of them are where they are placed."""
+    """Return how many pods violate each rule in the final state."""
     return _Audit(nodes, placements).run()
 
 
@@ -82,7 +82,7 @@ class _Audit:
 
     def run(self) -> Counter[str]:
         broken = self._resources()
-        # A pod breaks a rule once, whichever of its terms says so: hence places, not sums.
+        # A pod violates a rule once, whichever of its terms fails: hence places, not sums.
         places: dict[str, set[tuple[_Kind, str]]] = defaultdict(set)
         for kind in self.kinds:
             for rule, places_of_kind in (
@@ -138,7 +138,7 @@ class _Audit:
                 yield kind, name
 
     def _too_near(self, kind: _Kind) -> Places:
-        """Pods of the kind with another one near that their own anti-affinity covers."""
+        """Yield pods of the kind with a pod nearby that matches their anti-affinity."""
         for term in required_anti_affinity(kind.example):
             near: Counter[_Domain] = Counter()
             for other in self._covered(kind, term):
@@ -150,7 +150,7 @@ class _Audit:
                     yield kind, name
 
     def _unwelcome(self, kind: _Kind) -> Places:
-        """Pods of any kind near to one of this kind whose anti-affinity covers them."""
+        """Yield pods of any kind near one of this kind whose anti-affinity matches them."""
         for term in required_anti_affinity(kind.example):
             owners = self._domains(term.topology_key, kind)
             for other in self._covered(kind, term):
@@ -187,7 +187,7 @@ class _Audit:
             for name in kind.on:
                 labels = self.nodes[name].labels
                 value = labels.get(constraint.topology_key, "")
-                # The pod is taken out before it is asked for again: then its own domain may be the one with the fewest.
+                # The pod is removed before it is checked: then its own domain may be the lowest.
                 here = counts.get(value, 0) - (matches and bool(requirements) and name in eligible)
                 elsewhere = lowest[1:] if value in counts and lowest[0] == counts[value] else lowest[:1]
                 fewest = min([*elsewhere, *([here] if value in counts else [])], default=0)

@@ -1,7 +1,8 @@
-"""Planned nodes on a real control plane, and the pods left to kube-scheduler: what stays pending, and what the nodes cost.
+"""Creates planned nodes on a real control plane and leaves the pods to kube-scheduler: what stays pending, at what
+price.
 
-Three plans for the same pods: ours, ours without headroom, and the first fit of one pod after the other, largest first, which fills
-each node to the top. A plan that does not bind is cheap for a reason, so the price of each stands beside what it leaves pending.
+Three plans for the same pods: ours, ours without headroom, and a first fit pod by pod, largest first, which fills each
+node completely. The price of each stands beside what it leaves pending.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from tools.controlplane.cluster import ControlPlane
 
 ORDERS: dict[str, Order] = {"mixed": mixed, "a node each last": as_they_are}
 _MOST_LEFT_PENDING = 0.5  # %
-_OTHERS_AT_MOST = 2_000  # pods; beyond, ours alone: the yardstick asks every node about every pod
+_OTHERS_AT_MOST = 2_000  # pods; beyond that ours only, because the yardstick checks every node for every pod
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def _runs(pods: int, seed: int, order: str) -> Iterator[Bound]:
     )
     for name, nodes, price in _plans(case):
         progress(f"bind, {pods:,} pods, seed {seed}, {order}: {name}, {len(nodes):,} nodes for {price:,.0f}")
-        # A control plane for each: what a scheduler remembers of nodes that are gone would be part of the result.
+        # One control plane each: what a scheduler remembers of deleted nodes would affect the result.
         with ControlPlane.start() as cluster:
             real = RealScheduler(cluster)
             real.add_nodes(nodes)

@@ -1,4 +1,4 @@
-"""What it costs to have the worker process answer: to give it a snapshot of 5,000 nodes."""
+"""Measures the cost of sending a snapshot of 5,000 nodes to the worker process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plimsoll.scheduling.snapshot import Snapshot
 from plimsoll.scheduling.worker import serialize
 
 _NODES = 5_000
-_PODS_A_NODE = 30  # with 5,000 nodes, the 150,000 pods for which Kubernetes is made
+_PODS_A_NODE = 30  # with 5,000 nodes, the 150,000 pods that Kubernetes supports
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class HandOver:
     nodes: int
     pods: int
     megabytes: float
-    held_seconds: float  # in which the one who asks can do nothing else: writing the snapshot down
-    seconds: float  # all of it: writing down, sending, reading
+    held_seconds: float  # during which the caller is blocked: serializing the snapshot
+    seconds: float  # total: serializing, sending, reading
 
     def figures(self) -> list[Figure]:
         name = f"hand-over, {self.nodes:,} nodes"
@@ -66,7 +66,7 @@ def measure_handover(runs: int, nodes: int = _NODES, pods_a_node: int = _PODS_A_
 
 
 def _sent(message: bytes) -> bytes:
-    """Through a pipe like that of the worker, to a thread instead of a process."""
+    """Send through a pipe like that of the worker, to a thread instead of a process."""
     ours, theirs = multiprocessing.Pipe()
     with ThreadPoolExecutor(1) as thread, ours, theirs:
         arriving = thread.submit(theirs.recv_bytes)

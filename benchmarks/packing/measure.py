@@ -1,4 +1,4 @@
-"""Timing the engine on one workload: from decoded objects that nobody has seen before to the finished answer."""
+"""Times the engine on one workload: from freshly decoded objects to the finished result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class Timing:
-    """Of the least disturbed run: whatever else runs on the machine only ever adds."""
+    """The least disturbed run: other work on the machine only ever adds time."""
 
     seconds: float
     cpu_seconds: float
@@ -39,7 +39,7 @@ class Packed:
     nodes: int
     price: float
     unplaced: int
-    broken: Counter[str]  # by rule: pods that break it in the final state
+    broken: Counter[str]  # by rule: pods that violate it in the final state
 
     @property
     def pods_per_second(self) -> float:
@@ -59,10 +59,10 @@ class Emptied:
 
 
 def timed(runs: int, prepare: Callable[[], Given], work: Callable[[Given], Answer]) -> tuple[Timing, Given, Answer]:
-    """The fastest of `runs`, each on what `prepare` makes anew; with what the last was given and answered.
+    """Return the fastest of `runs`, each on fresh input of `prepare`, with the last input and result.
 
-    One more run comes before them and does not count: an operator packs again and again, and the interpreter is at its pace, its
-    modules imported and its memory asked for, from the second time on.
+    One untimed run comes first: an operator packs again and again, and from the second time on modules are imported and
+    memory is allocated.
     """
     seconds, cpu_seconds = [], []
     work(prepare())
@@ -77,7 +77,7 @@ def timed(runs: int, prepare: Callable[[], Given], work: Callable[[Given], Answe
 
 
 def packed(bodies: Sequence[bytes], template: Template, runs: int, seed: int = 0) -> Packed:
-    """Pods that wait, and a cluster without any node: all must go to new ones."""
+    """Pack pending pods in a cluster without nodes: all go to new nodes."""
 
     def prepare() -> list[Pod]:
         return workloads.decoded(bodies, Pod)
@@ -91,13 +91,13 @@ def packed(bodies: Sequence[bytes], template: Template, runs: int, seed: int = 0
 
 
 def faster(one: Packed, other: Packed) -> Packed:
-    """The same work measured twice."""
+    """Return the faster of two measurements of the same work."""
     seconds = min(one.timing.seconds, other.timing.seconds)
     return replace(one, timing=Timing(seconds, min(one.timing.cpu_seconds, other.timing.cpu_seconds)))
 
 
 def emptied(cluster: workloads.Cluster, owners: int, runs: int) -> Emptied:
-    """Which of all nodes can go? From nodes and pods that no snapshot has seen yet."""
+    """Find the removable nodes, starting from nodes and pods that no snapshot has seen."""
 
     def prepare() -> tuple[list[Node], list[Pod]]:
         return cluster.nodes(), cluster.pods()
@@ -109,7 +109,8 @@ def emptied(cluster: workloads.Cluster, owners: int, runs: int) -> Emptied:
     timing, (nodes, pods), removals = timed(runs, prepare, work)
     gone = {removal.node for removal in removals if removal.plan is not None}
     moved = {uid: name for removal in removals for uid, name in (removal.plan or {}).items()}
-    # A plan may send a pod to a node that goes later, with a place for it in that node's own plan: only the last counts.
+    # A plan may send a pod to a node that is removed later, with a place for it in that node's own plan: only the last
+    # counts.
     placements = [Placement(pod, moved.get(pod.uid, pod.spec.node_name)) for pod in pods]
     stranded = sum(placement.node_name in gone for placement in placements)
     staying = [node for node in nodes if node.name not in gone]

@@ -1,4 +1,6 @@
-"""Karpenter beside us: its scheduler, its instance types and its own benchmark, built from its module and run on this machine."""
+"""Runs Karpenter on the same machine: its scheduler, its instance types and its own benchmark, built from its Go
+module.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,7 @@ KARPENTER = "Karpenter 1.14.1"
 # The sizes for which Karpenter has a benchmark of its own.
 SIZES = (500, 1_000, 2_000, 5_000, 10_000, 20_000)
 
-_PINNED = Path(__file__).with_name(
-    "peer"
-)  # a module that requires Karpenter, so that go.sum vouches for what is fetched
+_PINNED = Path(__file__).with_name("peer")  # a module that requires Karpenter, so that go.sum verifies the download
 _OUR_TEST = _PINNED / "plan_test.go.txt"
 _MODULE = "sigs.k8s.io/karpenter"
 _PACKAGE = Path("pkg/controllers/provisioning/scheduling")
@@ -30,7 +30,7 @@ _RATE = re.compile(r"^BenchmarkScheduling(\d+)(?:-\d+)?\s.*?([\d.]+) pods/sec", 
 
 
 class KarpenterPlan(NamedTuple):
-    """What Karpenter made of pods that were packed by us too."""
+    """Karpenter's result for pods that we packed, too."""
 
     pods: int
     unplaced: int
@@ -38,16 +38,16 @@ class KarpenterPlan(NamedTuple):
     price: float
     seconds: float
     cpu_seconds: float
-    own_pods_per_second: float | None  # by its own benchmark, with the pods that it draws itself
+    own_pods_per_second: float | None  # in its own benchmark, with the pods that it generates
 
     @property
     def pods_per_second(self) -> float:
-        """The faster of its two runs: whatever else runs on the machine only ever adds."""
+        """Return the faster of its two runs: other work on the machine only ever adds time."""
         return max(self.pods / self.seconds, self.own_pods_per_second or 0.0)
 
 
 def build() -> Path:
-    """The test program of Karpenter's scheduling package with our test in it, made once in the user's cache."""
+    """Build the test program of Karpenter's scheduling package with our test in it, once, in the user's cache."""
     digest = hashlib.sha256()
     for file in sorted(_PINNED.iterdir()):
         digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
@@ -108,12 +108,12 @@ def _run(program: Path, arguments: Sequence[str], environment: Mapping[str, str]
 
 
 def rates(output: str) -> dict[int, float]:
-    """Pods a second by number of pods, as Karpenter's benchmark prints them."""
+    """Parse pods per second by number of pods from the output of Karpenter's benchmark."""
     return {int(pods): float(rate) for pods, rate in _RATE.findall(output)}
 
 
 def plan(output: str, own_pods_per_second: float | None) -> KarpenterPlan:
-    """What our test prints."""
+    """Parse the output of our test."""
     line = next((line for line in output.splitlines() if line.startswith("PLAN ")), None)
     if line is None:
         raise RuntimeError(f"{KARPENTER} printed no plan:\n{output}")

@@ -1,4 +1,4 @@
-"""What the packing benchmarks found: as figures beside a peer's, and as plain JSON."""
+"""The results of the packing benchmarks, as figures beside a peer's and as plain JSON."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _GROWTH_AT_MOST = 1.5
 class Results:
     k1: list[Packed] = field(default_factory=list)
     karpenter: dict[tuple[int, int], KarpenterPlan] = field(default_factory=dict)  # by number of pods and seed
-    owned: Packed | None = None  # K1's pods with a label each that tells their OWNERS apart
+    owned: Packed | None = None  # K1's pods with a label that distinguishes their OWNERS
     c1: Packed | None = None
     c2: Packed | None = None
     c3: list[Emptied] = field(default_factory=list)
@@ -155,7 +155,7 @@ class Results:
 
 
 def _no_more(name: str, unit: str, ours: float, beside: Sequence[tuple[float, float]]) -> Figure:
-    """Never more than Karpenter: of the seed where we compare worst, where it packed any."""
+    """Never more than Karpenter: for the seed where we compare worst."""
     if not beside:
         return Figure(name, unit, ours)
     worst, peer = max(beside, key=lambda pair: pair[0] / pair[1])

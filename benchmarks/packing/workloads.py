@@ -1,4 +1,6 @@
-"""The pods, nodes and offerings of the packing benchmarks, as JSON: each run decodes them anew, so that no two share a part."""
+"""The pods, nodes and offerings of the packing benchmarks, as JSON: each run decodes them again, so that no two share a
+part.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _CPU = ("100m", "250m", "500m", "1000m", "1500m")
 _MEMORY = ("100Mi", "256Mi", "512Mi", "1024Mi", "2048Mi", "4096Mi")
 _LETTERS = "abcdefg"
 _TYPES = 400
-# What Karpenter's own instance types keep back for the kubelet.
+# What Karpenter's own instance types reserve for the kubelet.
 _RESERVED_CPU, _RESERVED_MEMORY = parse_quantity("100m"), parse_quantity("10Mi")
 
 T = TypeVar("T")
@@ -64,9 +66,9 @@ def _node(name: str, allocatable: dict[str, str], labels: dict[str, str]) -> byt
 
 
 def diverse_pods(count: int, seed: int, *, owners: int = 0) -> list[bytes]:
-    """Five equal shares, as Karpenter's own benchmark draws them; what five does not divide is generic.
+    """Five equal shares, as in Karpenter's own benchmark; the remainder is generic.
 
-    With `owners`, pods also carry the label by which a Deployment knows its own, and which no rule asks for.
+    With `owners`, pods also carry the label that a Deployment adds and that no rule uses.
     """
     draw = random.Random(seed)
     hashes, uids = random.Random(seed), random.Random(seed)
@@ -79,7 +81,8 @@ def diverse_pods(count: int, seed: int, *, owners: int = 0) -> list[bytes]:
         return {"my-label": draw.choice(_LETTERS)}
 
     def diverse(name: str, labels: dict[str, str], **spec: Any) -> bytes:
-        # Karpenter takes pods of one size in the order of their UIDs: drawn, as an API server draws them, they mix the shares.
+        # Karpenter takes pods of one size in the order of their UIDs: random ones, as from an API server, mix the
+        # shares.
         uid = str(UUID(int=uids.getrandbits(128), version=4))
         return _pod(name, requests(), owned(labels), uid, **spec)
 
@@ -108,7 +111,7 @@ def _affinity(kind: str, key: str, labels: dict[str, str]) -> dict[str, Any]:
 
 
 def diverse_types() -> Template:
-    """Type i has i+1 CPU, 2(i+1) GiB and 10(i+1) pods, as spot in two zones and on demand in three, whatever it is at one price."""
+    """Type i has i+1 CPU, 2(i+1) GiB and 10(i+1) pods, as spot in two zones and on demand in three, all at one price."""
     offerings = []
     for i in range(_TYPES):
         cpu, memory, pods = (parse_quantity(text) for text in (f"{i + 1}", f"{2 * (i + 1)}Gi", f"{10 * (i + 1)}"))
@@ -140,7 +143,7 @@ def two_shapes() -> list[bytes]:
 
 
 def small_nodes() -> Template:
-    """C1: one kind of node, of which at most 3,000 may be made."""
+    """C1: one kind of node, of which at most 3,000 may be added."""
     return _one_size({"cpu": "1000m", "memory": "5000Mi", "pods": "100"}, max_nodes=3_000)
 
 
@@ -162,7 +165,7 @@ def _one_size(allocatable: dict[str, str], max_nodes: int | None = None) -> Temp
 
 
 def half_empty(owners: int, seed: int, *, nodes: int = 2_000) -> Cluster:
-    """C3: 40 pods on each node that take 40 % of its CPU together; all of one owner, or of many of mixed sizes."""
+    """C3: 40 pods on each node that use 40 % of its CPU together; all of one owner, or of many of mixed sizes."""
     draw = random.Random(seed)
     sizes = [draw.choice((40, 60, 80, 100, 120, 140, 160)) for _ in range(owners)] if owners > 1 else [100]
     pods = []
@@ -174,7 +177,7 @@ def half_empty(owners: int, seed: int, *, nodes: int = 2_000) -> Cluster:
 
 
 def _forty_percent(draw: random.Random, sizes: Sequence[int]) -> list[int]:
-    """The owners of forty pods, drawn, and exchanged one by one until their sizes add up."""
+    """Return the owners of forty pods, drawn, and exchanged one by one until their sizes add up."""
     owners = [draw.randrange(len(sizes)) for _ in range(40)]
     off = sum(sizes[owner] for owner in owners) - 4_000
     while off:
@@ -190,7 +193,7 @@ def _forty_percent(draw: random.Random, sizes: Sequence[int]) -> list[int]:
 
 
 def large_cluster(nodes: int, pods_a_node: int) -> Cluster:
-    """Nodes with as many labels as clouds give them, and pods of three hundred owners."""
+    """Nodes with as many labels as clouds set, and pods of three hundred owners."""
     allocatable = {"cpu": "16", "memory": "64Gi", "pods": "110"}
     made, pods = [], []
     for i in range(nodes):
