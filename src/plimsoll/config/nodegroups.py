@@ -79,5 +79,13 @@ class NodeGroups(Section, frozen=True):
     unready_timeout: Annotated[timedelta, _time("A node that is not ready for this long may be removed.")] = timedelta(
         minutes=20
     )
+    single_replicas: Annotated[
+        Literal["never", "allow"],
+        describe(
+            "Whether a node may be drained although a pod on it is the only replica of its workload: `never` keeps the node, `allow` "
+            "evicts the pod, which is unavailable until it runs elsewhere. The pod's annotation `plimsoll.dev/single-replica` and the "
+            "group's `scaleDownPolicy.singleReplicas` take precedence."
+        ),
+    ] = "never"
     max_parallel_drains: Annotated[int, _limit("How many nodes with pods are drained at a time; 0: none.")] = 1
     max_empty_removals: Annotated[int, _limit("How many empty nodes are removed at once; 0: none.")] = 10

@@ -164,6 +164,7 @@ def node_groups(config: Config, *, clock: Clock | None = None) -> NodeGroupContr
         backoff_cap=max(section.backoff, section.max_backoff),
         drain_timeout=section.drain_timeout,
         unready_timeout=section.unready_timeout,
+        single_replicas=section.single_replicas,
         max_parallel_drains=section.max_parallel_drains,
         max_empty_removals=section.max_empty_removals,
         max_inventory_age=max(timedelta(minutes=1), 3 * section.poll_interval),

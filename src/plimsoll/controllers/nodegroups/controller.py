@@ -52,6 +52,7 @@ from plimsoll.controllers.nodegroups.scale_down.utilization import (
     RequestedUse,
 )
 from plimsoll.controllers.nodegroups.scale_up.pending_pods import nominated, pending_pods
+from plimsoll.controllers.nodegroups.scale_up.pod_events import PodEvents
 from plimsoll.controllers.nodegroups.scale_up.scale_up import (
     ScaleUpOrders,
     ScaleUpPlan,
@@ -125,6 +126,7 @@ class NodeGroupState(Struct):
     snapshots: SnapshotCache = field(default_factory=SnapshotCache)
     low_use: LowUseClocks = field(default_factory=LowUseClocks)
     rounds: CheckRounds = field(default_factory=CheckRounds)
+    pod_events: PodEvents = field(default_factory=PodEvents)
     last: GroupsDecision | None = None  # repeated, without its actions, while the next one is being computed
 
 
@@ -294,6 +296,8 @@ class NodeGroupController:
         decision = _groups_decision(
             groups, problems, orders, removals, context, moments=[one for one in moments if one]
         )
+        of_pods = self.state.pod_events.events(pending.pods, orders, context.now)
+        decision = replace(decision, events=(*decision.events, *of_pods))
         self.state.last = decision
         return decision
 

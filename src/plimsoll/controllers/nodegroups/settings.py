@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from plimsoll.controllers.nodegroups.holders import Holders
+from plimsoll.controllers.nodegroups.types import SingleReplicas
 
 Expander: TypeAlias = Literal["least-waste", "price", "priority", "most-pods", "random"]
 
@@ -25,6 +26,7 @@ class NodeGroupSettings(Struct, frozen=True):
     backoff_reset: timedelta = timedelta(hours=3)
     startup_taints: tuple[str, ...] = ()  # keys, in addition to `usable.STARTUP_TAINTS`
     taint_wait: timedelta = timedelta(seconds=5)  # kube-scheduler may bind a pod before it has seen the taint
+    single_replicas: SingleReplicas = "never"
     max_parallel_drains: int = 1
     max_empty_removals: int = 10
     unready_percentage: int = 45  # no node is removed if more are unready than this, and more than `unready_nodes`

@@ -26,6 +26,9 @@ PENDING_PODS = "pending-pods"
 ORDERED_BY = "plimsoll.dev/ordered-by"  # annotation: the namespace of the operator that ordered the node
 FINALIZER = f"{GROUP}/vpsienode"  # keeps a VPSieNode until its machine is deleted
 
+SINGLE_REPLICA = "plimsoll.dev/single-replica"  # annotation of pods: never or allow
+SingleReplicas: TypeAlias = Literal["never", "allow"]
+
 Phase: TypeAlias = Literal[
     "Pending", "Provisioning", "Provisioned", "Joining", "Ready", "Terminating", "Deleting", "Failed"
 ]
@@ -85,6 +88,13 @@ class ScaleDownPolicy(Part, frozen=True, gc=False):
             **_PERCENT,
         ),
     ] = 50
+    single_replicas: Annotated[
+        str,
+        _described(
+            "Whether nodes are drained although a pod is the only replica of its workload: never or allow. Default: the configuration.",
+            enum=["", "never", "allow"],
+        ),
+    ] = ""
     cooldown_seconds: Annotated[
         int | None, _described("Same as `scaleDownCooldown`, which takes precedence.", minimum=0, format="int32")
     ] = None

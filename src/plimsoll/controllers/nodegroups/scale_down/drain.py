@@ -37,6 +37,7 @@ from plimsoll.controllers.nodegroups.patches import (
     untaint,
 )
 from plimsoll.controllers.nodegroups.scale_down.checks.check import Check, CheckContext, RemovalCandidate, first_blocker
+from plimsoll.controllers.nodegroups.scale_down.checks.pods import single_replica_may_move
 from plimsoll.controllers.nodegroups.scale_down.checks.registry import PODS_EXPECTED, checks_at
 from plimsoll.controllers.nodegroups.scale_down.scale_down import Ask, removal_question
 from plimsoll.controllers.nodegroups.scale_down.unready import blocks_replacement, halt
@@ -51,6 +52,7 @@ from plimsoll.controllers.nodegroups.types import (
     VPSieNode,
     find_condition,
 )
+from plimsoll.disruption.last_ready import wanted_replicas
 from plimsoll.disruption.opt_out import said_safe
 from plimsoll.kube.types.core import Node, Pod
 from plimsoll.kube.types.meta import Condition
@@ -187,7 +189,8 @@ def _evict(
     evictable, blockers = _evictable(node, there, to_evict, context, further_checks)
     why = Reason("Draining", f"drain node {there.name}: {_why(node)}")
     actions = [
-        Evict(Ref.to(PODS, pod), owner_of(pod, context.view).key, why, may_be_last=said_safe(pod)) for pod in evictable
+        Evict(Ref.to(PODS, pod), owner_of(pod, context.view).key, why, may_be_last=_may_be_last(pod, node, context))
+        for pod in evictable
     ]
     if not to_evict:
         why = Reason("Draining", f"{len(pods)} pods on node {there.name} are terminating")
@@ -199,6 +202,15 @@ def _evict(
         reason=why, actions=tuple(actions), in_order=False, blockers=blockers, requeue_after=context.settings.retry_interval,
         events=tuple(_blocked_event(node, there, blocker) for blocker in reported), phase=node.phase,
     )  # fmt: skip
+
+
+def _may_be_last(pod: Pod, node: VPSieNode, context: DecisionContext) -> bool:
+    """Whether the pod may be evicted although it is the last ready replica; a workload of several replicas never allows it."""
+    if said_safe(pod):
+        return True
+    group = context.group_of(node) or NodeGroup()
+    single = wanted_replicas(owner_of(pod, context.view)) <= 1
+    return single and single_replica_may_move(pod, group, context.settings)
 
 
 def _evictable(

@@ -15,7 +15,7 @@ from plimsoll.kube.types.apps import DaemonSet
 from plimsoll.kube.types.core import Pod
 from plimsoll.kube.types.meta import Metadata, OwnerReference
 from plimsoll.providers.protocol import Offering as ProviderOffering
-from plimsoll.scheduling.model import ComingNode, Offering, Template
+from plimsoll.scheduling.model import ComingNode, NodeOffering, Template
 from plimsoll.scheduling.pod_requests import allocatable, effective_requests
 
 
@@ -34,7 +34,7 @@ def group_templates(
         if inventory is None or room.get(group.key, 0) <= 0:
             continue
         offerings = tuple(
-            Offering(
+            NodeOffering(
                 offering.id,
                 node_labels(group.group, offering),
                 sizes.allocatable(group, offering),
@@ -101,7 +101,7 @@ def apply_expander(templates: Sequence[Template], pods: Sequence[Pod], expander:
         for name in demand:
             demand[name] += requests.get(name, 0)
 
-    def price(offering: Offering) -> float:
+    def price(offering: NodeOffering) -> float:
         if expander == "price":
             return offering.price
         if expander == "most-pods":

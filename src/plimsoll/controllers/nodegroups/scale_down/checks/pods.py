@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from plimsoll.controllers.nodegroups.group_state import pods_to_move
 from plimsoll.controllers.nodegroups.scale_down.checks.check import CheckContext, RemovalCandidate
-from plimsoll.controllers.nodegroups.types import BEING_REMOVED, VPSIE_NODES
-from plimsoll.disruption.last_ready import last_ready_blocker
+from plimsoll.controllers.nodegroups.settings import NodeGroupSettings
+from plimsoll.controllers.nodegroups.types import BEING_REMOVED, SINGLE_REPLICA, VPSIE_NODES, NodeGroup
+from plimsoll.disruption.last_ready import last_ready_blocker, wanted_replicas
 from plimsoll.disruption.opt_out import (
     SAFE_TO_EVICT_LOCAL_VOLUMES,
     local_volumes,
@@ -60,9 +61,23 @@ def replicated(candidate: RemovalCandidate, check_context: CheckContext) -> Bloc
         if pod.metadata.controller is None:
             return Blocker("NotReplicated", f"pod {pod.namespace}/{pod.name} has no controller that would recreate it")
         owner = owner_of(pod, check_context.context.view)
-        if (blocker := last_ready_blocker(pod, owner.key, owner.pods)) is not None:
+        if (blocker := last_ready_blocker(pod, owner.key, owner.pods)) is None:
+            continue
+        if wanted_replicas(owner) > 1:
             return blocker
+        if not single_replica_may_move(pod, candidate.group.group, check_context.context.settings):
+            return Blocker(blocker.code, f"{blocker.message}; singleReplicas: allow would evict it")
     return None
+
+
+def single_replica_may_move(pod: Pod, group: NodeGroup, settings: NodeGroupSettings) -> bool:
+    """The pod's annotation decides, then the group, then the configuration."""
+    wishes = (
+        pod.annotations.get(SINGLE_REPLICA),
+        group.spec.scale_down_policy.single_replicas,
+        settings.single_replicas,
+    )
+    return next((wish for wish in wishes if wish in ("never", "allow")), "never") == "allow"
 
 
 def local_storage(candidate: RemovalCandidate, check_context: CheckContext) -> Blocker | None:  # noqa: ARG001 - a CheckFunction
