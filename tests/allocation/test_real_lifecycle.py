@@ -33,6 +33,11 @@ async def test_a_shortage_is_no_hot_loop(stage: Stage) -> None:
     await stage.container("big", node=node, drives=5)
     async with stage.operator() as operator:
         await stage.event("InsufficientDrives")
+
+        async def said() -> bool:
+            return (await stage.condition("big")).get("reason") == "InsufficientDrives"
+
+        await eventually(said, "the container says why it waits")
         await operator.idle()
         mark = len(stage.record)
         for _ in range(3):

@@ -72,7 +72,7 @@ def read_settings(
     reasons = []
     if annotations[ENABLED] != "true":
         reasons.append(f'{ENABLED} is "{annotations[ENABLED]}": write "true" or "false"')
-    kind = annotations[TYPE] if TYPE in annotations else default_type()
+    kind = annotations.get(TYPE) or default_type()  # an empty type means the default
     if kind not in types:
         reasons.append(f'{TYPE} is "{kind}", which is not an available type')
     spread_by = annotations.get(SPREAD_BY, DEFAULT_SPREAD_BY)

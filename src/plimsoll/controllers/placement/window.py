@@ -51,7 +51,7 @@ class DisruptionWindow(Struct, frozen=True):
             # Started inside the repeated hour, the expression would yield its start there a second time.
             local = (moment - _CLOCK_CHANGE).astimezone(zone)
         return next(
-            (start for found in CronSim(self.schedule, local) if (start := found.astimezone(UTC)) > moment), None
+            (start for found in CronSim(_cron(self.schedule), local) if (start := found.astimezone(UTC)) > moment), None
         )
 
 
@@ -68,10 +68,15 @@ def _schedule_problem(schedule: str) -> str | None:
     if len(schedule) > 256 or len(schedule.split()) != 5:
         return f"the schedule {schedule[:64]!r} is not a cron expression; {expected}"
     try:
-        CronSim(schedule, datetime(2026, 1, 1, tzinfo=UTC))
+        CronSim(_cron(schedule), datetime(2026, 1, 1, tzinfo=UTC))
     except CronSimError as error:
         return f"the schedule {schedule!r} is not a cron expression ({error}); {expected}"
     return None
+
+
+def _cron(schedule: str) -> str:
+    """The schedule with `*` for `?`, which some cron dialects write for a field without a constraint."""
+    return " ".join(f"*{part[1:]}" if part == "?" or part.startswith("?/") else part for part in schedule.split())
 
 
 def _duration_problem(duration: str) -> str | None:
