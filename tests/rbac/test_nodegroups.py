@@ -15,7 +15,7 @@ from tests.eventually import eventually
 from tests.kinds import served
 from tests.rbac.account import Account, installed
 from tests.vpsie.clock import SkippingClock
-from tests.vpsie.emulator import Cluster, Emulator
+from tests.vpsie.emulator import Emulator, VpsieCluster
 from tools.controlplane.cluster import ControlPlane
 
 SIZE = {"id": 7, "name": "S", "cpu": 2, "ram": 4096, "price": 73.0, "datacenter_id": "dc-1"}
@@ -74,7 +74,7 @@ async def test_node_groups(control_plane: ControlPlane, namespace: str, home: st
     # Its own time stands still: nothing of it may end, or run out, in the operator's.
     emulator = Emulator(
         SkippingClock(),
-        clusters={"c1": Cluster()},
+        clusters={"c1": VpsieCluster()},
         offerings=[SIZE],
         token_seconds=10 * 365 * 86_400.0,
         throttles=False,
