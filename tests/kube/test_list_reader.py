@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from itertools import pairwise
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plimsoll.kube.cache import list_reader
 from plimsoll.kube.cache.list_reader import ListReader
-from plimsoll.kube.cache.watch import Undecodable
+from plimsoll.kube.cache.quarantine import Quarantined, Undecodable
 from plimsoll.kube.client.errors import MalformedResponse
 from plimsoll.kube.types.meta import CustomObject
 from plimsoll.kube.types.resources import NODES, PODS, Resource
@@ -53,10 +55,10 @@ def read(resource: Resource[Any], chunks: list[bytes]) -> tuple[list[Any], list[
     """The objects that came while the list did, those that came at its end, and the reader."""
     reader = ListReader(resource)
     early = [obj for chunk in chunks for obj in reader.feed(chunk)]
-    page = reader.finish()
-    assert page.metadata.resource_version == "77"
-    assert page.metadata.continue_ == "token"
-    return early, list(page.items or ()), reader
+    metadata, late = reader.finish()
+    assert metadata.resource_version == "77"
+    assert metadata.continue_ == "token"
+    return early, list(late), reader
 
 
 def cut(text: bytes, places: list[int]) -> list[bytes]:
@@ -96,7 +98,7 @@ def test_nothing(items):
 @pytest.mark.parametrize("short_of", [1, 2, 3, 10, 40, 200])
 def test_half_a_list_is_no_list(short_of):
     text = written([pod(number, {}) for number in range(4)]).strip()
-    with pytest.raises(MalformedResponse, match="pods: not a whole list"):
+    with pytest.raises(MalformedResponse, match="pods: not a complete list"):
         read(PODS, [text[:-short_of]])
 
 
@@ -105,17 +107,68 @@ def test_something_else_is_no_list():
         read(PODS, [b"<html>an unhelpful proxy</html>"])
 
 
+@pytest.mark.parametrize("spaces", [False, True])
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_an_object_that_cannot_be_read_is_named(place):
+def test_an_object_that_cannot_be_decoded_is_quarantined_alone(place, spaces):
     items = [{"metadata": {"name": f"n{number}"}, "status": {"allocatable": {"cpu": "1"}}} for number in range(3)]
     items[place]["status"] = {"allocatable": {"cpu": "many"}}
-    with pytest.raises(Undecodable, match=rf"Node n{place} cannot be read: .*'many' is not a quantity"):
-        read(NODES, [written(items)])
+    early, late, _ = read(NODES, [written(items, spaces=spaces)])
+    found = early + late
+    assert [obj.metadata.name for obj in found] == ["n0", "n1", "n2"]
+    assert [isinstance(obj, Quarantined) for obj in found] == [number == place for number in range(3)]
+    assert f"Node n{place} cannot be decoded" in found[place].problem
+    assert "'many' is not a quantity" in found[place].problem
 
 
 @pytest.mark.parametrize("place", [0, 2])
 def test_an_object_that_is_nested_too_deeply(place):
     items = [b'{"metadata":{"name":"n%d"}}' % number for number in range(3)]
-    items[place] = b'{"metadata":{"name":"deep","managedFields":' + b'{"a":' * 5000 + b"1" + b"}" * 5000 + b"}}"
-    with pytest.raises(Undecodable, match="one of the nodes cannot be read: it is nested too deeply"):
-        read(NODES, [b'{"metadata":{"resourceVersion":"9"},"items":[' + b",".join(items) + b"]}"])
+    deep = b'{"a":' * 5000 + b"1" + b"}" * 5000
+    items[place] = b'{"metadata":{"name":"deep","uid":"u","managedFields":' + deep + b"}}"
+    text = b'{"metadata":{"resourceVersion":"77","continue":"token"},"items":[' + b",".join(items) + b"]}"
+    early, late, _ = read(NODES, [text])
+    found = (early + late)[place]
+    assert isinstance(found, Quarantined)
+    assert (found.metadata.name, found.uid) == ("deep", "u")
+    assert "nested too deeply" in found.problem
+
+
+def test_an_object_without_a_name_is_told_apart():
+    items = [pod(0, {}), {"metadata": {"name": 7}}, pod(2, {})]
+    early, late, _ = read(PODS, [written(items)])
+    assert [type(obj) for obj in early + late] == [PODS.type, Undecodable, PODS.type]
+
+
+@pytest.mark.parametrize("spaces", [False, True])
+@pytest.mark.parametrize("metadata_first", [True, False])
+def test_large_objects_cost_no_more_than_their_bytes(spaces, metadata_first):
+    """Each nested `},{"metadata":{` was tried as the end of the item: two objects with 4,000 templates took 4 s."""
+    templates = [{"metadata": {"name": f"t{number}"}, "spec": {"x": "y" * 30}} for number in range(4000)]
+    body: dict[str, Any] = {"spec": {"volumeClaimTemplates": templates}}
+    items = []
+    for number in range(6):
+        meta = {"metadata": pod(number, {})["metadata"]}
+        items.append({**meta, **body} if metadata_first else {**body, **meta})
+    text = written(items, spaces=spaces)
+    started = time.process_time()
+    early, late, _ = read(PODS, [text[place : place + 65536] for place in range(0, len(text), 65536)])
+    took = time.process_time() - started
+    assert [obj.name for obj in early + late] == [f"p{number}" for number in range(6)]
+    assert len(early) == 5, "they come while the list arrives"
+    assert took < 1.5, f"{took:.2f} s of CPU for {len(text) / 1e6:.1f} MB"
+
+
+@pytest.mark.parametrize("spaces", [False, True])
+def test_items_that_do_not_begin_alike(spaces):
+    items = [pod(0, {}), {"spec": {}, **pod(1, {})}, {"status": {}, **pod(2, {})}, pod(3, {}), pod(4, {})]
+    early, late, _ = read(PODS, [written(items, spaces=spaces)])
+    assert [obj.name for obj in early + late] == [f"p{number}" for number in range(5)]
+
+
+def test_an_object_without_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(list_reader, "MAX_OBJECT_BYTES", 10_000)
+    reader = ListReader(PODS)
+    begin = written([pod(0, {})])[:-20]
+    with pytest.raises(MalformedResponse, match="exceeds"):
+        for chunk in [begin, *([b'"' + b"x" * 1000 + b'",'] * 20)]:
+            list(reader.feed(chunk))

@@ -189,18 +189,3 @@ async def test_a_list_older_than_one_that_broke_is_refused():
             server.lag(PODS, lagging=False)
             await followed.until_live()
             assert followed.names() == {"b"}
-
-
-async def test_an_object_that_cannot_be_read_is_named_and_not_passed_over():
-    async with WatchServer(NODES) as server:
-        server.create(NODES, "", "good")
-        server.create(NODES, "", "odd", status={"allocatable": {"cpu": "many"}})
-        async with Followed(server, NODES) as followed:
-            await followed.until(lambda: followed.reflector.problem)
-            assert "Node odd cannot be read" in followed.reflector.problem
-            assert "'many' is not a quantity" in followed.reflector.problem
-            assert not followed.store.synced
-
-            server.update(NODES, "", "odd", status={"allocatable": {"cpu": "8"}})
-            await followed.until_live(pushing=10.0)
-            assert followed.equals_server()

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from plimsoll.kube.cache.list_reader import ListReader
@@ -16,7 +17,7 @@ from plimsoll.kube.cache.store import Store
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.credentials import load_credentials
 from plimsoll.kube.types.meta import CustomObject, KubeObject
-from plimsoll.kube.types.resources import CONFIGMAPS, Resource
+from plimsoll.kube.types.resources import CONFIGMAPS, PODS, Resource
 from plimsoll.runtime.clock import RealClock
 from tests.eventually import eventually
 from tests.kube.followed import contents
@@ -128,3 +129,18 @@ async def test_a_restart_of_the_api_server_is_outlived(api_server: ControlPlane)
             now = await live(client, CONFIGMAPS, namespace)
             await eventually(lambda: contents(store) == now, "what came after")
             assert reflector.problem == ""
+
+
+async def test_quantities_that_the_server_keeps_as_they_were_written(control_plane: ControlPlane, namespace: str) -> None:
+    """A quantity of 101 digits made the whole view of pods fail."""
+    written = {"odd": "0" * 100 + "1", "long": "0" * 300 + "2", "exponent": "1e3", "signed": "+5", "point": "7."}
+    async with connect(control_plane.kubeconfig) as client, following(client, PODS, namespace) as reflector:
+        for name, cpu in written.items():
+            container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+            await client.create(PODS, namespace, {"metadata": {"name": name}, "spec": {"containers": [container]}})
+        await eventually(lambda: len(reflector.store) == len(written), "all pods")
+        kept = msgspec.json.decode(await client.read(PODS.path(namespace, "odd")))
+        assert kept["spec"]["containers"][0]["resources"]["requests"]["cpu"] == written["odd"]
+        requests = {pod.name: pod.spec.containers[0].resources.requests["cpu"].units for pod in reflector.store}
+        assert requests == {"odd": 1, "long": 2, "exponent": 1000, "signed": 5, "point": 7}
+        assert reflector.store.quarantined == {}

@@ -199,18 +199,6 @@ async def test_what_is_no_watch_event_ends_the_watch_and_not_the_reflector():
         assert followed.reflector.relists == {"start": 1}
 
 
-async def test_an_event_with_an_object_that_cannot_be_read_is_not_passed_over():
-    async with WatchServer(NODES) as server, Followed(server, NODES) as followed:
-        await followed.until_live()
-        server.create(NODES, "", "odd", status={"allocatable": {"cpu": "many"}})
-        await followed.until(lambda: "Node odd cannot be read" in followed.reflector.problem)
-        assert not followed.store.synced
-        server.delete(NODES, "", "odd")
-        await followed.until_live(pushing=10.0)
-        assert followed.reflector.relists["undecodable"] >= 1
-        assert followed.reflector.problem == ""
-
-
 async def test_a_server_that_ends_every_watch_at_once_is_not_asked_in_a_loop():
     async with WatchServer(PODS) as server, Followed(server, PODS) as followed:
         await followed.until_live()

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.kube.cache.watch import MAX_LINE_BYTES, Bookmark, Event, EventDecoder, Lines, Undecodable
+from plimsoll.kube.cache.quarantine import Undecodable
+from plimsoll.kube.cache.watch import MAX_LINE_BYTES, Bookmark, Event, EventDecoder, Lines, QuarantinedEvent
 from plimsoll.kube.client.errors import ApiError, Gone, MalformedResponse
 from plimsoll.kube.types.resources import PODS
 
@@ -65,9 +66,11 @@ class TestEvents:
             EventDecoder(PODS).decode(line("ERROR", OVERLOADED, object_first=object_first))
 
     def test_an_object_beyond_our_types(self, object_first):
-        odd = {"metadata": {"name": "odd", "namespace": "default"}, "spec": {"containers": "none"}}
-        with pytest.raises(Undecodable, match=r"Pod default/odd cannot be read: .*containers"):
-            EventDecoder(PODS).decode(line("ADDED", odd, object_first=object_first))
+        odd = {"metadata": {"name": "odd", "namespace": "default"}, "spec": {"containers": "none", "nodeName": "n1"}}
+        event = EventDecoder(PODS).decode(line("ADDED", odd, object_first=object_first))
+        assert isinstance(event, QuarantinedEvent)
+        assert (event.type, event.object.metadata.name, event.object.node_name) == ("ADDED", "odd", "n1")
+        assert "Pod default/odd cannot be decoded" in event.object.problem
 
     def test_an_unknown_type(self, object_first):
         with pytest.raises(MalformedResponse, match="RENAMED"):
@@ -81,7 +84,12 @@ def test_a_bookmark_that_marks_nothing():
 
 def test_an_object_that_is_nested_too_deeply():
     deep = b'{"a":' * 5000 + b"1" + b"}" * 5000
-    with pytest.raises(Undecodable, match="one of the pods cannot be read: it is nested too deeply"):
+    event = EventDecoder(PODS).decode(
+        b'{"type":"ADDED","object":{"metadata":{"name":"a","managedFields":' + deep + b"}}}"
+    )
+    assert isinstance(event, QuarantinedEvent)
+    assert event.object.metadata.name == "a"
+    with pytest.raises(Undecodable, match="one of the pods has no readable metadata: it is nested too deeply"):
         EventDecoder(PODS).decode(b'{"type":"ADDED","object":{"metadata":{"managedFields":' + deep + b"}}}")
 
 

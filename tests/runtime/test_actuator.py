@@ -214,6 +214,16 @@ async def test_a_creation_done_twice_is_one_object(stage: Stage):
     assert stage.expectations.behind(KEY, stage.view) is None
 
 
+async def test_nothing_is_destroyed_while_an_object_of_its_kind_has_no_readable_metadata(stage: Stage):
+    ref = await stage.config_map("doomed")
+    for resource in (CONFIGMAPS, PODS):
+        stage.view[resource].unreadable = 1
+        assert codes(await stage.act(Delete(ref, WHY))) == ["UnreadableObjects"]
+        stage.view[resource].unreadable = 0
+    stage.view[DEPLOYMENTS].unreadable = 1  # no concern of a ConfigMap
+    assert words(await stage.act(Delete(ref, WHY))) == ["done"]
+
+
 async def test_a_deletion_names_a_uid_and_sees_the_object_as_it_was_decided_about(stage: Stage):
     ref = await stage.config_map("doomed")
     assert codes(await stage.act(Delete(Ref(ref.resource, ref.namespace, ref.name, ""), WHY))) == ["NoUid"]

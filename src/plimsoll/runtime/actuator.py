@@ -22,7 +22,7 @@ from plimsoll.kube.client.errors import AlreadyExists, Ambiguous, Conflict, Kube
 from plimsoll.kube.events import EventRecorder, NewEvent
 from plimsoll.kube.leader_election import Leadership
 from plimsoll.kube.types.core import Pod
-from plimsoll.kube.types.resources import Key, metadata_of
+from plimsoll.kube.types.resources import PODS, Key, metadata_of
 from plimsoll.providers.protocol import Provider
 from plimsoll.runtime.audit import AuditRecord, AuditTrail
 from plimsoll.runtime.clock import Clock
@@ -54,6 +54,7 @@ log = structlog.get_logger()
 CONCURRENT_WRITES = 128
 
 NOT_LEADING, VIEW_STALE, ANOTHER_LEADER = "NotLeading", "ViewStale", "AnotherLeader"
+UNREADABLE_OBJECTS = "UnreadableObjects"
 # Blockers that pass by themselves within a second or two. No change of an object announces their end, so the key is retried soon.
 TRANSIENT_BLOCKERS = frozenset({NOT_LEADING, VIEW_STALE, ANOTHER_LEADER, HISTORY_NOT_READ})
 
@@ -227,12 +228,21 @@ class Actuator:
         if isinstance(action, Delete | Evict | DeleteMachine):
             if self._view.stale:
                 raise _refusal(VIEW_STALE, f"the view of {', '.join(self._view.stale)} is not live")
+            self._check_readable(action)
             if not _target(action).uid:
                 raise _refusal("NoUid", "a destructive action must carry the UID of its target")
         if isinstance(action, DeleteMachine) and not action.machine_id:
             raise _refusal("NoMachineId", "deleting a machine requires the provider's id of it")
         if isinstance(action, Delete) and action.target.resource.kind == "Pod":
             raise _refusal("EvictInstead", "pods are evicted through the Eviction API, never deleted")
+
+    def _check_readable(self, action: Delete | Evict | DeleteMachine) -> None:
+        """Refuse to destroy anything while an object that may depend on it cannot even be named."""
+        for resource in (PODS, action.target.resource) if isinstance(action, Delete | DeleteMachine) else (PODS,):
+            if resource in self._view and self._view[resource].unreadable:
+                raise _refusal(
+                    UNREADABLE_OBJECTS, f"one of the {resource.plural} has no readable metadata; correct or delete it"
+                )
 
     async def _patch(self, key: Key, action: Patch) -> ActionResult:
         target = action.target

@@ -67,6 +67,9 @@ class Informers:
         metrics = self._metrics
         metrics.view_age_seconds.labels(plural).set_function(lambda: max(one.age_seconds() for one in of_kind))
         metrics.view_synced.labels(plural).set_function(lambda: all(one.store.synced for one in of_kind))
+        metrics.quarantined.labels(plural).set_function(
+            lambda: sum(len(one.store.quarantined) + one.store.unreadable for one in of_kind)
+        )
         metrics.view_objects.labels(plural).set_function(lambda: sum(len(one.store) for one in of_kind))
 
     def _by_plural(self) -> dict[str, list[Reflector[Any]]]:

@@ -44,6 +44,7 @@ class Metrics:
             "view_age_seconds", "Seconds since the API server last sent data about a kind", "resource"
         )
         self.view_synced = self._gauge("view_synced", "1 while the view of a kind is live", "resource")
+        self.quarantined = self._gauge("quarantined_objects", "Objects of a kind that cannot be decoded", "resource")
         self.view_objects = self._gauge("view_objects", "Objects of a kind in the view", "resource")
         self.blocked = self._gauge("blocked", "Keys whose next action is blocked, by blocker", "controller", "code")
         # Names that Spotalis dashboards query.

@@ -18,8 +18,8 @@ from plimsoll.kube.types.resources import (
     BY_TEMPLATE_LABEL,
     DEPLOYMENTS,
     STATEFULSETS,
-    selector_label,
     label_in,
+    selector_label,
 )
 from plimsoll.kube.types.selectors import selects
 

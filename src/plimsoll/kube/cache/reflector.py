@@ -25,8 +25,9 @@ from plimsoll.kube.backoff import Backoff
 from plimsoll.kube.cache.interning import intern_parts
 from plimsoll.kube.cache.list_reader import ListReader, Relist, StaleList, TruncatedList
 from plimsoll.kube.cache.liveness import Liveness
+from plimsoll.kube.cache.quarantine import Quarantined, Undecodable
 from plimsoll.kube.cache.store import Store, is_older
-from plimsoll.kube.cache.watch import DELETED, Bookmark, Event, EventDecoder, Lines, Undecodable
+from plimsoll.kube.cache.watch import DELETED, Bookmark, Event, EventDecoder, Lines, QuarantinedEvent
 from plimsoll.kube.client.envelopes import ListMetadata
 from plimsoll.kube.client.errors import (
     ApiError,
@@ -175,7 +176,7 @@ class Reflector(Generic[T]):
     async def _read(self, params: Mapping[str, str], relist: Relist) -> str:
         """Apply one reply of a list while it arrives; returns the continue token of the next page, or an empty string."""
         reader = ListReader(self.store.resource)
-        early: list[T] = []  # objects that arrived before the list's resourceVersion
+        early: list[T | Quarantined | Undecodable] = []  # objects that arrived before the list's resourceVersion
         async with self._client.stream(self._path, params, idle_seconds=_LIST_IDLE_SECONDS) as chunks:
             try:
                 async for chunk in chunks:
@@ -190,13 +191,13 @@ class Reflector(Generic[T]):
                             await self._give_way()
             except Unreachable as error:
                 raise TruncatedList(str(error)) from error
-        page = reader.finish()
-        self._begin(relist, page.metadata)
-        for obj in (*early, *(page.items or ())):
+        metadata, rest = reader.finish()
+        self._begin(relist, metadata)
+        for obj in (*early, *rest):
             self._admit(obj, relist)
             if self._clock.monotonic() >= self._turn_ends:
                 await self._give_way()
-        return page.metadata.continue_
+        return metadata.continue_
 
     def _begin(self, relist: Relist, metadata: ListMetadata) -> None:
         if not relist.resource_version:
@@ -213,11 +214,34 @@ class Reflector(Generic[T]):
                 )
         self._newest_list = resource_version
 
-    def _admit(self, obj: T, relist: Relist) -> None:
+    def _admit(self, obj: T | Quarantined | Undecodable, relist: Relist) -> None:
+        if isinstance(obj, Undecodable):
+            relist.unreadable += 1
+            self._report_unreadable(obj)
+            return
         relist.missing.discard((obj.metadata.namespace, obj.metadata.name))
-        if self.store.is_news(obj):
+        if not self.store.is_news(obj):
+            return
+        if isinstance(obj, Quarantined):
+            self._quarantine(obj)
+        else:
             intern_parts(obj, self.store)
             self.store.put(obj)
+
+    def _quarantine(self, envelope: Quarantined) -> None:
+        if self.store.quarantine(envelope):
+            log.error(
+                "object cannot be decoded; it is in quarantine", resource=self.store.resource.plural,
+                problem=envelope.problem, remedy="correct or delete the object",
+            )  # fmt: skip
+
+    def _report_unreadable(self, error: Undecodable) -> None:
+        if not self.store.unreadable:
+            log.error(
+                "object without readable metadata; destructive actions that depend on its kind are stopped",
+                resource=self.store.resource.plural, problem=str(error), remedy="correct or delete the object",
+            )  # fmt: skip
+        self.store.unreadable = max(1, self.store.unreadable)
 
     async def _finish(self, relist: Relist) -> None:
         """Complete the list: objects that it did not name are gone."""
@@ -226,6 +250,7 @@ class Reflector(Generic[T]):
             if self._clock.monotonic() >= self._turn_ends:
                 await self._give_way()
         self.store.resource_version = relist.resource_version
+        self.store.unreadable = relist.unreadable
         self._complete = True
         self._broken_lists = 0
         self._liveness.gain()
@@ -251,8 +276,12 @@ class Reflector(Generic[T]):
                 async for chunk in chunks:
                     self._liveness.hear()
                     for line in lines.feed(chunk):
-                        event = self._decoder.decode(line)
                         self.events += 1
+                        try:
+                            event = self._decoder.decode(line)
+                        except Undecodable as error:
+                            self._report_unreadable(error)
+                            continue
                         if relist is None:
                             self._apply(event)
                         elif await self._apply_initial(event, relist):
@@ -284,7 +313,7 @@ class Reflector(Generic[T]):
             reached = ""
         self._broken_off_at = reached
 
-    def _apply(self, event: Event[T] | Bookmark) -> None:
+    def _apply(self, event: Event[T] | QuarantinedEvent | Bookmark) -> None:
         """Apply an event of the watch to the store."""
         if isinstance(event, Bookmark):
             if not is_older(event.resource_version, self.store.resource_version):
@@ -296,12 +325,14 @@ class Reflector(Generic[T]):
             return
         if event.type == DELETED:
             self.store.remove(obj.metadata.namespace, obj.metadata.name)
+        elif isinstance(obj, Quarantined):
+            self._quarantine(obj)
         else:
             intern_parts(obj, self.store)
             self.store.put(obj)
         self.store.resource_version = obj.metadata.resource_version
 
-    async def _apply_initial(self, event: Event[T] | Bookmark, relist: Relist) -> bool:
+    async def _apply_initial(self, event: Event[T] | QuarantinedEvent | Bookmark, relist: Relist) -> bool:
         """Apply an event of a streaming list; returns whether it was the last one."""
         if isinstance(event, Bookmark):
             if event.ends_initial_events:
@@ -342,9 +373,6 @@ class Reflector(Generic[T]):
         elif isinstance(error, StaleList):
             self._relist("stale")
             await self._pause()
-        elif isinstance(error, Undecodable):
-            self._relist("undecodable")
-            await self._clock.sleep(_REFUSED_SECONDS * self._rng.uniform(0.5, 1.0))
         elif isinstance(error, Unauthorized | Forbidden | NotFound):
             self._liveness.lose()
             await self._clock.sleep(_REFUSED_SECONDS * self._rng.uniform(0.5, 1.0))

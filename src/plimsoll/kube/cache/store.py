@@ -5,9 +5,11 @@ A reflector is the only writer of a store. All other code reads through a `View`
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
+from plimsoll.kube.cache.quarantine import Quarantined
 from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import Index, Resource
 
@@ -38,6 +40,8 @@ class Store(Generic[T]):
         self._objects: dict[Name, T] = {}
         self._indexes: dict[Index, dict[str, dict[Name, T]]] = {index: {} for index in resource.indexes}
         self._listeners: list[Listener] = []
+        self._quarantined: dict[Name, Quarantined] = {}
+        self._unreadable = 0
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -79,13 +83,28 @@ class Store(Generic[T]):
         return next(iter(holders.values())), next(reversed(holders.values()))
 
     def names(self) -> set[Name]:
-        return set(self._objects)
+        return {*self._objects, *self._quarantined}
+
+    @property
+    def quarantined(self) -> Mapping[Name, Quarantined]:
+        """Objects that cannot be decoded, by name. `get` and the indexes show a stand-in or the last decodable state, if any."""
+        return self._quarantined
+
+    @property
+    def unreadable(self) -> int:
+        """How many objects could not even be named since the last complete list: any object may be one of them."""
+        return self._unreadable
+
+    @unreadable.setter
+    def unreadable(self, count: int) -> None:
+        self._unreadable = count
 
     def copy(self) -> Store[T]:
         """A copy of the current state, for reading in another thread."""
         other: Store[T] = Store(self.resource)
         other.resource_version = self.resource_version
         other._synced = self.synced
+        other._quarantined, other._unreadable = dict(self.quarantined), self.unreadable
         other._objects = dict(self._objects)
         other._indexes = {
             index: {value: dict(holders) for value, holders in entries.items()}
@@ -113,6 +132,7 @@ class Store(Generic[T]):
         A new UID under a known name is another object: listeners first see the old one removed, then the new one added.
         """
         name = (obj.metadata.namespace, obj.metadata.name)
+        self._quarantined.pop(name, None)
         before = self._objects.get(name)
         if before is not None and before.metadata.uid != obj.metadata.uid:
             self.remove(*name)
@@ -133,7 +153,23 @@ class Store(Generic[T]):
         for listener in self._listeners:
             listener(self.resource, before, obj)
 
+    def quarantine(self, envelope: Quarantined) -> bool:
+        """Keep the envelope of an object that cannot be decoded; returns whether this object is new in quarantine.
+
+        Its stand-in takes its place. Without one, the last decodable state of the same object stays, and that of another object
+        of the same name is removed.
+        """
+        name = (envelope.metadata.namespace, envelope.metadata.name)
+        held, known = self._objects.get(name), self._quarantined.get(name)
+        if envelope.stand_in is not None:
+            self.put(cast("T", envelope.stand_in))
+        elif held is not None and held.metadata.uid != envelope.uid:
+            self.remove(*name)
+        self._quarantined[name] = envelope
+        return known is None or known.uid != envelope.uid
+
     def remove(self, namespace: str, name: str) -> None:
+        self._quarantined.pop((namespace, name), None)
         before = self._objects.pop((namespace, name), None)
         if before is None:
             return
@@ -143,10 +179,10 @@ class Store(Generic[T]):
         for listener in self._listeners:
             listener(self.resource, before, None)
 
-    def is_news(self, obj: T) -> bool:
+    def is_news(self, obj: T | Quarantined) -> bool:
         """Whether the store has neither this state of the object nor a newer one."""
         offered = obj.metadata
-        held = self._objects.get((offered.namespace, offered.name))
+        held = self._newest(offered.namespace, offered.name)
         if held is None:
             return True
         known = held.metadata
@@ -156,11 +192,14 @@ class Store(Generic[T]):
 
     def withdraw(self, namespace: str, name: str, as_of: str) -> bool:
         """Remove an object, unless the stored state is newer than `as_of`, the resourceVersion at which it was gone."""
-        held = self._objects.get((namespace, name))
+        held = self._newest(namespace, name)
         if held is None or is_older(as_of, held.metadata.resource_version):
             return False
         self.remove(namespace, name)
         return True
+
+    def _newest(self, namespace: str, name: str) -> T | Quarantined | None:
+        return self._quarantined.get((namespace, name)) or self._objects.get((namespace, name))
 
     def _enter(self, index: Index, name: Name, obj: T) -> None:
         for value in index.values(obj):
@@ -192,6 +231,19 @@ class MultiNamespaceStore(Store[T]):
     def synced(self, live: bool) -> None:
         for part in self._parts.values():
             part.synced = live
+
+    @property
+    def quarantined(self) -> Mapping[Name, Quarantined]:
+        return ChainMap(*(dict(part.quarantined) for part in self._parts.values()))
+
+    @property
+    def unreadable(self) -> int:
+        return sum(part.unreadable for part in self._parts.values())
+
+    @unreadable.setter
+    def unreadable(self, count: int) -> None:
+        for part in self._parts.values():
+            part.unreadable = count
 
     def version_at(self, namespace: str) -> str:
         part = self._parts.get(namespace)

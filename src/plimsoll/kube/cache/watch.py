@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Generic, NoReturn, TypeVar
 
 import msgspec
+from msgspec import Struct
 
+from plimsoll.kube.cache.quarantine import ObjectDecoder, Quarantined, members
 from plimsoll.kube.client.envelopes import WatchEvent
-from plimsoll.kube.client.errors import ApiError, KubeError, MalformedResponse, error_of_status, excerpt, parse_status
+from plimsoll.kube.client.errors import ApiError, MalformedResponse, error_of_status, excerpt, parse_status
 from plimsoll.kube.codec import decode, decoder
 from plimsoll.kube.types.meta import KubeObject, Metadata, Part
 from plimsoll.kube.types.resources import Resource
@@ -19,10 +21,6 @@ MAX_LINE_BYTES = 64 * 2**20
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
-
-
-class Undecodable(KubeError):
-    """The server sent an object that our types cannot hold. Passing over it would leave the view wrong in silence."""
 
 
 class Lines:
@@ -56,6 +54,13 @@ class Event(Part, Generic[T], frozen=True, gc=False):
     object: T
 
 
+class QuarantinedEvent(Struct, frozen=True):
+    """A change of an object that cannot be decoded."""
+
+    type: str
+    object: Quarantined
+
+
 class Bookmark(Part, frozen=True, gc=False):
     """The resourceVersion that the stream has reached. The rest of a bookmark's object is meaningless."""
 
@@ -72,16 +77,20 @@ class EventDecoder(Generic[T]):
 
     def __init__(self, resource: Resource[T]) -> None:
         self._resource = resource
+        self._objects = ObjectDecoder(resource)
         self._decoder: msgspec.json.Decoder[Event[T]] = decoder(Event[resource.type])  # type: ignore[name-defined]
 
-    def decode(self, line: bytes) -> Event[T] | Bookmark:
-        """Decode a line. An ERROR event is raised as the error that it carries, a 410 as `Gone`."""
+    def decode(self, line: bytes) -> Event[T] | QuarantinedEvent | Bookmark:
+        """Decode a line. An ERROR event is raised as the error that it carries, a 410 as `Gone`.
+
+        Raises Undecodable if not even the envelope of the object can be read.
+        """
         try:
             return self._decode(line)
-        except RecursionError as error:
-            raise too_deep(self._resource) from error
+        except RecursionError:
+            return self._quarantined(line)
 
-    def _decode(self, line: bytes) -> Event[T] | Bookmark:
+    def _decode(self, line: bytes) -> Event[T] | QuarantinedEvent | Bookmark:
         # The server writes the type first. Checking it before decoding spares the bulk of the events a second pass.
         if not line.startswith((b'{"type":"BOOKMARK"', b'{"type":"ERROR"')):
             try:
@@ -97,7 +106,16 @@ class EventDecoder(Generic[T]):
                     return event
         return self._decode_by_type(line)
 
-    def _decode_by_type(self, line: bytes) -> Event[T] | Bookmark:
+    def _quarantined(self, line: bytes) -> QuarantinedEvent:
+        """A line that is nested too deeply to be decoded."""
+        parts = members(line)
+        decoded = self._objects.decode(parts.get("object", b""))
+        kind = parts.get("type", b"").strip(b'"').decode("ascii", "replace")
+        if not isinstance(decoded, Quarantined) or kind not in (ADDED, MODIFIED, DELETED):
+            raise MalformedResponse(f"{self._resource.plural}: not a watch event: {excerpt(line)}")
+        return QuarantinedEvent(kind, decoded)
+
+    def _decode_by_type(self, line: bytes) -> Event[T] | QuarantinedEvent | Bookmark:
         plural = self._resource.plural
         try:
             event = decode(line, WatchEvent)
@@ -112,28 +130,11 @@ class EventDecoder(Generic[T]):
         if event.type == ERROR:
             _raise_status(event.object, plural)
         if event.type in (ADDED, MODIFIED, DELETED):
-            return Event(event.type, decode_object(event.object, self._resource))
+            decoded = self._objects.decode(event.object)
+            if isinstance(decoded, Quarantined):
+                return QuarantinedEvent(event.type, decoded)
+            return Event(event.type, decoded)
         raise MalformedResponse(f"{plural}: watch event of unknown type {event.type!r}: {excerpt(line)}")
-
-
-def decode_object(data: msgspec.Raw | bytes, resource: Resource[T]) -> T:
-    try:
-        return decoder(resource.type).decode(data)
-    except (msgspec.ValidationError, UnicodeDecodeError) as error:
-        raise Undecodable(f"{_name_of(data, resource)} cannot be read: {error}") from error
-
-
-def too_deep(resource: Resource[Any]) -> Undecodable:
-    """Nobody's fields are nested a thousand levels deep, but a custom resource without a schema lets anyone write such an object."""
-    return Undecodable(f"one of the {resource.plural} cannot be read: it is nested too deeply; delete or mend it")
-
-
-def _name_of(data: msgspec.Raw | bytes, resource: Resource[T]) -> str:
-    try:
-        metadata = decode(data, _Mark).metadata
-    except msgspec.ValidationError:
-        return f"one of the {resource.plural}"
-    return f"{resource.kind} {f'{metadata.namespace}/' if metadata.namespace else ''}{metadata.name}"
 
 
 def _raise_status(data: msgspec.Raw, plural: str) -> NoReturn:

@@ -37,7 +37,7 @@ from plimsoll.kube.client.lost_replies import json_patch_holds, merge_holds
 from plimsoll.kube.client.rate_limit import RateLimit
 from plimsoll.kube.client.retries import Attempts, RetrySafety
 from plimsoll.kube.client.transport import ApiCall, HttpTransport, RequestObserver, Transport
-from plimsoll.kube.codec import decode, encode
+from plimsoll.kube.codec import decode, decode_object, encode
 from plimsoll.kube.types.meta import KubeObject, Part
 from plimsoll.kube.types.resources import PODS, Resource
 from plimsoll.runtime.clock import Clock
@@ -107,6 +107,11 @@ class Client:
     def server(self) -> str:
         """The base URL of the API server."""
         return self._credentials.server
+
+    @property
+    def cluster_name(self) -> str:
+        """What people call the cluster: the kubeconfig context, else the API server's URL."""
+        return self._credentials.context or self._credentials.server
 
     async def close(self) -> None:
         await self._transport.close()
@@ -385,8 +390,8 @@ def _guarded_body(
 
 def _decoded(call: ApiCall, reply: bytes, kind: type[V]) -> V:
     try:
-        return decode(reply, kind)
-    except msgspec.DecodeError as error:  # also where it is JSON, of another shape
+        return decode_object(reply, kind)
+    except (msgspec.DecodeError, RecursionError) as error:  # also JSON of another shape
         is_json = isinstance(error, msgspec.ValidationError)
         shown = "" if is_json else f": {excerpt(reply)}"
         text = f"{call.what}: unexpected reply: {error}{shown}"

@@ -50,8 +50,10 @@ class Credentials:
         tls_server_name: str = "",
         proxy: URL | None = None,
         impersonation: Sequence[tuple[str, str]] = (),
+        context: str = "",
     ) -> None:
         self.server = server  # the base URL, without a trailing slash
+        self.context = context  # name of the kubeconfig context, empty inside a cluster
         self.namespace = namespace
         self.tls_server_name = tls_server_name
         self.proxy = proxy
@@ -192,6 +194,7 @@ def from_kubeconfig(files: Sequence[Path], context: str | None, env: Mapping[str
         tls_server_name=cluster.entry.tls_server_name,
         proxy=proxy,
         impersonation=_impersonation(selection.user),
+        context=selection.context,
     )
     credentials.ssl_context()  # report unusable certificates at startup
     return credentials
