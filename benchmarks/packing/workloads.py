@@ -12,7 +12,7 @@ from uuid import UUID
 from plimsoll.kube.codec import decode, encode
 from plimsoll.kube.types.core import Node, Pod
 from plimsoll.kube.types.quantity import Quantity, parse_quantity
-from plimsoll.scheduling.model import Offering, Template
+from plimsoll.scheduling.model import NodeOffering, Template
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -128,7 +128,7 @@ def diverse_types() -> Template:
                     CAPACITY_TYPE: capacity_type,
                     INSTANCE_TYPE: f"fake-it-{i}",
                 }
-                offerings.append(Offering(f"fake-it-{i}/{capacity_type}/{zone}", labels, allocatable, price))
+                offerings.append(NodeOffering(f"fake-it-{i}/{capacity_type}/{zone}", labels, allocatable, price))
     return Template("default", tuple(offerings))
 
 
@@ -161,7 +161,7 @@ def wide_nodes() -> Template:
 
 def _one_size(allocatable: dict[str, str], max_nodes: int | None = None) -> Template:
     size = {name: parse_quantity(amount) for name, amount in allocatable.items()}
-    return Template("one-size", (Offering("only", {}, size, 1.0),), max_nodes=max_nodes)
+    return Template("one-size", (NodeOffering("only", {}, size, 1.0),), max_nodes=max_nodes)
 
 
 def half_empty(owners: int, seed: int, *, nodes: int = 2_000) -> Cluster:

@@ -43,7 +43,7 @@ from plimsoll.kube.types.resources import (
 )
 from plimsoll.runtime.decision import DisruptionLimits, Evict
 from plimsoll.scheduling.growth_options import GrowthOptions
-from plimsoll.scheduling.model import Offering, Template
+from plimsoll.scheduling.model import NodeOffering, Template
 from tests import build
 from tests.build import START
 from tests.placement.afresh import RoomsAfresh, controller_afresh
@@ -61,7 +61,7 @@ class MakesNodes:
         room = convert(
             {"allocatable": {"cpu": "2", "memory": "4Gi", "pods": "3"}}, type(build.node("n").status)
         ).allocatable
-        offering = Offering("small", {**SPOT_LABEL, ZONE: "a"}, room, 1.0)
+        offering = NodeOffering("small", {**SPOT_LABEL, ZONE: "a"}, room, 1.0)
         self._prospects = GrowthOptions((Template("more", (offering,), max_nodes=nodes),))
 
     def growth_options(self, *_: object) -> GrowthOptions:

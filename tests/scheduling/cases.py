@@ -11,7 +11,7 @@ from plimsoll.kube.codec import builtins, convert
 from plimsoll.kube.types.core import Namespace, Node, NodeSpec, NodeStatus, Pod, Taint
 from plimsoll.kube.types.meta import Labels, Metadata, Resources
 from plimsoll.kube.types.storage import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from plimsoll.scheduling.model import ComingNode, Offering, Packing, Template
+from plimsoll.scheduling.model import ComingNode, NodeOffering, Packing, Template
 from plimsoll.scheduling.pack import pack
 from plimsoll.scheduling.snapshot import Snapshot
 from tests.scheduling import menus
@@ -81,8 +81,8 @@ def node(
     return convert(manifest, Node)
 
 
-def offering(name: str, capacity: Mapping[str, Any], price: float, **more: Any) -> Offering:
-    return convert({"name": name, "labels": {}, "allocatable": dict(capacity), "price": price, **more}, Offering)
+def offering(name: str, capacity: Mapping[str, Any], price: float, **more: Any) -> NodeOffering:
+    return convert({"name": name, "labels": {}, "allocatable": dict(capacity), "price": price, **more}, NodeOffering)
 
 
 def _told(value: Any) -> Any:
@@ -139,7 +139,7 @@ class Case:
             _start(now, made, ordered.daemons)
         return now
 
-    def make_node(self, now: Situation, name: str, template: Template, offering: Offering) -> Node:
+    def make_node(self, now: Situation, name: str, template: Template, offering: NodeOffering) -> Node:
         """Add a node as the template promises it, with the daemons that it admits."""
         labels = {**template.labels, **offering.labels, menus.HOSTNAME: name}
         made = _made(name, labels, offering.allocatable, template.taints)

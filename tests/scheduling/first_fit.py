@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from plimsoll.kube.types.core import NodeStatus, Pod
-from plimsoll.scheduling.model import Offering, Template
+from plimsoll.scheduling.model import NodeOffering, Template
 from tests.scheduling.cases import Case
 from tests.scheduling.checker import Placement, Situation
 from tests.scheduling.requests import requests_of
@@ -27,7 +27,7 @@ _ROOM = ("pods", "resources")  # what a larger offering could still mend
 class OpenNode:
     name: str
     template: Template
-    candidates: list[Offering]  # cheapest first
+    candidates: list[NodeOffering]  # cheapest first
 
 
 @dataclass
@@ -113,14 +113,14 @@ class _Packer:
     def _made(self, template: Template) -> int:
         return sum(1 for node in self.answer.new_nodes if node.template is template)
 
-    def _sold_out(self, template: Template, offering: Offering) -> bool:
+    def _sold_out(self, template: Template, offering: NodeOffering) -> bool:
         if offering.available is None:
             return False
         # Any node that may still become this offering counts against what is left of it.
         claimed = sum(1 for node in self.answer.new_nodes if node.template is template and offering in node.candidates)
         return claimed >= offering.available
 
-    def _still_fit(self, offerings: list[Offering], name: str, pod: Pod) -> list[Offering]:
+    def _still_fit(self, offerings: list[NodeOffering], name: str, pod: Pod) -> list[NodeOffering]:
         used = Counter(self.now.used_on[name])
         used.update(requests_of(pod))
         used["pods"] = len(self.now.pods_on[name]) + 1
@@ -140,9 +140,9 @@ def _holds(allocatable: Mapping[str, int], used: Counter[str]) -> bool:
     return True
 
 
-def _alike(offerings: tuple[Offering, ...]) -> list[list[Offering]]:
+def _alike(offerings: tuple[NodeOffering, ...]) -> list[list[NodeOffering]]:
     """Offerings that differ in size alone, cheapest first: a node may become any of one such group."""
-    groups: dict[tuple[tuple[str, str], ...], list[Offering]] = {}
+    groups: dict[tuple[tuple[str, str], ...], list[NodeOffering]] = {}
     for offering in offerings:
         kind = tuple(sorted((key, value) for key, value in offering.labels.items() if key != _SIZE_LABEL))
         groups.setdefault(kind, []).append(offering)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from plimsoll.scheduling.model import Offering, Template
+from plimsoll.scheduling.model import NodeOffering, Template
 from tests.scheduling import cases
 from tests.scheduling.menus import HOSTNAME, ZONE, apart, container, evenly, merge, together
 
@@ -68,7 +68,7 @@ def template(types: int = 400) -> Template:
     return Template("k1", tuple(_offering(size, *kind) for size in range(1, types + 1) for kind in sold))
 
 
-def _offering(size: int, capacity_type: str, zone: str) -> Offering:
+def _offering(size: int, capacity_type: str, zone: str) -> NodeOffering:
     return cases.offering(
         f"type-{size}-{capacity_type}-{zone}",
         {"cpu": str(size), "memory": f"{2 * size}Gi", "pods": str(10 * size)},

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from plimsoll.kube.types.core import Node, Pod, Taint
-from plimsoll.scheduling.model import ComingNode, Offering, Template
+from plimsoll.scheduling.model import ComingNode, NodeOffering, Template
 from tests.scheduling import cases, menus
 from tests.scheduling.cases import Case
 from tests.scheduling.menus import Fragment
@@ -173,7 +173,7 @@ def templates(draw: st.DrawFn, *, max_size: int) -> tuple[Template, ...]:
     )
 
 
-def _offering(draw: st.DrawFn, name: str) -> Offering:
+def _offering(draw: st.DrawFn, name: str) -> NodeOffering:
     return cases.offering(
         name, draw(_capacities), draw(_prices), labels=dict(draw(_zone_labels)), available=draw(_stock)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plimsoll.kube.types.core import Pod, Taint
-from plimsoll.scheduling.model import ComingNode, Constraint, Offering, Template
+from plimsoll.scheduling.model import ComingNode, Constraint, NodeOffering, Template
 from plimsoll.scheduling.pack import pack
 from tests.scheduling import menus
 from tests.scheduling.cases import Case, node, offering, plan_of, pod
@@ -26,7 +26,7 @@ STAY_AWAY = (
 )
 
 
-def sold(name: str, capacity: Fragment, price: float = 1.0, zone: str = "") -> Offering:
+def sold(name: str, capacity: Fragment, price: float = 1.0, zone: str = "") -> NodeOffering:
     return offering(name, capacity, price, labels={ZONE: zone} if zone else {})
 
 

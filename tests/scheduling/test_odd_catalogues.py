@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from plimsoll.kube.types.core import Pod, Taint
-from plimsoll.scheduling.model import Offering, Template
+from plimsoll.scheduling.model import NodeOffering, Template
 from plimsoll.scheduling.pack import pack
 from tests.scheduling import cases, k1, menus
 from tests.scheduling.cases import Case, Plan, plan_of
@@ -20,7 +20,7 @@ from tests.scheduling.kube_scheduler import left_pending
 from tests.scheduling.menus import ZONE, container, merge
 
 
-def sold(name: str, capacity: Mapping[str, Any], price: float, **more: Any) -> list[Offering]:
+def sold(name: str, capacity: Mapping[str, Any], price: float, **more: Any) -> list[NodeOffering]:
     """The same machine in three zones."""
     return [
         cases.offering(
@@ -184,7 +184,7 @@ def made_larger(case: Case, greedy: FirstFit) -> Iterator[FirstFit]:
         yield larger
 
 
-def _from(candidates: list[Offering], floor: float) -> list[Offering]:
+def _from(candidates: list[NodeOffering], floor: float) -> list[NodeOffering]:
     return [offering for offering in candidates if offering.price >= floor] or candidates[-1:]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.scheduling.model import Offering, Template
+from plimsoll.scheduling.model import NodeOffering, Template
 from tests.scheduling import menus
 from tests.scheduling.cases import Case, node, plan_of, pod
 from tests.scheduling.checker import violations
@@ -36,7 +36,7 @@ def test_a_node_at_hand_where_they_do_not_count() -> None:
 def test_a_new_node_where_they_do_not_count() -> None:
     def template(name: str, labels: dict[str, str]) -> Template:
         size = node(name).status.allocatable
-        return Template(name, (Offering(f"{name}-z1", {ZONE: "z1"}, size, 0.1),), labels=labels)
+        return Template(name, (NodeOffering(f"{name}-z1", {ZONE: "z1"}, size, 0.1),), labels=labels)
 
     case = Case(
         nodes=(ELSEWHERE,),

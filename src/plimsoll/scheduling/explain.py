@@ -24,7 +24,7 @@ from plimsoll.scheduling.topology import Mask
 from plimsoll.scheduling.volume_limits import driver_of
 
 
-class Check(NamedTuple):
+class ConstraintCheck(NamedTuple):
     """One constraint over all rows: where it holds, and the message for a row where it does not."""
 
     rule: Constraint
@@ -83,7 +83,7 @@ def _nodes(number: int) -> str:
 # ── one node ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _checks(constraints: ClassConstraints, shape: Shape) -> Iterator[Check]:
+def _checks(constraints: ClassConstraints, shape: Shape) -> Iterator[ConstraintCheck]:
     """Yield every constraint in turn, evaluated only as far as needed."""
     state, me = constraints.state, constraints.pod_class
     node_classes = state.node_classes
@@ -97,7 +97,7 @@ def _checks(constraints: ClassConstraints, shape: Shape) -> Iterator[Check]:
     )
     if tolerates(me.tolerations, UNSCHEDULABLE):
         cordoned &= False
-    yield Check(
+    yield ConstraintCheck(
         Constraint.NODE_UNSCHEDULABLE,
         ~cordoned,
         lambda row: f"node {name(row)} is marked unschedulable",
@@ -108,10 +108,10 @@ def _checks(constraints: ClassConstraints, shape: Shape) -> Iterator[Check]:
         found = untolerated(me.tolerations, node_classes.node_traits[row].taints)
         return f"node {name(row)} has the taint {_taint(found)}, which the pod does not tolerate" if found else ""
 
-    yield Check(
+    yield ConstraintCheck(
         Constraint.TAINT, node_classes.tolerated(me.tolerations), taint, "have a taint that the pod does not tolerate"
     )
-    yield Check(
+    yield ConstraintCheck(
         Constraint.NODE_SELECTOR,
         node_classes.selected(me),
         lambda row: f"node {name(row)} does not have the labels that the pod requires: {wanted_labels(me)}",
@@ -120,7 +120,7 @@ def _checks(constraints: ClassConstraints, shape: Shape) -> Iterator[Check]:
     if me.ports:
         counter = state.pod_counters.port_counter(me)
         ports = ", ".join(str(port) for port in me.ports)
-        yield Check(
+        yield ConstraintCheck(
             Constraint.HOST_PORT,
             counter.by_domain()[counter.topology.domain[:size]] == 0,
             lambda row: f"a host port that the pod requests ({ports}) is in use on node {name(row)}",
@@ -129,10 +129,10 @@ def _checks(constraints: ClassConstraints, shape: Shape) -> Iterator[Check]:
     for resource, amount in shape:
         free = state.free[resource, :size]
         limit = Constraint.VOLUME_ATTACH_LIMIT if driver_of(state.classes.resources[resource]) else Constraint.RESOURCES
-        yield Check(limit, free >= amount, *_lack(state, resource, amount))
+        yield ConstraintCheck(limit, free >= amount, *_lack(state, resource, amount))
     if me.claims:
         words = constraints.volumes.problem or "a volume of the pod is not reachable"
-        yield Check(
+        yield ConstraintCheck(
             Constraint.VOLUME,
             node_classes.allowed_by_volumes(constraints.volumes),
             lambda row: words if constraints.volumes.problem else f"node {name(row)} cannot reach a volume of the pod",
@@ -142,7 +142,7 @@ def _checks(constraints: ClassConstraints, shape: Shape) -> Iterator[Check]:
         yield _spread_check(constraints, spread, size)
     if constraints.affinity_rule is not None:
         terms = " and ".join(f"{selector_text(t.selector)} by {t.topology_key}" for t in me.affinity)
-        yield Check(
+        yield ConstraintCheck(
             Constraint.POD_AFFINITY,
             constraints.affinity_rule.rows(size),
             lambda row: f"no pod that matches the pod's affinity ({terms}) is in the domain of node {name(row)}",
@@ -176,7 +176,7 @@ def _lack(state: PlanState, resource: int, amount: int) -> tuple[Callable[[int],
     )
 
 
-def _spread_check(constraints: ClassConstraints, rule: OwnSpreadRule, size: int) -> Check:
+def _spread_check(constraints: ClassConstraints, rule: OwnSpreadRule, size: int) -> ConstraintCheck:
     spread, topology, name = rule.spread, rule.topology, constraints.state.names.__getitem__
     words = f"pods {selector_text(spread.selector)} by {spread.topology_key}, maxSkew {spread.max_skew}"
 
@@ -189,10 +189,10 @@ def _spread_check(constraints: ClassConstraints, rule: OwnSpreadRule, size: int)
         where = topology.values[domain]
         return f"spread of {words}: {where} would have {have}, the lowest domain has {lowest}"
 
-    return Check(Constraint.TOPOLOGY_SPREAD, rule.rows(size), about, f"would break the spread of {words}")
+    return ConstraintCheck(Constraint.TOPOLOGY_SPREAD, rule.rows(size), about, f"would break the spread of {words}")
 
 
-def _anti_checks(constraints: ClassConstraints, size: int) -> Iterator[Check]:
+def _anti_checks(constraints: ClassConstraints, size: int) -> Iterator[ConstraintCheck]:
     state, me = constraints.state, constraints.pod_class
     own = {id(state.pod_counters.term_counter(term)): term for term in me.anti_affinity}
     for rule in constraints.rules:
@@ -210,7 +210,7 @@ def _anti_checks(constraints: ClassConstraints, size: int) -> Iterator[Check]:
 
         code = Constraint.POD_ANTI_AFFINITY if mine else Constraint.EXISTING_ANTI_AFFINITY
         brief = "have a pod in their domain that matches the pod's anti-affinity"
-        yield Check(
+        yield ConstraintCheck(
             code,
             rule.rows(size),
             about,

@@ -55,7 +55,7 @@ class Unschedulable(Struct, frozen=True):
         return f"{self.rule.value}: {self.message}"
 
 
-class Offering(Struct, frozen=True):
+class NodeOffering(Struct, frozen=True):
     """An instance type in a zone with a capacity type. The node carries its labels."""
 
     name: str
@@ -73,7 +73,7 @@ class Template(Struct, frozen=True):
     """
 
     name: str
-    offerings: tuple[Offering, ...]
+    offerings: tuple[NodeOffering, ...]
     labels: Labels = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     max_nodes: int | None = None  # how many more nodes may be added; None: no limit

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plimsoll.scheduling.model import Offering, Template
+from plimsoll.scheduling.model import NodeOffering, Template
 from plimsoll.scheduling.node_equivalence import NodeTraits
 from plimsoll.scheduling.pod_equivalence import Shape
 from plimsoll.scheduling.pod_requests import allocatable_column
@@ -111,7 +111,7 @@ class Offerings:
         self.exhausted = 0  # changes when a lane runs out of nodes or becomes available again
         self.nodes_left = [template.max_nodes for template in templates]
         # By offering: the offering, its template, and the traits of the node.
-        self.sold: list[Offering] = []
+        self.sold: list[NodeOffering] = []
         self.template_of: list[int] = []
         self.node_traits: list[NodeTraits] = []
         self.lanes: list[Lane] = []
