@@ -45,7 +45,7 @@ def test_reads_what_go_reads(text: str, span: timedelta) -> None:
         ("1٣s", "is not a duration"),
         ("PT5S", "is not a duration"),
         ("1ns", "finer than a microsecond"),
-        ("99999999999999h", "too long"),
+        ("99999999999999h", "longest Go duration"),
     ],
 )
 def test_refuses_with_a_hint(text: str, hint: str) -> None:
@@ -72,7 +72,7 @@ def test_writes_the_shortest_form(span: timedelta, text: str) -> None:
 
 @given(st.timedeltas(min_value=timedelta(), max_value=timedelta(days=100_000)))
 @example(timedelta(microseconds=1))
-@example(timedelta.max)
+@example(timedelta(hours=2_562_047, minutes=47))
 def test_what_is_written_reads_back_as_the_same(span: timedelta) -> None:
     assert parse_duration(format_duration(span)) == span
 

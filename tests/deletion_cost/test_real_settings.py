@@ -58,7 +58,7 @@ async def test_a_type_that_there_is_not(live: Live) -> None:
     assert event["type"] == "Warning"
     assert event["regarding"]["kind"] == "Deployment"
     assert '"zoen"' in event["note"]
-    listed = event["note"].partition("Types there are: ")[2].partition(".")[0]
+    listed = event["note"].partition("Available types: ")[2].partition(".")[0]
     assert "zone" in listed.split(", ")
     for _ in range(3):
         await life.rounds(1)
