@@ -132,7 +132,8 @@ def test_new_nodes_have_the_limit_of_their_type_or_the_lowest_that_is_known() ->
 def test_a_node_is_not_removable_if_its_volumes_fit_nowhere_else() -> None:
     bound = (user("one", "x", on="a-node"), user("two", "y", on="b-node"))
     (tight,) = removable(cluster(*bound, limits={"a-node": 1, "b-node": 1}).snapshot(), ["a-node"])
-    assert tight.reason is not None
+    assert tight.reason is not None and tight.reason.rule is Constraint.VOLUME_ATTACH_LIMIT
+    assert f"1 volumes of driver {DRIVER} attached, all other nodes together take 0 more" in tight.reason.message
     (loose,) = removable(cluster(*bound, limits={"a-node": 1, "b-node": 2}).snapshot(), ["a-node"])
     assert loose.plan == {"uid-one": "b-node"}
 

@@ -25,7 +25,7 @@ from plimsoll.scheduling.pod_equivalence import PodClass, Shape
 from plimsoll.scheduling.pod_requests import PODS, format_amount
 from plimsoll.scheduling.pods_to_move import MoveGroup, PodsToMove, slots_that_move
 from plimsoll.scheduling.snapshot import Snapshot
-from plimsoll.scheduling.volume_limits import with_attachments
+from plimsoll.scheduling.volume_limits import driver_of, with_attachments
 
 # Pods that found no place are put first and the node is tried again this often. After that, an exhaustive search
 # resolves the order for nodes with few pods; beyond so many pods or steps the node stays, to bound the time.
@@ -198,7 +198,9 @@ class _Removals:
         others = f" and {number - 1} more as large or larger" if number > 1 else ""
         words = f"pod {pod}{others} of node {self.state.names[row]} would need {number} places of"
         size = ", ".join(
-            f"{format_amount(name, amount)} {name}"
+            f"{amount} volumes of driver {driver}"
+            if (driver := driver_of(name))
+            else f"{format_amount(name, amount)} {name}"
             for resource, amount in group.shape
             if (name := self.snapshot.classes.resources[resource]) != PODS
         )
@@ -225,6 +227,9 @@ class _Removals:
             if slots
             else f"the pods moved to node {name}"
         )
+        if driver := driver_of(what):
+            words = f"{pods} would need {requested} volumes of driver {driver} attached"
+            return Unschedulable(Constraint.VOLUME_ATTACH_LIMIT, f"{words}, all other nodes together take {free} more")
         words = f"{pods} would need {requested} of {what}, all other nodes together have {free} free"
         return Unschedulable(Constraint.RESOURCES, words)
 
