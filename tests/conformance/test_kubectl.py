@@ -198,3 +198,11 @@ async def test_a_client_side_apply_changes_and_takes_away(kubectl: Kubectl) -> N
 
 async def _is(kubectl: Kubectl, text: str, *arguments: str) -> bool:
     return text in await kubectl(*arguments)
+
+
+async def test_logs_and_exec_say_that_nothing_runs(kubectl: Kubectl) -> None:
+    await kubectl("create", "-f", kubectl.file(_WEB))
+    await kubectl("wait", "--for=condition=available", "deployment/web", "--timeout=30s")
+    pod = (await kubectl("get", "pods", "-o", "jsonpath={.items[0].metadata.name}")).strip()
+    assert "embedded cluster: container main does not run" in await kubectl("logs", pod)
+    assert "pods/exec is not supported: this is an embedded cluster" in await kubectl("exec", pod, "--", "ls", code=1)

@@ -64,7 +64,11 @@ In another terminal: export KUBECONFIG=…, then kubectl, or `plimsoll run --kub
     "--port", metavar="NUMBER", type=click.IntRange(0, 65535), default=0, help="The port. [default: any free port]"
 )
 @click.option(
-    "--speed", metavar="FACTOR", type=click.FloatRange(min=0.01), default=1.0, help="Simulated seconds per real second. [default: 1]"
+    "--speed",
+    metavar="FACTOR",
+    type=click.FloatRange(min=0.01),
+    default=1.0,
+    help="Simulated seconds per real second. [default: 1]",
 )
 @click.option(
     "--seed", metavar="NUMBER", type=int, default=0, help="Seed for generated names and random choices. [default: 0]"
@@ -121,7 +125,9 @@ def _seconds(text: str, option: str) -> float:
 def _service(text: str) -> tuple[str, str]:
     found = re.fullmatch(r"([^/=]+/[^/=]+)=([^:=]+:\d+)", text)
     if found is None:
-        message = f"{text!r} is not a service address; expected, for example, plimsoll-system/plimsoll-webhook=127.0.0.1:9443"
+        message = (
+            f"{text!r} is not a service address; expected, for example, plimsoll-system/plimsoll-webhook=127.0.0.1:9443"
+        )
         raise click.BadParameter(message, param_hint="--service")
     return found[1], found[2]
 
@@ -142,7 +148,7 @@ async def _run(
     clock: Clock = RealClock() if speed == 1 else ScaledClock(speed)
     with tempfile.TemporaryDirectory(prefix="plimsoll-cluster-") as directory:
         path = kubeconfig or Path(directory) / "kubeconfig"
-        async with EmbeddedCluster(clock, seed=seed, times=times, ask=ask) as made:
+        async with EmbeddedCluster(clock, seed=seed, times=times, ask=ask, pod_events=True) as made:
             made.api.measurements.share = usage
             try:
                 async with HttpServer(made.api, port=port) as server:
@@ -180,7 +186,9 @@ async def _create_all(made: EmbeddedCluster, file: Path, documents: Sequence[Any
         named = f"{document.get('kind')} {metadata.get('name')}"
         kind = made.api.objects.catalogue.of_kind(str(document.get("apiVersion")), str(document.get("kind")))
         if kind is None:
-            raise _BadManifestError(f"{file}: {named}: the cluster does not serve this kind in {document.get('apiVersion')!r}")
+            raise _BadManifestError(
+                f"{file}: {named}: the cluster does not serve this kind in {document.get('apiVersion')!r}"
+            )
         try:
             await made.create(kind, document, metadata.get("namespace", "default"))
         except ApiError as refusal:

@@ -157,7 +157,10 @@ def _print_summary(
 
 async def _watched(speed: float, seed: int, kubeconfig: Path) -> int:
     clock = ScaledClock(speed)
-    async with World(CONFIG, clock, seed=seed) as world, HttpServer(world.cluster.api, port=0) as server:
+    async with (
+        World(CONFIG, clock, seed=seed, pod_events=True) as world,
+        HttpServer(world.cluster.api, port=0) as server,
+    ):
         server.write_kubeconfig(kubeconfig)
         player = DemoPlayer(world, CHAPTERS, pause_seconds=_READING_SECONDS)
         stop = asyncio.Event()

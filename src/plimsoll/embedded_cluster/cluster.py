@@ -49,8 +49,13 @@ class EmbeddedCluster:
         times: ClusterTimings | None = None,
         ask: WebhookCall | None = None,
         history: int = HISTORY,
+        pod_events: bool = False,
     ) -> None:
-        """ask: calls admission webhooks; None: webhooks are not called."""
+        """
+        ask: calls admission webhooks; None: webhooks are not called.
+        pod_events: record Scheduled, Started and Killing events, for `kubectl describe`.
+        """
+        self._pod_events = pod_events
         rng = random.Random(seed)  # noqa: S311 - runs must be reproducible
         self.clock = clock
         self.timers = Timers(clock)
@@ -65,7 +70,9 @@ class EmbeddedCluster:
             self.timers, self._rng, ask=self._ask, history=self._history,
             bookmark_seconds=self._times.bookmark, watch_seconds=self._times.watch,
         )  # fmt: skip
-        self.context = ControllerContext(self.api.objects, self.timers, self._rng, self._times)
+        self.context = ControllerContext(
+            self.api.objects, self.timers, self._rng, self._times, pod_events=self._pod_events
+        )
         self.garbage = GarbageCollector(self.context)
         self.kubelets = Kubelets(self.context)
         if self._times.heartbeat:

@@ -41,9 +41,19 @@ class World:
     """`async with World(config, clock) as world`: operator processes run inside the block."""
 
     def __init__(
-        self, config: Config, clock: Clock, *, seed: int = 0, times: ClusterTimings = TIMES, election: bool = False
+        self,
+        config: Config,
+        clock: Clock,
+        *,
+        seed: int = 0,
+        times: ClusterTimings = TIMES,
+        election: bool = False,
+        pod_events: bool = False,
     ) -> None:
-        """election: elect a leader, for several processes. A single process needs none, and renewals would dominate a quiet day."""
+        """
+        election: elect a leader, for several processes. A single process needs none, and renewals would dominate a quiet day.
+        pod_events: record events of pods' lives, for `kubectl describe`.
+        """
         voting = replace(config.operator.leader_election, enabled=election)
         quiet = replace(config.operator, leader_election=voting, audit_log="")
         # Periodic resync protects against lost events. Nothing is lost here, so it is rare.
@@ -54,7 +64,7 @@ class World:
         self.config = replace(config, operator=quiet, controllers=rare_resync, webhook=hooked)
         self.clock = clock
         self._rng = Random(seed)  # noqa: S311 - simulations must be reproducible
-        self.cluster = EmbeddedCluster(clock, seed=seed, times=times, ask=self._review)
+        self.cluster = EmbeddedCluster(clock, seed=seed, times=times, ask=self._review, pod_events=pod_events)
         self.processes: list[OperatorProcess] = []
         self._started = 0
 

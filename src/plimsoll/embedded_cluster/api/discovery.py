@@ -72,6 +72,9 @@ def _entries(kind: ResourceKind) -> Iterable[Json]:
         "eviction": {"group": "policy", "version": "v1", "kind": "Eviction", "verbs": ["create"]},
         "binding": {"kind": "Binding", "verbs": ["create"]},
         "log": {"kind": "Pod", "verbs": ["get"]},
+        "attach": {"kind": "PodAttachOptions", "verbs": ["create", "get"]},
+        "exec": {"kind": "PodExecOptions", "verbs": ["create", "get"]},
+        "portforward": {"kind": "PodPortForwardOptions", "verbs": ["create", "get"]},
         "status": {"kind": kind.kind, "verbs": ["get", "patch", "update"]},
     }
     for name in kind.subresources:

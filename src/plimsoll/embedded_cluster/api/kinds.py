@@ -16,6 +16,10 @@ Column = tuple[str, str, str]
 _SCALE_PATHS: tuple[Path, Path, Path] = (("spec", "replicas"), ("status", "replicas"), ("spec", "selector"))
 
 
+# Subresources of pods that open a connection into a container; there are no containers here.
+STREAMING = ("attach", "exec", "portforward")
+
+
 @dataclass(frozen=True)
 class ResourceKind:
     group: str
@@ -52,7 +56,7 @@ class ResourceKind:
 
     @property
     def subresources(self) -> tuple[str, ...]:
-        more = ("binding", "eviction", "log") if self.storage_key == ("", "pods") else ()
+        more = ("binding", "eviction", "log", *STREAMING) if self.storage_key == ("", "pods") else ()
         return (*(("status",) if self.status else ()), *(("scale",) if self.scale else ()), *more)
 
 

@@ -15,7 +15,7 @@ from plimsoll.embedded_cluster.api import discovery, kinds, protobuf
 from plimsoll.embedded_cluster.api.access_reviews import reviewed
 from plimsoll.embedded_cluster.api.admission import WebhookCall
 from plimsoll.embedded_cluster.api.event_versions import shown_form
-from plimsoll.embedded_cluster.api.json_documents import Json, name_of, namespace_of
+from plimsoll.embedded_cluster.api.json_documents import Json, at, name_of, namespace_of
 from plimsoll.embedded_cluster.api.kinds import ResourceKind
 from plimsoll.embedded_cluster.api.lists import Lists
 from plimsoll.embedded_cluster.api.metrics_api import MetricsApi
@@ -292,9 +292,13 @@ class ApiServer:
         if part in ("eviction", "binding") and request.method != "POST":
             raise method_not_allowed()
         match request.method, part:
-            case "GET", "log":
+            case "GET" | "POST", _ if part in kinds.STREAMING:
                 self.objects.get(kind, namespace, name)
-                return ApiResponse(200, text="")
+                raise bad_request(
+                    f"pods/{part} is not supported: this is an embedded cluster, and the containers of {namespace}/{name} do not run"
+                )
+            case "GET", "log":
+                return ApiResponse(200, text=_log(self.objects.get(kind, namespace, name), request.params))
             case "GET", _ if request.params.get("watch") in _TRUE:
                 return ApiResponse(200, watch=self._watch(request, target))
             case "GET", _:
@@ -341,6 +345,18 @@ class ApiServer:
         if _wants_metadata(request):
             return metadata_only(obj)
         return shown_form(target.kind, obj)
+
+
+def _log(pod: Json, params: Mapping[str, str]) -> str:
+    """One line in place of a log; 400 for a container that does not exist or has not started, as from a kubelet."""
+    containers = [one["name"] for one in at(pod, "spec", "containers", default=[])]
+    container = params.get("container") or (containers[0] if containers else "")
+    if container not in containers:
+        raise bad_request(f"container {container} is not valid for pod {name_of(pod)}")
+    if at(pod, "status", "phase") == "Pending":
+        raise bad_request(f'container "{container}" in pod "{name_of(pod)}" is waiting to start: ContainerCreating')
+    started = at(pod, "status", "startTime", default="")
+    return f"{started} embedded cluster: container {container} does not run and writes no log\n"
 
 
 def _wants_table(request: ApiRequest) -> bool:

@@ -109,6 +109,7 @@ class ControllerContext:
     rng: random.Random
     times: ClusterTimings
     queue: ControllerQueue = field(default_factory=ControllerQueue)
+    pod_events: bool = False  # whether pods get Scheduled, Started and Killing events
 
     @property
     def storage(self) -> Storage:
@@ -164,6 +165,11 @@ class ControllerContext:
         current = self.storage.get(kind, namespace_of(obj), name_of(obj))
         if current is not None and uid_of(current) == uid_of(obj):
             self.objects.writer.delete(kind, current, options)
+
+    def record_pod_event(self, pod: Json, reason: str, message: str, *, source: str) -> None:
+        """Record an event of a pod's life, if they are enabled: in a simulated day they would be most of the objects."""
+        if self.pod_events:
+            self.record_event(kinds.PODS, pod, reason, message, source=source)
 
     def record_event(
         self, kind: ResourceKind, obj: Json, reason: str, message: str, *, source: str, warning: bool = False

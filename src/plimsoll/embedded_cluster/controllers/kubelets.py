@@ -123,6 +123,7 @@ class Kubelets:
         if pod["spec"]["nodeName"] in self._silent:
             return
         if terminating(pod):
+            self._record_for_containers(pod, "Killing", "Stopping container")
             left = (parse_timestamp(pod["metadata"]["deletionTimestamp"]) - self._context.now()).total_seconds()
             wanted = _duration(pod, "gone-after", self._context.times.pod_stop)
             self._context.timers.call_later(
@@ -170,7 +171,12 @@ class Kubelets:
             holds = is_ready if kind.endswith("Ready") else True
             changed = {"type": kind, "status": str(holds)}
             shown = with_value(shown, ("status", "conditions"), set_condition(shown, changed, now))
-        self._context.storage.put(PODS, shown)
+        started = self._context.storage.put(PODS, shown)
+        self._record_for_containers(started, "Started", "Container started:")
+
+    def _record_for_containers(self, pod: Json, reason: str, message: str) -> None:
+        for container in pod["spec"].get("containers") or ():
+            self._context.record_pod_event(pod, reason, f"{message} {container['name']}", source="kubelet")
 
     def _set_ready(self, pod: Json, *, is_ready: bool) -> None:
         current = self._context.storage.get(PODS, namespace_of(pod), name_of(pod))

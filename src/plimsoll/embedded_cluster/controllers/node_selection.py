@@ -95,7 +95,9 @@ class _Round:
             self._siblings_of(owner["uid"])[row] += 1
         current = self._context.storage.get(PODS, namespace_of(pod), name_of(pod))
         if current is not None and uid_of(current) == uid_of(pod) and not terminating(current):
-            self._context.objects.bound(current, node)
+            bound = self._context.objects.bound(current, node)
+            message = f"Successfully assigned {namespace_of(pod)}/{name_of(pod)} to {node}"
+            self._context.record_pod_event(bound, "Scheduled", message, source="default-scheduler")
         return ""
 
     def _view(self, pod_class: PodClass) -> ClassConstraints:
