@@ -17,7 +17,7 @@ _COMMANDS = {
     "cleanup": ("cleanup", "cleanup", "Remove what the operator left in a cluster."),
     "cluster": ("cluster", "cluster", "Run an embedded Kubernetes cluster in this process."),
     "completion": ("completion", "completion", "Print a shell completion script."),
-    "config": ("config", "config", "Show the effective configuration, or check a file."),
+    "config": ("config", "config", "Show, check or convert a configuration."),
     "dashboard": ("dashboard", "dashboard", "Serve the dashboard for a cluster or a snapshot."),
     "demo": ("demo", "demo", "Watch the operator work on an embedded cluster."),
     "explain": ("explain", "explain", "Explain the operator's decision about an object."),

@@ -10,15 +10,19 @@ import msgspec
 import yaml
 
 from plimsoll.cli.config_options import BadConfiguration, as_written, effective, settings_options
+from plimsoll.cli.convert import convert
 from plimsoll.config import Config
 from plimsoll.config.load import Loaded
-from plimsoll.config.settings import TREE, Group
-from plimsoll.config.sources import ConfigurationError, Problem
+from plimsoll.config.settings import TREE, SettingGroup
+from plimsoll.config.sources import ConfigProblem, ConfigurationError
 
 
 @click.group()
 def config() -> None:
-    """Show the effective configuration, or check a file."""
+    """Show the effective configuration, check a file, or convert that of another system."""
+
+
+config.add_command(convert)
 
 
 @config.command()
@@ -54,7 +58,7 @@ def check(files: tuple[Path, ...]) -> None:
       plimsoll config check plimsoll.yaml
       kubectl get configmap plimsoll -o jsonpath='{.data.plimsoll\\.yaml}' | plimsoll config check -
     """
-    problems: list[Problem] = []
+    problems: list[ConfigProblem] = []
     for file in files:
         try:
             as_written(file)
@@ -66,18 +70,18 @@ def check(files: tuple[Path, ...]) -> None:
         raise BadConfiguration(ConfigurationError(problems))
 
 
-def plain(group: Group, settings: Config) -> dict[str, Any]:
+def plain(group: SettingGroup, settings: Config) -> dict[str, Any]:
     """The configuration as plain values, with durations as text."""
     return {
-        name: plain(member, settings) if isinstance(member, Group) else member.form.plain(member.value_in(settings))
+        name: plain(member, settings) if isinstance(member, SettingGroup) else member.form.plain(member.value_in(settings))
         for name, member in group.members.items()
     }
 
 
-def _commented(group: Group, loaded: Loaded, indent: str) -> list[str]:
+def _commented(group: SettingGroup, loaded: Loaded, indent: str) -> list[str]:
     lines = []
     for name, member in group.members.items():
-        if isinstance(member, Group):
+        if isinstance(member, SettingGroup):
             lines += [f"{indent}{name}:", *_commented(member, loaded, indent + "  ")]
         else:
             value = member.form.plain(member.value_in(loaded.config))
