@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -101,11 +102,11 @@ async def test_the_minimum_holds_in_scale_downs_of_workloads_that_did_not_opt_in
         await six.settled(3, 3)
         for web in (ten, six):
             await web.patch({"spec": {"template": {"metadata": {"annotations": {"version": "two"}}}}})
-            await eventually(lambda web=web: _is_version(web, "two"), "a rollout")
+            await eventually(partial(_is_version, web, "two"), "a rollout")
         await ten.settled(5, 5)
         await six.settled(3, 3)
         for web in (ten, six):
-            await eventually(lambda web=web: _all_in_order(web, running), "every pod has its value")
+            await eventually(partial(_all_in_order, web, running), "every pod has its value")
         await ten.scale(6)
         await six.scale(2)
         await ten.settled(1, 5)

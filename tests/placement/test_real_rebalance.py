@@ -265,3 +265,35 @@ async def test_a_stateful_sets_minimum_is_restored_after_a_scale_down_that_broke
         await db.scale(3)
         await db.settled(1, 2)
         assert evictions(running) == 1
+
+
+async def test_switching_off_releases_pods_that_wait_for_spot(
+    control_plane: ControlPlane, client: Client, namespace: str, home: str, kwok_nodes: AddNodes
+):
+    """Neither a disabled nor an invalid workload keeps pods that wait for a class nobody evaluates any more."""
+    spot = kwok_nodes("2 zone=a class=spot")
+    kwok_nodes("2 zone=a class=on-demand")
+    await cordon(client, spot, closed=True)
+    settings = config(home, namespace, spot_fallback_after=timedelta(seconds=5))
+    async with operating(control_plane, namespace, settings):
+        made = {
+            "off": await Workload(client, namespace, "off").create(3, asking(100)),
+            "wrong": await Workload(client, namespace, "wrong").create(3, asking(100)),
+            "gone": await Workload(client, namespace, "gone", stateful=True).create(
+                2, asking(100), serviceName="gone", podManagementPolicy="Parallel"
+            ),
+        }
+
+        async def all_wait() -> bool:
+            pods = [pod for one in made.values() for pod in await one.pods()]
+            return len(pods) == 8 and not any(pod.spec.node_name for pod in pods)
+
+        await eventually(all_wait, "eight pods that wait for spot")
+        await made["off"].annotate({"spotalis.io/enabled": "false"})
+        await made["wrong"].annotate({SPOT_PERCENTAGE: "a lot"})
+        await made["gone"].annotate(
+            {"spotalis.io/enabled": None, SPOT_PERCENTAGE: None, "spotalis.io/min-on-demand": None}
+        )
+        await made["off"].settled(0, 3)
+        await made["wrong"].settled(0, 3)
+        await made["gone"].settled(0, 2)

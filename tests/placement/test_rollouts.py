@@ -64,9 +64,9 @@ class Rollout:
         self.history.append(self.on_demand)
 
     def run(self) -> None:
-        while sum(self.created.values()) < self.replicas or sum(self.old.values()):
-            total = sum(self.created.values()) + sum(self.old.values())
-            if sum(self.created.values()) < self.replicas and total < self.replicas + self.surge:
+        while (created := sum(self.created.values())) < self.replicas or sum(self.old.values()) > 0:
+            total = created + sum(self.old.values())
+            if created < self.replicas and total < self.replicas + self.surge:
                 self.create()
             else:
                 self.delete()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plimsoll.controllers.placement.admission.classify import ClassAssigned
 from plimsoll.controllers.placement.annotations import PlacementReason
 from plimsoll.controllers.placement.rebalance.next_action import NextAction
 from plimsoll.controllers.placement.spec import Policy
@@ -149,7 +150,7 @@ class Sets:
         name = f"{self.stateful_set.name}-{ordinal}"
         self.delete(ordinal)
         answer = self.scene.ask(review(self.stateful_set, name=name))
-        assert isinstance(answer, admission_scene.ClassAssigned), answer
+        assert isinstance(answer, ClassAssigned), answer
         if appears:
             self.scene.view[PODS].put(
                 build.pod(name, owner=self.stateful_set, node="", phase="Pending", annotations=annotations_of(answer))
