@@ -6,17 +6,17 @@ import inspect
 
 import yaml
 
-from plimsoll.config.settings import TREE, Group, Setting
+from plimsoll.config.settings import TREE, Setting, SettingGroup
 
 INTRODUCTION = """\
 <!-- Generated from src/plimsoll/config by `make docs`; edit the types, not this page. -->
 # Configuration
 
-Settings come from four places. The later one wins:
+Settings come from four sources. Later ones take precedence:
 
 1. the defaults below,
 2. a YAML file: `plimsoll run --config plimsoll.yaml`,
-3. environment variables: `PLIMSOLL_` and the key in capitals, with an underscore wherever a word begins,
+3. environment variables: `PLIMSOLL_` and the key in upper snake case,
 4. options: `--dry-run`, `--controllers`, `--log-format`, `--log-level`, and `--set KEY=VALUE` for any key.
 
 ```yaml
@@ -30,16 +30,16 @@ logging:
   format: json
 ```
 
-The same by variables: `PLIMSOLL_OPERATOR_DISRUPTION_LIMITS_PER_WORKLOAD=3`, `PLIMSOLL_CONTROLLERS_RECONCILE_INTERVAL=2m`,
+The same with environment variables: `PLIMSOLL_OPERATOR_DISRUPTION_LIMITS_PER_WORKLOAD=3`, `PLIMSOLL_CONTROLLERS_RECONCILE_INTERVAL=2m`,
 `PLIMSOLL_LOGGING_FORMAT=json`.
 
-- **Durations** are written as in Go: `1h30m`, `10s`, `500ms`, `0`. A number without a unit is refused.
-- **Lists** are YAML lists in the file, and separated by commas in a variable or an option.
-- **Nothing is guessed.** An unknown key or variable, a wrong type, a key given twice or a bad duration ends the start with exit
-  code 2, and every such error is printed with its file and line, the value, what is expected and the nearest valid key.
-- **Variables that Kubernetes adds** to each pod for a Service named `plimsoll…` are passed over.
-- `plimsoll config check FILE` checks a file; `plimsoll config show` prints what applies and where each value comes from.
-- The file is read once, at the start.
+- **Durations** are written as in Go: `1h30m`, `10s`, `500ms`, `0`. A number without a unit is rejected.
+- **Lists** are YAML lists in the file, and comma-separated in a variable or an option.
+- **Nothing is guessed.** With an unknown key or variable, a wrong type, a duplicate key or an invalid duration the process exits with
+  code 2 at startup. It prints every such error with its file and line, the value, what is expected and the nearest valid key.
+- **Variables that Kubernetes adds** to each pod for a Service named `plimsoll…` are ignored.
+- `plimsoll config check FILE` checks a file; `plimsoll config show` prints the effective settings and the source of each value.
+- The file is read once, at startup.
 """
 
 
@@ -50,7 +50,7 @@ def configuration_page() -> str:
     return "\n".join([INTRODUCTION, *sections])
 
 
-def _section(group: Group) -> str:
+def _section(group: SettingGroup) -> str:
     lines = [f"## `{group.key}`", "", " ".join((inspect.getdoc(group.type) or "").split()), ""]
     lines += ["| key | value | default | variable |", "|---|---|---|---|"]
     settings = [member for member in group.members.values() if isinstance(member, Setting)]
