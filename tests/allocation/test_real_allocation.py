@@ -84,18 +84,18 @@ async def test_read_only_writes_nothing_and_asks_nothing(stage: Stage) -> None:
 
 
 async def test_shared_drives(stage: Stage) -> None:
-    node = await stage.node("S1", shared={"S1": 1000, "S2": 600})
+    node = await stage.node("S1", shared={"S1": 1000, "S2": 1000})
     async with stage.operator():
         await stage.container("whole", node=node, drives=1)
         await stage.all_served(["whole"])
-        await stage.container("parts", node=node, spec={"containerCapacity": 500, "numCores": 2})
+        await stage.container("parts", node=node, spec={"containerCapacity": 800, "numCores": 2})
         await stage.all_served(["parts"])
-        await stage.container("more", node=node, spec={"driveCapacity": 200, "numDrives": 1})
+        await stage.container("more", node=node, spec={"driveCapacity": 400, "numDrives": 1})
         event = await stage.event("InsufficientDriveCapacity")
     drives = (await stage.allocations("parts"))["virtualDrives"]
-    assert [(drive["serial"], drive["capacityGiB"]) for drive in drives] == [("S2", 250), ("S2", 250)]
+    assert [(drive["serial"], drive["capacityGiB"]) for drive in drives] == [("S2", 400), ("S2", 400)]
     assert {drive["physicalUUID"] for drive in drives} == {"uuid-S2"}
-    assert "1600 GiB are there on 2 drives, 0 blocked, 1500 taken, 100 free" in event["note"]
+    assert "2000 GiB are there on 2 drives, 0 blocked, 1800 taken, 200 free" in event["note"]
 
 
 @pytest.mark.soak

@@ -73,10 +73,10 @@ async def test_it_is_waited_for_and_used_as_it_is(new_control_plane: StartContro
 
 
 async def _use(stage: Stage, operator: Allocator) -> None:
-    node = await stage.node("S1", "S2", shared={"S3": 500})
+    node = await stage.node("S1", "S2", shared={"S3": 1500})
     await stage.container("never-seen", node=node, drives=1)
     await stage.container("bad", node=node, drives=-1)
-    await stage.container("parts", node=node, spec={"driveCapacity": 100, "numDrives": 3})
+    await stage.container("parts", node=node, spec={"driveCapacity": 400, "numDrives": 3})
     other = {
         "type": "Ready", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
     }  # fmt: skip
@@ -87,5 +87,5 @@ async def _use(stage: Stage, operator: Allocator) -> None:
     assert (known["status"], known["conditions"][0]) == ("Init", other)
     assert (await stage.condition("bad"))["reason"] == "InvalidSpec"
     drives = (await stage.allocations("parts"))["virtualDrives"]
-    assert [drive["capacityGiB"] for drive in drives] == [100, 100, 100]
+    assert [drive["capacityGiB"] for drive in drives] == [400, 400, 400]
     await stage.judged()

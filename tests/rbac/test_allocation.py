@@ -12,6 +12,7 @@ from tests.allocation.build import container_body, drive_annotations
 from tests.eventually import eventually
 from tests.faults.upstream import Json
 from tests.kinds import served
+from tests.migrating.storage_operator import cluster_crd
 from tests.rbac.account import Account, installed
 from tools.controlplane.cluster import ControlPlane
 
@@ -19,7 +20,7 @@ from tools.controlplane.cluster import ControlPlane
 @pytest.fixture
 def containers(control_plane: ControlPlane, namespace: str) -> Iterator[str]:
     """The path of the test's containers."""
-    with served(control_plane, [crd()]):
+    with served(control_plane, [crd(), cluster_crd()]):
         yield f"/apis/weka.weka.io/v1alpha1/namespaces/{namespace}/wekacontainers"
 
 
