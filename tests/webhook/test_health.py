@@ -23,6 +23,9 @@ class Health:
     def not_ready(self) -> str | None:
         return self.ready_trouble
 
+    def stopped_controllers(self) -> list[str]:
+        return []
+
 
 @pytest.fixture
 async def web(health: Health) -> AsyncIterator[aiohttp.ClientSession]:

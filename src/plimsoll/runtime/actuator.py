@@ -8,7 +8,7 @@ before it evicts that pod by UID. It reports each action, done or not, in an eve
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -22,7 +22,7 @@ from plimsoll.kube.client.errors import AlreadyExists, Ambiguous, Conflict, Kube
 from plimsoll.kube.events import EventRecorder, NewEvent
 from plimsoll.kube.leader_election import Leadership
 from plimsoll.kube.types.core import Pod
-from plimsoll.kube.types.resources import PODS, Key, metadata_of
+from plimsoll.kube.types.resources import PODS, Key, Resource, metadata_of
 from plimsoll.providers.protocol import Provider
 from plimsoll.runtime.audit import AuditRecord, AuditTrail
 from plimsoll.runtime.clock import Clock
@@ -90,9 +90,12 @@ class Actuator:
         metrics: Metrics,
         audit: AuditTrail,
         read_only: bool,
+        needs: Mapping[str, Sequence[Resource[Any]]] | None = None,
         providers: Mapping[str, Provider] | None = None,
         token: Callable[[], str] = new_token,
     ) -> None:
+        """needs: by controller, the kinds whose view must be live for a destructive action; of others, every kind."""
+        self._needs = dict(needs or {})
         self._client = client
         self._view = view
         self._clock = clock
@@ -192,16 +195,16 @@ class Actuator:
         if self._read_only:
             return ActionResult(action, "would", "read-only: nothing was written")
         try:
-            self._check(action, term)
+            self._check(controller, action, term)
             match action:
                 case Patch():
                     return await self._patch(key, action)
                 case Create():
                     return await self._create(key, action)
                 case Delete():
-                    return await self._delete(key, action, term)
+                    return await self._delete(controller, key, action, term)
                 case Evict():
-                    return await self._evict(key, action, term)
+                    return await self._evict(controller, key, action, term)
                 case Transaction():
                     return await self._converse(controller, key, action, term)
                 case CreateMachine() | DeleteMachine():
@@ -221,13 +224,14 @@ class Actuator:
         except KubeError as error:
             return ActionResult(action, "failed", str(error))
 
-    def _check(self, action: Action, term: str) -> None:
+    def _check(self, controller: str, action: Action, term: str) -> None:
         """Check what every write needs at the moment it is sent; raises `_Stop`."""
         if self._leadership.term() != term:
             raise _refusal(NOT_LEADING, "the leadership term in which this was decided has ended")
         if isinstance(action, Delete | Evict | DeleteMachine):
-            if self._view.stale:
-                raise _refusal(VIEW_STALE, f"the view of {', '.join(self._view.stale)} is not live")
+            needs = self._needs.get(controller)
+            if stale := self._view.stale if needs is None else self._view.stale_among(needs):
+                raise _refusal(VIEW_STALE, f"the view of {', '.join(stale)} is not live")
             self._check_readable(action)
             if not _target(action).uid:
                 raise _refusal("NoUid", "a destructive action must carry the UID of its target")
@@ -271,10 +275,10 @@ class Actuator:
         self._expectations.wrote(key, Ref.to(action.resource, made), made.metadata.resource_version)
         return ActionResult(action, "done", written=made)
 
-    async def _delete(self, key: Key, action: Delete, term: str) -> ActionResult:
+    async def _delete(self, controller: str, key: Key, action: Delete, term: str) -> ActionResult:
         target = action.target
         live = await self._read_live(key, target)
-        self._check(action, term)
+        self._check(controller, action, term)
         await self._client.delete(
             target.resource, target.namespace, target.name,
             uid=target.uid, resource_version=live.metadata.resource_version,
@@ -282,18 +286,18 @@ class Actuator:
         self._expectations.removed(key, target)
         return ActionResult(action, "done")
 
-    async def _evict(self, key: Key, action: Evict, term: str) -> ActionResult:
+    async def _evict(self, controller: str, key: Key, action: Evict, term: str) -> ActionResult:
         async with self._evicting:
             pod = await self._read_live(key, action.pod)
             self._refuse(pod, action)
-            self._check(action, term)
+            self._check(controller, action, term)
             disruption = Disruption(action.workload, f"{pod.namespace}/{pod.name}", pod.uid, self._clock.monotonic())
             if not ignores_budgets(pod):
                 await self._write_down(key, disruption)
                 # Recording it took time, in which another pod may have gone or the leadership term may have ended.
                 self._refuse(pod, action)
                 self._ledger.enter(disruption)
-                self._check(action, term)
+                self._check(controller, action, term)
             try:
                 await self._client.evict(pod.namespace, pod.name, uid=pod.uid)
             except Ambiguous:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -23,6 +24,10 @@ class HealthSource(Protocol):
 
     def not_ready(self) -> str | None:
         """Why clients should not rely on this process now. A standby that does not lead is ready."""
+        ...
+
+    def stopped_controllers(self) -> Sequence[str]:
+        """Controllers that do nothing at present, each with the reason, while others work."""
         ...
 
 
@@ -70,7 +75,7 @@ class HealthServer:
         return _verdict(self._health.not_alive())
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        return _verdict(self._health.not_ready())
+        return _verdict(self._health.not_ready(), self._health.stopped_controllers())
 
     async def _metrics(self, request: web.Request) -> web.Response:
         try:
@@ -84,5 +89,7 @@ class HealthServer:
         return response
 
 
-def _verdict(reason: str | None) -> web.Response:
-    return web.Response(text="ok\n") if reason is None else web.Response(status=503, text=f"{reason}\n")
+def _verdict(reason: str | None, remarks: Sequence[str] = ()) -> web.Response:
+    if reason is not None:
+        return web.Response(status=503, text=f"{reason}\n")
+    return web.Response(text="".join(f"{line}\n" for line in ("ok", *remarks)))

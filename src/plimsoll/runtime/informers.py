@@ -84,14 +84,23 @@ class Informers:
             yield f"watch {resource.plural} {namespace}", reflector.run()
 
     def not_live(self, oldest: timedelta) -> str | None:
-        """Why the view must not be relied on, or None. oldest: the age from which a view counts as too old."""
+        """Why the view must not be relied on, or None. oldest: the age from which a view counts as too old.
+
+        Kinds that the server denies or does not have are left out: they concern only the controllers that need them.
+        """
         for (resource, _), reflector in self._reflectors.items():
+            if reflector.denied:
+                continue
             if not reflector.store.synced:
                 problem = f": {reflector.problem}" if reflector.problem else ""
                 return f"the view of {resource.plural} is not live{problem}"
             if reflector.age_seconds() > oldest.total_seconds():
                 return f"no data about {resource.plural} from the API server for {reflector.age_seconds():.0f} s"
         return None
+
+    def problem_with(self, plural: str) -> str:
+        """Why the view of a kind is not live, as far as that is known."""
+        return next((one.problem for one in self._by_plural().get(plural, ()) if one.problem), "")
 
     async def until_too_old(self, limit: timedelta) -> None:
         """Check the age of the view, and return when the view of a kind has not been live for longer than `limit`."""
@@ -102,8 +111,8 @@ class Informers:
             for plural, of_kind in self._by_plural().items():
                 self._metrics.publish_relists(plural, sum(reflector.relists.total() for reflector in of_kind))
             for followed, reflector in self._reflectors.items():
-                if reflector.store.synced:
-                    live_at[followed] = now
+                if reflector.store.synced or reflector.denied:
+                    live_at[followed] = now  # a restart would not bring back a kind that the server denies
                 # A server may answer and still not be usable: one restored from a backup, or one that denies access.
                 if (age := max(reflector.age_seconds(), now - live_at[followed])) > limit_seconds:
                     log.error(

@@ -86,6 +86,7 @@ CATALOGUE: Mapping[str, MetricSpec] = {
     ),
     "vpsie_autoscaler_nodegroup_desired_nodes": _gauge("Desired nodes of a group", *_GROUP),
     "vpsie_autoscaler_nodegroup_current_nodes": _gauge("Nodes of a group, including those being created", *_GROUP),
+    "vpsie_autoscaler_nodegroup_provider_error": _gauge("1 while the provider of a group cannot be used", *_GROUP),
     "vpsie_autoscaler_nodegroup_ready_nodes": _gauge("Ready nodes of a group", *_GROUP),
     "vpsie_autoscaler_nodegroup_min_nodes": _gauge("Minimum nodes of a group", *_GROUP),
     "vpsie_autoscaler_nodegroup_max_nodes": _gauge("Maximum nodes of a group", *_GROUP),

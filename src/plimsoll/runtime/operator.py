@@ -127,12 +127,13 @@ class Operator:
             client, clock, controller="plimsoll.dev/operator", instance=name,
             on_result=lambda result: metrics.events.labels(result).inc(),
         )  # fmt: skip
+        self._needs = {controller.name: needed_by(controller) for controller in controllers}
         self._listeners: list[DecisionListener] = []
         self._audit = AuditTrail(config.operator.audit_log, self._recorded)
         self._actuator = Actuator(
             client, self.view, clock, identity=name, leadership=leadership, ledger=self._ledger, memory=self._memory,
             expectations=self._expectations, recorder=self._recorder, metrics=metrics, audit=self._audit,
-            read_only=config.operator.read_only_mode, providers=providers,
+            read_only=config.operator.read_only_mode, needs=self._needs, providers=providers,
             token=new_token if rng is None else lambda: f"{self._rng.getrandbits(128):032x}",
         )  # fmt: skip
         self.reconcilers = [
@@ -140,7 +141,7 @@ class Operator:
                 controller, self.view, self._actuator, clock, leadership=leadership, expectations=self._expectations,
                 metrics=metrics, interval=config.controllers.reconcile_interval,
                 workers=config.controllers.max_concurrent_reconciles, rng=self._rng,
-                on_decision=on_decision, on_outcome=self._acted,
+                needs=self._needs[controller.name], on_decision=on_decision, on_outcome=self._acted,
             )
             for controller in controllers
         ]  # fmt: skip
@@ -197,7 +198,25 @@ class Operator:
 
     def not_ready(self) -> str | None:
         """Leadership is no condition: a synced standby is ready, or a rollout of the operator would never finish."""
-        return self._informers.not_live(self._config.kubernetes.max_view_age)
+        problem = self._informers.not_live(self._config.kubernetes.max_view_age)
+        stopped = self.stopped_controllers()
+        if problem is None and stopped and len(stopped) == len(self.reconcilers):
+            return "; ".join(stopped)
+        return problem
+
+    def works(self, controller: str) -> bool:
+        """Whether the views that a controller needs are live."""
+        return not self.view.stale_among(self._needs.get(controller, ()))
+
+    def stopped_controllers(self) -> list[str]:
+        """The controllers that do nothing because the view of a kind that they need is not live, each with the reason."""
+        found = []
+        for controller, needs in self._needs.items():
+            if stale := self.view.stale_among(needs):
+                problem = next((text for plural in stale if (text := self._informers.problem_with(plural))), "")
+                reason = f"{controller} is stopped: the view of {', '.join(stale)} is not live"
+                found.append(f"{reason}: {problem}" if problem else reason)
+        return found
 
     # ── lifecycle ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -304,12 +323,12 @@ class Operator:
 
 def watched_by(controllers: Sequence[Controller]) -> tuple[Resource[Any], ...]:
     """Every kind that the controllers need to watch."""
-    wanted: dict[Resource[Any], None] = {}
-    for controller in controllers:
-        wanted |= dict.fromkeys(controller.watches)
-        if evicts(controller):
-            wanted |= dict.fromkeys(SEEN_BEFORE_EVICTING)
-    return tuple(wanted)
+    return tuple(dict.fromkeys(resource for controller in controllers for resource in needed_by(controller)))
+
+
+def needed_by(controller: Controller) -> tuple[Resource[Any], ...]:
+    """The kinds without which a controller decides nothing."""
+    return (*controller.watches, *(SEEN_BEFORE_EVICTING if evicts(controller) else ()))
 
 
 def evicts(controller: Controller) -> bool:

@@ -7,7 +7,7 @@ watch event changes nothing but the time of the next reconcile. The operator bui
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -49,11 +49,14 @@ class Reconciler:
         metrics: Metrics,
         interval: timedelta,
         workers: int,
+        needs: Sequence[Resource[Any]] = (),
         on_decision: Callable[[str, Key, Decision], None] = lambda *_: None,
         on_outcome: Callable[[str, Key, Decision, Outcome], None] = lambda *_: None,
         rng: Random | None = None,
     ) -> None:
+        """needs: the kinds without a live view of which the controller decides nothing; by default those that it watches."""
         self.controller = controller
+        self._needs = tuple(needs or controller.watches)
         self._view = view
         self._actuator = actuator
         self._clock = clock
@@ -124,7 +127,7 @@ class Reconciler:
         term = self._leadership.term()
         if term is None:
             return
-        if self._view.stale:
+        if self._view.stale_among(self._needs):
             self.queue.add_after(key, VIEW_POLL_SECONDS)
             return
         if (behind := self._expectations.behind(key, self._view)) is not None:

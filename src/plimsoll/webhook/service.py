@@ -73,7 +73,7 @@ async def placement_webhook(
             registration = _registration(config, client, server.port, identity)
         registrar = Registrar(
             clock, registration, certificate,
-            leading=lambda: operator.leading, ready=lambda: operator.not_ready() is None,
+            leading=lambda: operator.leading, ready=lambda: operator.not_ready() is None and operator.works(PlacementController.name),
         )  # fmt: skip
         task = asyncio.create_task(registrar.run(), name="webhook registration")
         task.add_done_callback(_tell_failure)

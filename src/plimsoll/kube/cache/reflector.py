@@ -100,8 +100,10 @@ class Reflector(Generic[T]):
         grace_seconds: how long a broken watch may take to reopen before the view counts as not live.
         """
         self.store = store
-        # Lists started, by cause: start, gone, expired, stale, silent, broken off, retry.
+        # Lists started, by cause: start, gone, expired, stale, silent, broken off, kind gone, retry.
         self.relists: Counter[str] = Counter()
+        # The server answers, but denies this kind or does not have it any more: only controllers that need the kind stop.
+        self.denied = False
         self.events = 0  # received since the start, bookmarks too
         self._client = client
         self._clock = clock
@@ -202,6 +204,7 @@ class Reflector(Generic[T]):
     def _begin(self, relist: Relist, metadata: ListMetadata) -> None:
         if not relist.resource_version:
             relist.resource_version = metadata.resource_version
+            self.denied = False
             self._refuse_stale(relist.resource_version)
             self._liveness.lose()  # a kind that was absent has been installed: the store is not complete yet
 
@@ -269,6 +272,7 @@ class Reflector(Generic[T]):
         lines = Lines()
         async with self._client.watch(self._path, params, idle_seconds=self._idle_seconds) as chunks:
             opened, begun_at = self._clock.monotonic(), self.store.resource_version
+            self.denied = False
             if relist is not None:
                 self._liveness.lose()
             self._liveness.watch_opened(complete=self._complete)
@@ -375,6 +379,11 @@ class Reflector(Generic[T]):
             await self._pause()
         elif isinstance(error, Unauthorized | Forbidden | NotFound):
             self._liveness.lose()
+            if not isinstance(error, Unauthorized):
+                self.denied = True
+                self._liveness.hear()
+            if isinstance(error, NotFound) and self._complete:
+                self._relist("kind gone")  # its objects went with it; one that is installed again begins without them
             await self._clock.sleep(_REFUSED_SECONDS * self._rng.uniform(0.5, 1.0))
         else:
             if self.age_seconds() >= self._idle_seconds:

@@ -290,6 +290,10 @@ class View:
     def stores(self) -> Iterable[Store[Any]]:
         return self._stores.values()
 
+    def stale_among(self, resources: Iterable[Resource[Any]]) -> tuple[str, ...]:
+        """Those of the given kinds whose store is not live now."""
+        return tuple(sorted({one.plural for one in resources if one in self._stores and not self._stores[one].synced}))
+
     @property
     def stale(self) -> tuple[str, ...]:
         """The kinds whose store is not live now; empty if the view may be acted on."""
