@@ -61,8 +61,8 @@ def fewest_rewrites(zones: Mapping[str, ZoneValues], ceiling: int) -> dict[str, 
         return {}
     moves: list[tuple[int, str, int]] = []
     for uids, place in zip(pods, ladder, strict=True):
-        leaving, vacant = _moves(place, lines)
-        moves += [(place.ours[at], uids[at], ceiling - to + 1) for at, to in zip(leaving, vacant, strict=True)]
+        moved, vacant = _moves(place, lines)
+        moves += [(place.ours[at], uids[at], ceiling - to + 1) for at, to in zip(moved, vacant, strict=True)]
     return {uid: value for _, uid, value in sorted(moves, key=lambda move: (-move[0], move[1]))}
 
 

@@ -139,8 +139,8 @@ def walk(
     present = Counter(left) + Counter(stay)
     order: list[ClassAndZone] = []
     while any(left.values()):
-        leaving = _in_excess(of_class, share)
-        able = [group for group, pods in left.items() if pods and group.capacity_class is leaving]
+        excess = _in_excess(of_class, share)
+        able = [group for group, pods in left.items() if pods and group.capacity_class is excess]
         # The class in excess may consist only of pods that stay.
         able = able or [group for group, pods in left.items() if pods]
         group = min(
@@ -189,8 +189,8 @@ def _in_excess(of_class: Mapping[CapacityClass, int], share: Share) -> CapacityC
 def _by_cost(
     pods_with_value: Sequence[PodWithValue], groups: Mapping[str, ClassAndZone]
 ) -> list[tuple[int, ClassAndZone, bool]]:
-    leaving = [(one.cost or 0, groups[one.pod.uid], one.value_owner == "ours") for one in pods_with_value]
-    return sorted(leaving, key=lambda entry: (entry[0], entry[2], entry[1].zone, entry[1].capacity_class.value))
+    entries = [(one.cost or 0, groups[one.pod.uid], one.value_owner == "ours") for one in pods_with_value]
+    return sorted(entries, key=lambda entry: (entry[0], entry[2], entry[1].zone, entry[1].capacity_class.value))
 
 
 def _lowest_first(

@@ -120,7 +120,7 @@ def plan_spot_fallback(state: WorkloadState) -> FallbackPlan:
     waiting = [
         (since, replica)
         for replica in state.replicas
-        if (since := unschedulable_since(replica, state.view)) is not None
+        if (since := spot_unschedulable_since(replica, state.view)) is not None
     ]
     if not waiting:
         return FallbackPlan()
@@ -145,7 +145,7 @@ def plan_spot_fallback(state: WorkloadState) -> FallbackPlan:
     return FallbackPlan(tuple(_replace(replica, state, why) for replica in overdue[:left]), blocker, check_at)
 
 
-def unschedulable_since(replica: Replica, view: View) -> datetime | None:
+def spot_unschedulable_since(replica: Replica, view: View) -> datetime | None:
     """Since when a pod of class spot has been unschedulable; None for any other pod."""
     if assigned_class(replica.pod) is not CapacityClass.SPOT:
         return None

@@ -16,8 +16,8 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from plimsoll.controllers.placement.admission.counts import AdmissionCounts
-from plimsoll.controllers.placement.admission.live_objects import LiveReads
-from plimsoll.controllers.placement.admission.patch import AdmittedPod, Assignment, Operation, patch_for
+from plimsoll.controllers.placement.admission.live_objects import LiveObjects
+from plimsoll.controllers.placement.admission.patch import AdmittedPod, ClassAssignment, Operation, patch_for
 from plimsoll.controllers.placement.admission.pending_pods import AdmissionLedger, AdmittedPodEntry
 from plimsoll.controllers.placement.annotations import CLASS, TOKEN, PlacementReason
 from plimsoll.controllers.placement.rebalance.next_action import ReplicaState
@@ -52,7 +52,7 @@ class AdmissionRequest(Part, frozen=True, gc=False):
 class ClassAssigned(Struct, frozen=True):
     """The pod gets this class, by this patch."""
 
-    assignment: Assignment
+    assignment: ClassAssignment
     patch: list[Operation]
 
 
@@ -90,7 +90,7 @@ class PodClassifier:
         self._settings = settings
         self._watch_namespaces = frozenset(watch_namespaces)
         self.ledger = AdmissionLedger()
-        self.live = LiveReads()
+        self.live = LiveObjects()
         self._needed = [view[kind] for kind in NEEDS]
         self._counts = AdmissionCounts(view, settings.rules, self.ledger)
         self._verdicts: dict[str, tuple[Deployment | StatefulSet, Managed | Unmanaged]] = {}
@@ -133,7 +133,7 @@ class PodClassifier:
         known = self.ledger.find(pod.metadata.annotations.get(TOKEN, ""), owner.uid)
         if known is not None:
             return self._assign(
-                pod, Assignment(known.capacity_class, known.why, known.token, self._settings.installation)
+                pod, ClassAssignment(known.capacity_class, known.why, known.token, self._settings.installation)
             )
         if self._settings.rules.chosen_by(_as_spec(pod)) is not None:
             # Another webhook selected a class; or we did, in a dry run or before a change of leader, and are reinvoked.
@@ -165,7 +165,7 @@ class PodClassifier:
         if not request.dry_run:
             name = pod.metadata.name if replica_set is None else ""
             self.ledger.record(AdmittedPodEntry(token, owner.uid, wanted, why, now_seconds, name))
-        return self._assign(pod, Assignment(wanted, why, token, self._settings.installation))
+        return self._assign(pod, ClassAssignment(wanted, why, token, self._settings.installation))
 
     def any_replica_can_answer(self, request: AdmissionRequest) -> bool:
         """Whether every replica of the operator gives the same result: no ledger is needed, or the pod stays unchanged."""
@@ -291,7 +291,7 @@ class PodClassifier:
         """Whether the counts are complete: the stores are synced, or the pods were read live."""
         return LiveReadKind.PODS in looked or all(store.synced for store in self._needed)
 
-    def _assign(self, pod: AdmittedPod, assignment: Assignment) -> ClassAssigned:
+    def _assign(self, pod: AdmittedPod, assignment: ClassAssignment) -> ClassAssigned:
         patch = patch_for(pod, assignment, rules=self._settings.rules, in_use=self._counts.rules_in_use)
         return ClassAssigned(assignment, patch)
 

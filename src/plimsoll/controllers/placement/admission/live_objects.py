@@ -33,7 +33,7 @@ class _ReadPods(Struct, frozen=True):
     at_seconds: float
 
 
-class LiveReads:
+class LiveObjects:
     def __init__(self) -> None:
         self._owners: dict[str, _ReadOwner] = {}
         self._pods: dict[str, _ReadPods] = {}

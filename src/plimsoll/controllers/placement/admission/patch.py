@@ -46,7 +46,7 @@ class AdmittedPod(Part, frozen=True, gc=False):
         return self.terms is not None and not any(term.match_expressions or term.match_fields for term in self.terms)
 
 
-class Assignment(Struct, frozen=True):
+class ClassAssignment(Struct, frozen=True):
     """The class of a pod and what the annotations say about it."""
 
     capacity_class: CapacityClass
@@ -55,7 +55,9 @@ class Assignment(Struct, frozen=True):
     placed_by: str
 
 
-def patch_for(pod: AdmittedPod, assignment: Assignment, *, rules: ClassRules, in_use: ClassRules) -> list[Operation]:
+def patch_for(
+    pod: AdmittedPod, assignment: ClassAssignment, *, rules: ClassRules, in_use: ClassRules
+) -> list[Operation]:
     """On-demand requires every rule, spot the rules that this cluster's nodes follow.
 
     Idempotent: on reinvocation a pod that already has everything gets an empty patch.
@@ -93,7 +95,7 @@ def _tolerations(pod: AdmittedPod, wanted: tuple[Toleration, ...]) -> list[Opera
     return [_add("/spec/tolerations/-", toleration) for toleration in missing]
 
 
-def _annotations(held: Labels, assignment: Assignment) -> list[Operation]:
+def _annotations(held: Labels, assignment: ClassAssignment) -> list[Operation]:
     wanted = {
         CLASS: assignment.capacity_class.value,
         REASON: assignment.why.value,

@@ -155,7 +155,10 @@ def replacement(move: Move, template: PodSpec, rules: ClassRules) -> Pod:
     """The pod that will be created: the template with the class as admission assigns it, and the volumes of the old pod."""
     old = move.replica.pod
     meta = Metadata(name=old.name, namespace=old.namespace, uid=old.uid, labels=old.labels)
-    return Pod(metadata=meta, spec=replace(of_class(template, move.to, rules), node_name="", volumes=old.spec.volumes))
+    spec = of_class(template, move.to, rules)
+    # Unknown fields are noticed on pods, not in templates of workloads.
+    kept = {"volumes": old.spec.volumes, "unknown_fields": old.spec.unknown_fields}
+    return Pod(metadata=meta, spec=replace(spec, node_name="", **kept))
 
 
 def of_class(spec: PodSpec, wanted: CapacityClass, rules: ClassRules) -> PodSpec:

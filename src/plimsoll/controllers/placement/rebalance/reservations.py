@@ -69,12 +69,12 @@ class Reservations:
     def release_finished(self, view: View, now: datetime) -> list[str]:
         """Release the reservations whose replacement exists, and those whose eviction did not happen in time."""
         self._follow(view)
-        asked, self._changed = self._changed, set()
+        examined, self._changed = self._changed, set()
         up = bisect_right(self._due, now, key=itemgetter(0))
-        asked.update(key for _, key in self._due[:up])
+        examined.update(key for _, key in self._due[:up])
         del self._due[:up]
         found: list[str] = []
-        for key in sorted(asked):
+        for key in sorted(examined):
             reservations = self._made.get(key, ())
             there = [reservation for reservation in reservations if _still_active(reservation.evicted, view)]
             over = [reservation for reservation in there if now >= reservation.at + SENT_WITHIN]
