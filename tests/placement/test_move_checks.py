@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -11,7 +11,9 @@ from plimsoll.controllers.placement.rebalance.next_action import NextAction
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.spec import DURATION, SCHEDULE
 from plimsoll.controllers.placement.window import DisruptionWindow
-from plimsoll.kube.types.resources import Key
+from plimsoll.kube.codec import builtins, convert
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.resources import PODS, Key
 from plimsoll.runtime.decision import DisruptionLimits
 from tests import build
 from tests.placement.scene import (
@@ -282,6 +284,24 @@ class TestRoom:
         decision = scene.decide()
         assert codes(decision) == ["NoPlaceToMovePods"]
         assert "spot node" in decision.blockers[0].message
+
+    @pytest.mark.parametrize(
+        ("field", "value", "says"),
+        [
+            ("resourceClaims", [{"name": "gpu", "resourceClaimName": "mine"}], "uses resource claims (mine)"),
+            ("schedulingGroup", {"podGroupName": "g"}, "spec.schedulingGroup may constrain scheduling"),
+        ],
+    )
+    def test_a_pod_that_the_engine_cannot_judge_is_not_moved(self, field: str, value: Any, says: str):
+        """Members of a gang and holders of devices stay where they are."""
+        scene = drifted(template={field: value})
+        scene.objects[PODS][:] = [
+            convert({**(body := builtins(pod)), "spec": {**body["spec"], field: value}}, Pod)
+            for pod in scene.objects[PODS]
+        ]
+        decision = scene.decide()
+        assert codes(decision) == ["NoPlaceToMovePods"]
+        assert says in decision.blockers[0].message
 
     def test_room_that_someone_elses_pod_is_about_to_take_does_not_count(self):
         scene = drifted()
