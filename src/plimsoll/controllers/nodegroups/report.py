@@ -166,13 +166,12 @@ def _conditions(
     current: int,
 ) -> list[Condition]:
     spec = one.group.spec
-    code, problem = _error(one, verdict, backoffs, context)
     scaling = current != one.ready or bool(verdict.adding or verdict.removing)
     counts = f"{current} nodes, {one.ready} of them ready"
     return [
         _condition("Ready", one.ready >= spec.min_nodes and not verdict.spec_problem, f"{one.ready} nodes are ready"),
         _condition("Scaling", scaling, counts),
-        Condition(type="Error", status=str(bool(problem)), reason=code, message=problem),
+        _error(one, verdict, backoffs, context),
         # kstatus: a group that cannot proceed is Stalled, one that is on its way is Reconciling.
         _condition("Reconciling", scaling and not verdict.spec_problem, counts),
         _condition("Stalled", bool(verdict.spec_problem), verdict.spec_problem),
@@ -183,17 +182,20 @@ def _conditions(
 
 def _error(
     one: GroupState, verdict: GroupVerdict, backoffs: Sequence[OfferingBackoff], context: DecisionContext
-) -> tuple[str, str]:
-    """Reason and message of the condition Error; ("NoError", "") without one. A pause after unused nodes is no error."""
+) -> Condition:
+    """The condition Error. A pause because of unused nodes is no error."""
     if verdict.spec_problem:
-        return "InvalidSpec", verdict.spec_problem
+        return Condition(type="Error", status="True", reason="InvalidSpec", message=verdict.spec_problem)
     if verdict.provider_error:
-        return "ProviderFailed", f"provider {one.group.spec.provider} cannot be used: {verdict.provider_error}"
-    lasting = [
+        message = f"provider {one.group.spec.provider} cannot be used: {verdict.provider_error}"
+        return Condition(type="Error", status="True", reason="ProviderFailed", message=message)
+    active = [
         pause for pause in backoffs if pause.until and pause.until > context.now and pause.reason != "NeverServed"
     ]
-    pause = active_backoff(lasting, context.now) or next(iter(lasting), None)
-    return (pause.reason, pause.message) if pause is not None else ("NoError", "")
+    pause = active_backoff(active, context.now) or next(iter(active), None)
+    if pause is not None:
+        return Condition(type="Error", status="True", reason=pause.reason, message=pause.message)
+    return Condition(type="Error", status="False", reason="NoError")
 
 
 def provider_problems(verdicts: Iterable[GroupVerdict], groups: Iterable[GroupState]) -> list[Problem]:
