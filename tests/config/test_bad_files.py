@@ -40,7 +40,7 @@ from tests.config.reading import problems_in
             "zzz:",
             (
                 "plimsoll.yaml:1:1: zzz: unknown key (value none); "
-                "valid here: operator, controllers, placement, allocation, nodegroups, providers, "
+                "valid here: operator, audit, controllers, placement, allocation, nodegroups, providers, "
                 "kubernetes, web, webhook, dashboard, logging"
             ),
         ),

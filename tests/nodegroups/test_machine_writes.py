@@ -66,11 +66,12 @@ class Answers:
 class Stage:
     def __init__(self, audit: Path, *, read_only: bool = False) -> None:
         self.leads, self.cloud, self.view, self.audit = Leads(), Answers(), View.of({PODS: []}), audit
+        self.trail = AuditTrail(str(audit))
         nobody: Any = None  # no call to the API server is part of this
         self.door = Actuator(
             nobody, self.view, RealClock(), identity="here", leadership=self.leads,
             ledger=DisruptionLedger(DisruptionLimits(1, 1, timedelta(hours=1))), memory=nobody, expectations=Expectations(),
-            recorder=nobody, metrics=Metrics(), audit=AuditTrail(str(audit)), read_only=read_only,
+            recorder=nobody, metrics=Metrics(), audit=self.trail, read_only=read_only,
             providers={"cloud": cast("Provider", self.cloud)},
         )  # fmt: skip
 
@@ -94,6 +95,7 @@ async def test_both_are_done_and_written_down(stage: Stage) -> None:
     assert (made.status, made.machine and made.machine.id) == ("done", "m1")
     assert (await stage.act(RETURN)).status == "done"
     assert stage.cloud.calls == ["create uid-1", "delete m1"]
+    assert stage.trail.flush(10)
     lines = [json.loads(line) for line in stage.audit.read_text().splitlines()]
     assert [(line["action"], line["uid"], line["detail"]) for line in lines] == [
         ("CreateMachine", "uid-1", "machine m1"),

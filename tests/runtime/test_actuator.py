@@ -68,10 +68,11 @@ class Stage:
         recorder.record = self.told.append  # type: ignore[method-assign, assignment]  # events have tests of their own
         self.audit_file = audit_file
         self.metrics = Metrics()
+        self.audit = AuditTrail(str(audit_file))
         self.door = Actuator(
             client, self.view, self.clock, identity="here", leadership=self.leadership, ledger=self.ledger,
             memory=DisruptionStore(client, self.clock, namespace=namespace, period=timedelta(hours=1)),
-            expectations=self.expectations, recorder=recorder, metrics=self.metrics, audit=AuditTrail(str(audit_file)),
+            expectations=self.expectations, recorder=recorder, metrics=self.metrics, audit=self.audit,
             read_only=read_only,
         )  # fmt: skip
 
@@ -89,6 +90,7 @@ class Stage:
         return await self.door.act("test", KEY, Decision(reason=WHY, actions=actions, in_order=in_order), term)
 
     def audited(self) -> list[dict[str, Any]]:
+        assert self.audit.flush(10)
         return [json.loads(line) for line in self.audit_file.read_text().splitlines()]
 
     async def config_map(self, name: str) -> Ref:
@@ -345,3 +347,13 @@ async def test_everything_is_told_in_the_audit_trail_and_in_events(stage: Stage)
     labels = {"controller": "test", "action": "Patch"}
     assert sample("plimsoll_actions_total", {**labels, "result": "done"}) == 1
     assert sample("plimsoll_actions_total", {**labels, "result": "conflict"}) == 1
+
+
+async def test_nothing_is_done_that_cannot_be_audited_where_that_is_wanted(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+):
+    ref = await stage.config_map("kept")
+    monkeypatch.setattr(AuditTrail, "accepting", False)
+    assert codes(await stage.act(Delete(ref, WHY))) == ["AuditUnavailable"]
+    assert codes(await stage.act(Patch(ref, {"data": {"a": "2"}}, WHY))) == ["AuditUnavailable"]
+    assert await stage.data("kept") == {"a": "1"}

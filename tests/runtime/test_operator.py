@@ -242,7 +242,7 @@ async def test_a_view_of_which_nothing_is_heard_makes_the_process_unready_and_th
         clock.monotonic_offset += 400  # seconds of silence, all at once
         reason = life.operator.not_ready()
         assert reason is not None
-        assert re.search(r"nothing was heard of \w+ for 4\d\d s", reason)
+        assert re.search(r"no data about \w+ from the API server for 4\d\d s", reason)
         clock.push(900)
         assert await asyncio.wait_for(life.task, PATIENCE_SECONDS) == ExitCode.VIEW_TOO_OLD
 

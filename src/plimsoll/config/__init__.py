@@ -30,7 +30,9 @@ class LeaderElectionConfig(Section, frozen=True):
             "Enable leader election. Disable it only if exactly one process runs. Read-only mode never takes the lease."
         ),
     ] = True
-    lease_name: Annotated[ObjectName, describe("Name of the leader's Lease in `operator.namespace`.")] = "plimsoll-leader"
+    lease_name: Annotated[ObjectName, describe("Name of the leader's Lease in `operator.namespace`.")] = (
+        "plimsoll-leader"
+    )
     lease_duration: Annotated[
         timedelta,
         span(
@@ -89,7 +91,9 @@ class OperatorConfig(Section, frozen=True):
     ] = "plimsoll-system"
     watch_namespaces: Annotated[
         tuple[NamespaceName, ...],
-        describe("Namespaces to watch and manage; empty: all. Nodes and other cluster-scoped kinds are always watched."),
+        describe(
+            "Namespaces to watch and manage; empty: all. Nodes and other cluster-scoped kinds are always watched."
+        ),
     ] = ()
     audit_log: Annotated[
         str,
@@ -100,6 +104,18 @@ class OperatorConfig(Section, frozen=True):
     leader_election: LeaderElectionConfig = LeaderElectionConfig()
     disruption_limits: DisruptionLimitsConfig = DisruptionLimitsConfig()
     disruption_window: DisruptionWindowConfig = DisruptionWindowConfig()
+
+
+class AuditConfig(Section, frozen=True):
+    """What happens if the audit trail (`operator.auditLog`) cannot be written: a full disk, a pipe that nothing reads."""
+
+    on_failure: Annotated[
+        Literal["drop", "stop"],
+        describe(
+            "`drop`: drop records that cannot be written, and count them in `plimsoll_audit_records_total`. `stop`: do nothing in the "
+            "cluster until records can be written again."
+        ),
+    ] = "drop"
 
 
 class DeletionCost(Section, frozen=True):
@@ -394,6 +410,7 @@ class Config(Section, frozen=True):
     """The whole tree."""
 
     operator: OperatorConfig = OperatorConfig()
+    audit: AuditConfig = AuditConfig()
     controllers: Controllers = Controllers()
     placement: Placement = Placement()
     allocation: Allocation = Allocation()

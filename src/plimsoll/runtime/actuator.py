@@ -54,7 +54,7 @@ log = structlog.get_logger()
 CONCURRENT_WRITES = 128
 
 NOT_LEADING, VIEW_STALE, ANOTHER_LEADER = "NotLeading", "ViewStale", "AnotherLeader"
-UNREADABLE_OBJECTS = "UnreadableObjects"
+UNREADABLE_OBJECTS, AUDIT_UNAVAILABLE = "UnreadableObjects", "AuditUnavailable"
 # Blockers that pass by themselves within a second or two. No change of an object announces their end, so the key is retried soon.
 TRANSIENT_BLOCKERS = frozenset({NOT_LEADING, VIEW_STALE, ANOTHER_LEADER, HISTORY_NOT_READ})
 
@@ -228,6 +228,8 @@ class Actuator:
         """Check what every write needs at the moment it is sent; raises `_Stop`."""
         if self._leadership.term() != term:
             raise _refusal(NOT_LEADING, "the leadership term in which this was decided has ended")
+        if not self._audit.accepting:
+            raise _refusal(AUDIT_UNAVAILABLE, "the audit trail cannot be written, and audit.onFailure is stop")
         if isinstance(action, Delete | Evict | DeleteMachine):
             needs = self._needs.get(controller)
             if stale := self._view.stale if needs is None else self._view.stale_among(needs):

@@ -31,6 +31,7 @@ class Metrics:
         self.problems = self._counter("problems", "Invalid input that was reported", "controller", "code")
         self.errors = self._counter("reconcile_errors", "Reconciles that failed and are retried", "controller", "error")
         self.events = self._counter("events", "Kubernetes events, by result", "result")
+        self.audit_records = self._counter("audit_records", "Records of the audit trail, by result", "result")
         self.requests = self._counter("api_requests", "Requests to the API server", "verb", "resource", "code")
         self.relists = self._counter("view_relists", "Times a kind was listed again", "resource")
         self.reconcile_seconds = self._seconds("reconcile_seconds", "Duration of a reconcile", "controller")

@@ -129,7 +129,10 @@ class Operator:
         )  # fmt: skip
         self._needs = {controller.name: needed_by(controller) for controller in controllers}
         self._listeners: list[DecisionListener] = []
-        self._audit = AuditTrail(config.operator.audit_log, self._recorded)
+        self._audit = AuditTrail(
+            config.operator.audit_log, self._recorded, on_failure=config.audit.on_failure,
+            count=lambda result: metrics.audit_records.labels(result).inc(),
+        )  # fmt: skip
         self._actuator = Actuator(
             client, self.view, clock, identity=name, leadership=leadership, ledger=self._ledger, memory=self._memory,
             expectations=self._expectations, recorder=self._recorder, metrics=metrics, audit=self._audit,
