@@ -120,7 +120,7 @@ def test_no_pod_is_evicted_twice(history: list[tuple[Any, ...]], count: int):
 
 
 def test_a_shortage_that_does_not_end_costs_ever_fewer_tries():
-    """Ten hours without spot: no replica that runs is moved to nowhere, and waiting pods get on-demand."""
+    """Ten hours without spot and an autoscaler that never delivers: few serving replicas are given up, pending pods get on-demand."""
     world = World(
         count=10, percentage=60, minimum=2, budget=2, settings=PlacementSettings(external_autoscaler=True),
         limits=DisruptionLimits(100, 100, HOUR),
@@ -138,7 +138,9 @@ def test_a_shortage_that_does_not_end_costs_ever_fewer_tries():
             world.tick()
             world.operate()
         tries.append(sum(1 for _, why in world.evictions[before:] if why == "MigratingToSpot"))
-    assert max(tries[1:]) <= 2, "one try after each pause of half an hour"
+    assert sum(tries) <= 3, (
+        "a place that is not proven is tried with one serving replica every few hours, not twice an hour"
+    )
     world.open_spot(True)
     until = world.now + 2 * HOUR
     while world.now < until:

@@ -7,15 +7,18 @@ from datetime import timedelta
 import msgspec
 import pytest
 
+from plimsoll.controllers.placement.annotations import CLASS
 from plimsoll.controllers.placement.replica_counts import replicas
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.spec import DURATION, SCHEDULE
-from plimsoll.controllers.placement.spot_backoff import FORGOTTEN_AFTER, SpotBackoff, pause, spot_blocker
+from plimsoll.controllers.placement.spot_backoff import FORGOTTEN_AFTER, KIND, SpotBackoff, pause, spot_blocker
 from plimsoll.kube.codec import convert
+from plimsoll.kube.shards import shard_name
+from plimsoll.kube.types.resources import DEPLOYMENTS, Key
 from plimsoll.kube.workloads import pods_of
 from plimsoll.runtime.decision import Create, Evict, Patch
 from tests import build
-from tests.placement.scene import ON_DEMAND, SPOT, Scene, codes, evicted, stamp
+from tests.placement.scene import ON_DEMAND, SPOT, Scene, codes, evicted, spot_node, stamp
 
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
@@ -216,3 +219,56 @@ class TestReturn:
         later = Scene()
         later.objects[later.settings.memory] = scene.objects[scene.settings.memory]
         assert self.held(later) is None
+
+
+# ── another autoscaler is assumed to add nodes ───────────────────────────────────────────────────────────────────────────
+
+
+def full(**fields: object) -> Scene:
+    """Ten replicas on-demand of which six belong on spot, where no node has room; another workload is there too."""
+    scene = Scene(settings=PlacementSettings(external_autoscaler=True), **fields)  # type: ignore[arg-type]
+    scene.running(0, 10)
+    scene.add(spot_node("spot-1", pods=0))
+    return scene
+
+
+def short_for_another(scene: Scene, *, until: timedelta) -> None:
+    """Spot ran short for Deployment other, whose record is in another ConfigMap or the same."""
+    other = build.deployment("other", replicas=1)
+    scene.add(other)
+    record = SpotBackoff(Key("Deployment", "default", "other"), scene.now - 5 * MINUTE, scene.now + until)
+    scene.remember(shard_name(KIND, other.uid), "placement", {other.uid: msgspec.json.encode(record).decode()})
+
+
+def test_without_a_shortage_one_replica_tries_whether_the_autoscaler_delivers():
+    scene = full()
+    scene.add(build.budget(selector={"matchLabels": {"app": "web"}}, allowed=5))
+    assert len(scene.decide().actions) == 1
+
+
+@pytest.mark.parametrize("until", [5 * MINUTE, -5 * MINUTE])
+def test_no_serving_replica_of_any_workload_is_given_up_for_a_place_that_another_did_not_find(until: timedelta):
+    scene = full()
+    short_for_another(scene, until=until)
+    decision = scene.decide()
+    assert (decision.actions, [blocker.code for blocker in decision.blockers]) == ((), ["SpotUnproven"])
+    assert decision.blockers[0].until == scene.now + until + FORGOTTEN_AFTER
+
+
+def test_a_node_that_has_room_is_proof_enough():
+    scene = full()
+    short_for_another(scene, until=5 * MINUTE)
+    scene.add(spot_node("spot-2"))
+    assert len(scene.decide().actions) == 1
+
+
+def test_a_replica_of_the_other_workload_that_found_a_spot_node_ends_it():
+    scene = full()
+    short_for_another(scene, until=-5 * MINUTE)
+    other = next(one for one in scene.objects[DEPLOYMENTS] if one.name == "other")
+    replica_set = build.replica_set("other-1", replicas=1, owner=other)
+    back = build.pod(
+        "back", owner=replica_set, node="spot-1", annotations={CLASS: "spot"}, creationTimestamp=stamp(scene.now)
+    )
+    scene.add(replica_set, back)
+    assert len(scene.decide().actions) == 1

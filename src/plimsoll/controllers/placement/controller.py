@@ -21,7 +21,12 @@ from plimsoll.controllers.placement.rebalance.next_action import NextAction, Rep
 from plimsoll.controllers.placement.replica_counts import Counts
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.spec import ENABLED
-from plimsoll.controllers.placement.spot_backoff import plan_release, plan_spot_fallback, workloads_in
+from plimsoll.controllers.placement.spot_backoff import (
+    plan_release,
+    plan_spot_fallback,
+    unproven_spot_blocker,
+    workloads_in,
+)
 from plimsoll.controllers.placement.target import CapacityClass, Target
 from plimsoll.controllers.placement.workload import (
     MINIMUM_TOO_HIGH,
@@ -200,7 +205,7 @@ class PlacementController:
         urgent: tuple[Action, ...] = (*fallback.actions, *interruption.evictions)
         blocking = (*interruption.blockers, *([fallback.blocker] if fallback.blocker else []), *rebalancing.blockers)
         actions = urgent or tuple(_evict(move, state, rebalancing.destinations) for move in rebalancing.now)
-        if not urgent and rebalancing.now and not self._settings.external_autoscaler:
+        if not urgent and rebalancing.now and rebalancing.destinations.replacements:
             self._state.capacity.reserve(state, rebalancing.now, rebalancing.destinations)
         action = rebalancing.action
         return PlacementDecision(
@@ -238,15 +243,21 @@ class PlacementController:
         if found:
             return _Rebalancing(action, wanted, blockers=found)
         together = [move for move in wanted if move.to is first.to][: moves_at_once(state, first)]
-        if self._settings.external_autoscaler:
-            return _Rebalancing(action, wanted, now=together)
         destinations = self._state.capacity.find_destinations(state, together)
         while isinstance(destinations, Blocker) and len(together) > 1:
             together = together[: len(together) // 2]
             destinations = self._state.capacity.find_destinations(state, together)
-        if isinstance(destinations, Blocker):
+        if not isinstance(destinations, Blocker):
+            return _Rebalancing(action, wanted, now=together, destinations=destinations)
+        if not self._settings.external_autoscaler:
             return _Rebalancing(action, wanted, blockers=(destinations,))
-        return _Rebalancing(action, wanted, now=together, destinations=destinations)
+        # Another autoscaler may add the node. That is an assumption, so it is tried with one replica, and not during a shortage.
+        shortage = unproven_spot_blocker(state) if spot and first.replica.pod.ready else None
+        return (
+            _Rebalancing(action, wanted, blockers=(shortage,))
+            if shortage
+            else _Rebalancing(action, wanted, now=[first])
+        )
 
 
 class _Rebalancing(Struct, frozen=True):

@@ -20,8 +20,10 @@ from msgspec import Struct
 
 from plimsoll.controllers.placement.annotations import PLACED_BY, REASON, PlacementReason, assigned_class
 from plimsoll.controllers.placement.replica_counts import Replica
+from plimsoll.controllers.placement.replica_counts import replicas as replicas_of
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.target import CapacityClass
+from plimsoll.controllers.placement.workload import workload_at
 from plimsoll.controllers.placement.workload_state import WorkloadState
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.shards import LABEL, shard_name
@@ -94,6 +96,26 @@ def spot_is_unproven(
     """Whether no replica has found a spot node since the last shortage."""
     record = backoff_of(uid, view, settings)
     return record is not None and not record.expired(now) and not _spot_is_back(record, replicas)
+
+
+def unproven_spot_blocker(state: WorkloadState) -> Blocker | None:
+    """Why no serving replica of any workload may move to a spot node that does not exist yet, or None.
+
+    A shortage of one workload says that the autoscaler does not deliver: for hours, or until a replica of that workload has found
+    a spot node. New replicas, which serve nobody yet, go on trying.
+    """
+    for shard in state.view[state.settings.memory]:
+        for record in _records(shard):
+            if record.expired(state.now):
+                continue
+            workload = workload_at(record.workload, state.view)
+            if workload is None:
+                continue
+            found = replicas_of(pods_of(workload, state.view), state.view, state.settings.rules)
+            if not _spot_is_back(record, found):
+                message = f"no spot node has room, and {record.workload} found none at {record.since:%H:%M:%S} UTC"
+                return Blocker("SpotUnproven", message, record.until + FORGOTTEN_AFTER)
+    return None
 
 
 def _spot_is_back(record: SpotBackoff, replicas: Iterable[Replica]) -> bool:
@@ -243,10 +265,14 @@ def backoff_shard(uid: str) -> str:
 
 def workloads_in(shard: ConfigMap) -> Iterator[Key]:
     """The workloads with a record in this ConfigMap."""
+    return (record.workload for record in _records(shard))
+
+
+def _records(shard: ConfigMap) -> Iterator[SpotBackoff]:
     if shard.labels.get(LABEL) == KIND:
         for text in shard.data.values():
             if (record := _read(text)) is not None:
-                yield record.workload
+                yield record
 
 
 def _created(replica: Replica) -> datetime:
