@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from plimsoll.runtime import actuator
 from plimsoll.runtime.actuator import TRANSIENT_BLOCKERS
 
 ROOT = Path(__file__).parents[2]
@@ -14,6 +15,7 @@ SOURCES = ("runtime/actuator.py", "disruption/ledger.py", "disruption/pdb.py", "
 def codes_in_source() -> set[str]:
     texts = [(ROOT / "src/plimsoll" / name).read_text() for name in SOURCES]
     named = {code for text in texts for code in re.findall(r'(?:Blocker|_refusal)\(\s*"(\w+)"', text)}
+    named |= {getattr(actuator, name) for name in re.findall(r"_refusal\(\s*([A-Z_]+),", texts[0])}
     machines = (ROOT / "src/plimsoll/runtime/machine_requests.py").read_text()
     of_providers = set(re.findall(r'_refused\(\s*action,\s*"(\w+)"', machines))
     for errors in re.findall(r"except \(([\w, ]+)\) as error:\s*return _refused", machines):
