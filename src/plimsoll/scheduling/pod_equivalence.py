@@ -273,7 +273,9 @@ class PodClasses:
                     shape = shapes_of_requests[requests] = self._shape(spec)
                 plain_class = plain_classes.get(key)
                 if plain_class is None:
-                    plain_class = self._class(key, pod, affinity, (), claims or (), node_bound=node_bound)
+                    plain_class = self._class(
+                        key, pod, affinity, (), claims or (), node_bound=node_bound, restarts=False
+                    )
                     plain_classes[key] = plain_class
                 add_class(plain_class)
                 add_shape(shape)
@@ -281,7 +283,15 @@ class PodClasses:
             amounts = (containers, spec.init_containers, spec.overhead, spec.resources)
             seen = seen_pods.get(key)
             if seen is None or seen.amounts != amounts:
-                class_index = self._class(key, pod, affinity, _host_ports(spec), claims or (), node_bound=node_bound)
+                class_index = self._class(
+                    key,
+                    pod,
+                    affinity,
+                    _host_ports(spec),
+                    claims or (),
+                    node_bound=node_bound,
+                    restarts=_restarts_all(spec),
+                )
                 seen = seen_pods[key] = _CachedIndexes(amounts, class_index, self._shape(spec))
             add_class(seen.class_index)
             add_shape(seen.shape_index)
@@ -296,13 +306,15 @@ class PodClasses:
         claims: tuple[PodClaim, ...],
         *,
         node_bound: bool,
+        restarts: bool,
     ) -> int:
-        # Requirements of containers are not in `key`, which is built for every pod.
-        restarts = _restarts_all_containers(pod.spec)
+        # `restarts` is not in `key`, which is built for every pod.
         index = self._class_index.get((key, ports, restarts))
         if index is None:
             index = self._class_index[key, ports, restarts] = len(self.classes)
-            self.classes.append(self._make(pod, index, affinity, ports, claims, node_bound=node_bound))
+            self.classes.append(
+                self._make(pod, index, affinity, ports, claims, node_bound=node_bound, restarts=restarts)
+            )
         return index
 
     def resource(self, name: str) -> int:
@@ -341,6 +353,7 @@ class PodClasses:
         claims: tuple[PodClaim, ...],
         *,
         node_bound: bool,
+        restarts: bool,
     ) -> PodClass:
         meta, spec = pod.metadata, pod.spec
         affinity_terms = _affinity_terms(affinity)
@@ -392,7 +405,7 @@ class PodClasses:
             ports=ports,
             claims=claims,
             gates=tuple([gate.name for gate in spec.scheduling_gates]),
-            unmodelled=_unmodelled(spec),
+            unmodelled=_unmodelled(spec, restarts=restarts),
             priority=spec.priority,
             terminating=meta.deletion_timestamp is not None,
             node_bound=node_bound,
@@ -421,7 +434,8 @@ def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     return tuple(sorted(found))
 
 
-def _restarts_all_containers(spec: PodSpec) -> bool:
+def _restarts_all(spec: PodSpec) -> bool:
+    """Whether a container restarts the whole pod, which requires a declared feature of the node."""
     return any(
         rule.action == "RestartAllContainers"
         for container in (*spec.containers, *spec.init_containers)
@@ -429,7 +443,7 @@ def _restarts_all_containers(spec: PodSpec) -> bool:
     )
 
 
-def _unmodelled(spec: PodSpec) -> Unschedulable | None:
+def _unmodelled(spec: PodSpec, *, restarts: bool) -> Unschedulable | None:
     """Return the first requirement of a pod that kube-scheduler enforces and this engine does not model.
 
     A pod with such a requirement is never placed or moved: calling a node feasible that kube-scheduler refuses would end
@@ -444,7 +458,7 @@ def _unmodelled(spec: PodSpec) -> Unschedulable | None:
         field = ", ".join(f"spec.{name}" for name in spec.unknown_fields)
     elif spec.host_network and spec.host_users is False:
         field = "spec.hostUsers with spec.hostNetwork (requires a declared node feature)"
-    elif _restarts_all_containers(spec):
+    elif restarts:
         field = "spec.containers[].restartPolicyRules with RestartAllContainers (requires a declared node feature)"
     else:
         return None
