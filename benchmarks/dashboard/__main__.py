@@ -21,11 +21,11 @@ from plimsoll.config import Controllers as ControllersSection
 from plimsoll.config import Dashboard as DashboardSection
 from plimsoll.controllers.build import controllers, placement_settings
 from plimsoll.dashboard.auth import LoopbackGate
-from plimsoll.dashboard.cluster_snapshot import Picture, Shown
-from plimsoll.dashboard.service import serve
+from plimsoll.dashboard.cluster_snapshot import DashboardSnapshot, OperatorInfo
+from plimsoll.dashboard.service import serve_dashboard
 from plimsoll.kube.types.resources import PODS
 from plimsoll.runtime.clock import RealClock
-from plimsoll.runtime.gc_tuning import postpone_full_collections, settle_garbage
+from plimsoll.runtime.gc_tuning import collect_and_freeze, disable_automatic_full_gc
 from plimsoll.runtime.logging import set_up_logging
 
 _CHANGES = 12
@@ -50,15 +50,15 @@ class Run:
 
 async def measure(nodes: int, pods: int) -> Run:
     set_up_logging("warning", "console")
-    postpone_full_collections()
+    disable_automatic_full_gc()
     # Decisions are somebody else's work, and have a benchmark of their own.
     config = Config(controllers=ControllersSection(enabled=("deletion-cost",)), dashboard=DashboardSection(port=0))
     progress(f"a cluster of {nodes} nodes and {pods} pods")
     population = Population(controllers(config), nodes=nodes, pods=pods)
-    settle_garbage()
+    collect_and_freeze()
     run = Run()
-    async with serve(
-        population.view, config, RealClock(), LoopbackGate(), identity="benchmark", leading=lambda: True
+    async with serve_dashboard(
+        population.view, config, RealClock(), LoopbackGate(), cluster="test", identity="benchmark", leading=lambda: True
     ) as (server, _):
         await asyncio.sleep(1)
         ticker = Ticker()
@@ -90,20 +90,20 @@ async def measure(nodes: int, pods: int) -> Run:
 
 async def alone(population: Population, config: Config) -> tuple[list[float], float]:
     """What changes cost the process, by its CPU clock: to renew the picture, and merely to mark what is to be renewed."""
-    shown = Shown("benchmark", False, (), lambda: True)
-    picture = Picture(population.view, placement_settings(config).rules, RealClock(), shown)
-    await picture.renew()
+    shown = OperatorInfo("benchmark", "benchmark", False, (), lambda: True)
+    snapshot = DashboardSnapshot(population.view, placement_settings(config).rules, RealClock(), shown)
+    await snapshot.renew()
     spent = []
     for _ in range(_CHANGES):
         population.change(_PODS_A_CHANGE)
         began = time.process_time()
-        await picture.renew()
+        await snapshot.renew()
         spent.append(time.process_time() - began)
     some = [pod for pod, _ in zip(population.view[PODS], range(_PODS_A_CHANGE), strict=False)]
     began = time.process_time()
     for _ in range(100):
         for pod in some:
-            picture.changed(PODS, pod, pod)
+            snapshot.changed(PODS, pod, pod)
     return spent, (time.process_time() - began) / (100 * len(some))
 
 

@@ -11,10 +11,12 @@ from msgspec.structs import replace
 
 from plimsoll.controllers.nodegroups.types import NODE_GROUP, NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
 from plimsoll.controllers.placement.annotations import CLASS
-from plimsoll.kube.cache.interning import share_with_relatives
+from plimsoll.kube.cache.interning import intern_parts
 from plimsoll.kube.cache.store import Store, View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types.core import Condition, Deployment, KubeObject, Namespace, Node, Pod, ReplicaSet
+from plimsoll.kube.types.apps import Deployment, ReplicaSet
+from plimsoll.kube.types.core import Namespace, Node, Pod
+from plimsoll.kube.types.meta import Condition, KubeObject
 from plimsoll.kube.types.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, REPLICASETS
 from plimsoll.runtime.decision import Controller
 from plimsoll.runtime.operator import watched_by
@@ -97,7 +99,7 @@ class Population:
         store = self._stores.get(kind)
         if store is None:
             return  # nobody watches this kind
-        share_with_relatives(obj, store)
+        intern_parts(obj, store)
         store.put(obj)
         store.resource_version = obj.metadata.resource_version
 

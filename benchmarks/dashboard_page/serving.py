@@ -11,19 +11,19 @@ from plimsoll.config import Controllers as ControllersSection
 from plimsoll.config import Dashboard as DashboardSection
 from plimsoll.controllers.build import controllers
 from plimsoll.dashboard.auth import LoopbackGate
-from plimsoll.dashboard.service import serve
+from plimsoll.dashboard.service import serve_dashboard
 from plimsoll.runtime.clock import RealClock
-from plimsoll.runtime.gc_tuning import postpone_full_collections, settle_garbage
+from plimsoll.runtime.gc_tuning import collect_and_freeze, disable_automatic_full_gc
 
 
 async def run(nodes: int, pods: int) -> None:
     config = Config(controllers=ControllersSection(enabled=("deletion-cost",)), dashboard=DashboardSection(port=0))
-    postpone_full_collections()
+    disable_automatic_full_gc()
     population = Population(controllers(config), nodes=nodes, pods=pods)
-    async with serve(
-        population.view, config, RealClock(), LoopbackGate(), identity="benchmark", leading=lambda: True
+    async with serve_dashboard(
+        population.view, config, RealClock(), LoopbackGate(), cluster="test", identity="benchmark", leading=lambda: True
     ) as (server, _):
-        settle_garbage()
+        collect_and_freeze()
         print(server.url, flush=True)
         while line := await asyncio.to_thread(sys.stdin.readline):
             population.change(int(line))

@@ -63,7 +63,7 @@ class Scene:
 
     def snapshot(self) -> DashboardSnapshot:
         names = tuple(one.name for one in self.controllers)
-        shown = OperatorInfo("me", False, names, lambda: self.leading)
+        shown = OperatorInfo("staging", "me", False, names, lambda: self.leading)
         return DashboardSnapshot(self.view, placement_settings(self.config).rules, self.clock, shown)
 
     def decide(self, snapshot: DashboardSnapshot) -> None:

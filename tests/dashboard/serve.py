@@ -59,7 +59,7 @@ async def large(port: int, nodes: int, pods: int, changes: int) -> None:
     config = Config(controllers=running, dashboard=DashboardSection(port=port))
     population = Population(controllers(config), nodes=nodes, pods=pods)
     async with serve_dashboard(
-        population.view, config, RealClock(), LoopbackGate(), identity="large", leading=lambda: False
+        population.view, config, RealClock(), LoopbackGate(), cluster="test", identity="large", leading=lambda: False
     ) as (
         server,
         _,

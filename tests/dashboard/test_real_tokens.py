@@ -44,7 +44,9 @@ async def test_the_cluster_says_who_may_look(control_plane: ControlPlane) -> Non
             scene = Scene()
             gate = TokenGate(TokenReviewer(client, RealClock()))
             async with (
-                serve_dashboard(scene.view, scene.config, scene.clock, gate, identity="me", leading=lambda: False) as (
+                serve_dashboard(
+                    scene.view, scene.config, scene.clock, gate, cluster="staging", identity="me", leading=lambda: False
+                ) as (
                     server,
                     _,
                 ),

@@ -63,6 +63,7 @@ async def test_the_snapshot(web: aiohttp.ClientSession) -> None:
     assert found["whole"] is True
     assert found["nodes"].keys() == {"n1", "n2", "n3"}
     assert found["operator"]["identity"] == "me"
+    assert found["operator"]["cluster"] == "staging"
 
 
 async def test_the_snapshot_plain_and_squeezed_are_the_same(served: DashboardServer) -> None:

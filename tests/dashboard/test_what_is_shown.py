@@ -303,7 +303,10 @@ POOL = "infra/pool"
     [
         (GroupVerdict(POOL, 1, 1), Reason("Settled", "each group has the nodes that it needs"), "the group has the nodes it needs"),
         (GroupVerdict(POOL, 1, 2, 1, reason="PendingPods"), Reason("ScalingUp", ""), "1 node is being added: pending pods need it"),
-        (GroupVerdict(POOL, 1, 3, 2, reason="BelowDesired"), Reason("ScalingUp", ""), "2 nodes are being added: the group is below its desired size"),
+        (
+            GroupVerdict(POOL, 1, 3, 2, reason="BelowDesired"), Reason("ScalingUp", ""),
+            "2 nodes are being added: the group is below its desired size",
+        ),
         (GroupVerdict(POOL, 2, 1, removing=1), Reason("ScalingDown", "n1 is empty"), "n1 is empty"),
         (GroupVerdict(POOL, 2, 2, spec_problem="minNodes is above maxNodes"), Reason("Settled", "all"), "minNodes is above maxNodes"),
     ],

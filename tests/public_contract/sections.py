@@ -234,9 +234,9 @@ def json_output() -> Parts:
     found["validate"] = fields_of_sample(invalid)
     found["allocation show"] = fields(sources.struct(sources.ALLOCATION_SHOW))
     found["config show"] = sorted(commands.printed("config", "show", "-o", "json"))
-    found["dashboard /api/v1/picture"] = fields(sources.struct(sources.PICTURE))
+    found["dashboard /api/v1/snapshot"] = fields(sources.struct(sources.PICTURE))
     for name, some in sources.PICTURE_SECTIONS.items():
-        found[f"dashboard /api/v1/picture {name}{{}}"] = fields(sources.struct(some))
+        found[f"dashboard /api/v1/snapshot {name}{{}}"] = fields(sources.struct(some))
     found["audit line"] = fields(sources.struct(sources.AUDIT))
     return found
 

@@ -105,7 +105,13 @@ class _FixedClock(RealClock):
 async def _serve_snapshot(snapshot_view: SnapshotView, config: Config, stop: asyncio.Event) -> None:
     clock = _FixedClock(snapshot_view.at)
     dashboard_server = serve_dashboard(
-        snapshot_view.view, config, clock, LoopbackGate(), identity="files", leading=lambda: False
+        snapshot_view.view,
+        config,
+        clock,
+        LoopbackGate(),
+        cluster=f"snapshot of {snapshot_view.at:%Y-%m-%d %H:%M} UTC",
+        identity="files",
+        leading=lambda: False,
     )
     async with dashboard_server as (server, _):
         _print_address(server.url)
@@ -123,7 +129,13 @@ async def _serve_cluster(
         # A read-only operator: it decides, and the dashboard shows its decisions.
         operator = Operator(config, client, controllers_for(config), clock=clock, metrics=metrics, name="dashboard")
         dashboard_server = serve_dashboard(
-            operator.view, config, clock, LoopbackGate(), identity=client.server, leading=lambda: True
+            operator.view,
+            config,
+            clock,
+            LoopbackGate(),
+            cluster=client.cluster_name,
+            identity="plimsoll dashboard",
+            leading=lambda: True,
         )
         async with dashboard_server as (server, snapshot):
             operator.subscribe(snapshot)

@@ -103,6 +103,7 @@ SLICE_SECONDS = 0.008
 class OperatorInfo(Struct, frozen=True):
     """The operator process that the snapshot belongs to."""
 
+    cluster: str
     identity: str
     read_only: bool
     controllers: tuple[str, ...]
@@ -270,7 +271,9 @@ class DashboardSnapshot:
 
     def _who(self) -> OperatorRecord:
         shown = self._info
-        return OperatorRecord(shown.identity, shown.leading(), shown.read_only, shown.controllers, __version__)
+        return OperatorRecord(
+            shown.cluster, shown.identity, shown.leading(), shown.read_only, shown.controllers, __version__
+        )
 
     def _node(self, name: str) -> NodeRecord | None:
         return node_record(name, self._view, self._rules, self._owners)

@@ -86,7 +86,7 @@ class PendingRecord(Struct, frozen=True, rename="camel"):
 class DriveRecord(Struct, frozen=True, rename="camel"):
     device: str
     container: str | None
-    state: str  # free, blocked, committed, proposed, leaving
+    state: str  # free, blocked, committed, proposed, terminating
 
 
 class PortsRecord(Struct, frozen=True, rename="camel"):
@@ -112,6 +112,7 @@ class DecisionRecord(Struct, frozen=True, rename="camel"):
 
 
 class OperatorRecord(Struct, frozen=True, rename="camel"):
+    cluster: str  # kubeconfig context or API server
     identity: str
     leader: bool
     read_only: bool

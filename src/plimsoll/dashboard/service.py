@@ -39,7 +39,13 @@ async def dashboard_of(
     async with AsyncExitStack() as stack:
         try:
             broadcaster = serve_dashboard(
-                operator.view, config, clock, gate, identity=identity, leading=lambda: operator.leading
+                operator.view,
+                config,
+                clock,
+                gate,
+                cluster=client.cluster_name,
+                identity=identity,
+                leading=lambda: operator.leading,
             )
             server, snapshot = await stack.enter_async_context(broadcaster)
         except CannotListenError as error:
@@ -53,7 +59,7 @@ async def dashboard_of(
 
 @asynccontextmanager
 async def serve_dashboard(
-    view: View, config: Config, clock: Clock, gate: Gate, *, identity: str, leading: Callable[[], bool]
+    view: View, config: Config, clock: Clock, gate: Gate, *, cluster: str, identity: str, leading: Callable[[], bool]
 ) -> AsyncIterator[tuple[DashboardServer, DashboardSnapshot]]:
     """leading: whether an operator reports its decisions; otherwise a dry run decides for display."""
     made = controllers(config)
@@ -62,7 +68,7 @@ async def serve_dashboard(
         view,
         placement_settings(config).rules,
         clock,
-        OperatorInfo(identity, config.operator.read_only_mode, names, leading),
+        OperatorInfo(cluster, identity, config.operator.read_only_mode, names, leading),
         ports_per_container=60 if config.allocation.reduced_ports else 100,
     )
     broadcaster = Broadcaster(snapshot)

@@ -20,7 +20,7 @@ from tools.browser import BrowserUnavailableError, find_browser
 
 ROOT = Path(__file__).parents[3]
 PICTURES = ROOT / "artifacts" / "dashboard"
-VIEWS = ("cluster", "workloads", "groups", "pending", "allocations", "decisions")
+VIEWS = ("attention", "cluster", "workloads", "groups", "pending", "allocations", "decisions")
 WIDE = (1440, 900)
 NARROW = (360, 740)
 # The machine may be ten times slower than usual: a condition that is never met is the failure, not one that comes late.

@@ -26,6 +26,7 @@ def empty(version: int = 1, now: datetime | None = None, controllers: list[str] 
         "at": _text(now or datetime.now(UTC)),
         "whole": True,
         "operator": {
+            "cluster": "production-eu",
             "identity": "plimsoll-7c9d8b6f5-x2x9q",
             "leader": True,
             "readOnly": False,

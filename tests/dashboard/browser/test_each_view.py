@@ -12,6 +12,7 @@ from tests.dashboard.browser.barriers import barriers
 from tests.dashboard.browser.conftest import NARROW, VIEWS, Show, Theme
 
 SOMETHING = {
+    "attention": "tr[data-name]",
     "cluster": ".map canvas",
     "workloads": "tr[data-name]",
     "groups": ".card .u-over",

@@ -44,7 +44,7 @@ def test_dims_the_rest_of_the_snapshot(show: Show):
 
 def test_decisions_by_result_and_controller(show: Show):
     page = show(made.snapshot(), "decisions").page
-    page.get_by_role("button", name="Trouble").click()
+    page.get_by_role("button", name="Failed").click()
     for text in page.locator(".timeline .result").all_inner_texts():
         assert text.startswith("failed")
     page.get_by_role("button", name="All", exact=True).click()
@@ -66,3 +66,12 @@ def test_headings_sort(show: Show):
     assert pods == sorted(pods, reverse=True)
     page.get_by_role("button", name="Pods").click()
     assert [int(text) for text in page.locator("tr[data-name] td:last-child").all_inner_texts()] == sorted(pods)
+
+
+def test_evictions_alone(show: Show):
+    page = show(made.snapshot(), "decisions").page
+    page.wait_for_selector(".timeline > li >> nth=1")
+    page.get_by_role("button", name="Evictions").click()
+    actions = page.locator(".timeline .what strong")
+    expect(actions.first).to_be_visible()
+    assert set(actions.all_inner_texts()) == {"Evict"}

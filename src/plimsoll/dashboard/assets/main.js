@@ -1,7 +1,7 @@
 // Puts the page together: one snapshot, one stream, one view at a time.
 import { showBanner } from "./banner.js";
 import { Detail } from "./detail.js";
-import { fill, h } from "./dom.js";
+import { fill, h, nameOf } from "./dom.js";
 import { keepMomentsFresh, keepTimeWith } from "./moments.js";
 import { Changes, Snapshot } from "./snapshot.js";
 import { addressOf, readRoute, setParameters } from "./route.js";
@@ -33,7 +33,7 @@ nav.append(...[...links.values()].map(({ link }) => link));
 
 function follow() {
   const { view: name, parameters } = readRoute();
-  const entry = links.get(name) ?? links.get("cluster");
+  const entry = links.get(name) ?? links.get("attention");
   const query = parameters.get("q") ?? "";
   if (document.activeElement !== filter) filter.value = query;
   if (shown?.name !== entry.view.name) {
@@ -41,7 +41,7 @@ function follow() {
     main.replaceChildren();
     main.className = `view-${entry.view.name}`;
     shown = { name: entry.view.name, view: entry.view.enter(main, snapshot) };
-    document.title = `${entry.view.title} · Plimsoll`;
+    document.title = titleOf(entry.view.title);
     for (const { link, view } of links.values()) {
       if (view === entry.view) {
         link.setAttribute("aria-current", "page");
@@ -60,6 +60,11 @@ function follow() {
   detail.follow(parameters.get("show"));
 }
 
+/** With the cluster's name: people have several of these tabs open. */
+function titleOf(/** @type {string} */ view) {
+  return [view, snapshot.operator.cluster, "Plimsoll"].filter(Boolean).join(" · ");
+}
+
 function draw() {
   drawing = false;
   const now = changes;
@@ -73,6 +78,8 @@ function draw() {
   shown?.view.update(now);
   detail.update(now);
   showOperator(document.getElementById("foot"), snapshot);
+  fill(document.getElementById("cluster-name"), snapshot.operator.cluster && nameOf(snapshot.operator.cluster));
+  if (shown) document.title = titleOf(links.get(shown.name).view.title);
   performance.measure("plimsoll-draw", "plimsoll-draw");
 }
 

@@ -5,7 +5,7 @@
 /** @returns {Route} */
 export function readRoute() {
   const [path, query = ""] = splitOnce(location.hash.replace(/^#\/?/, ""), "?");
-  return { view: path || "cluster", parameters: new URLSearchParams(query) };
+  return { view: path || "attention", parameters: new URLSearchParams(query) };
 }
 
 /** @param {string} view @param {Record<string, string | null>} [parameters] */

@@ -10,7 +10,7 @@ const ELSEWHERE = [
   ["t", "dark or light"],
   ["?", "this list"],
 ];
-const IN_THE_PICTURE = [
+const IN_THE_MAP = [
   ["← → ↑ ↓", "move between nodes"],
   ["Home End", "first node, last node"],
   ["[ ]", "move between the pods of a node"],
@@ -26,7 +26,7 @@ export function listenForShortcuts({ filter, help, dialog, detail }) {
   fill(
     overlay,
     h("h2", { id: "keys-title" }, "Keyboard"),
-    h("div", { class: "keys" }, list("Views", VIEWS.map((view) => [view.key, view.title])), list("In the snapshot", IN_THE_PICTURE), list("Everywhere", ELSEWHERE)),
+    h("div", { class: "keys" }, list("Views", VIEWS.map((view) => [view.key, view.title])), list("In the map", IN_THE_MAP), list("Everywhere", ELSEWHERE)),
     h("form", { method: "dialog" }, h("button", { type: "submit" }, "Close")),
   );
   overlay.addEventListener("click", (event) => event.target === overlay && overlay.close());

@@ -40,7 +40,7 @@ export class Snapshot {
     this.version = 0;
     /** @type {Date | null} */
     this.at = null;
-    this.operator = { identity: "", leader: false, readOnly: false, controllers: /** @type {string[]} */ ([]), version: "" };
+    this.operator = { cluster: "", identity: "", leader: false, readOnly: false, controllers: /** @type {string[]} */ ([]), version: "" };
     /** @type {Map<string, ClusterNode>} */
     this.nodes = new Map();
     /** @type {Map<string, Workload>} */

@@ -5,8 +5,10 @@ const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u202a
 const SORT_KEYS = new Map();
 const SORT_KEYS_KEPT = 50_000;
 const NUMBER = new Intl.NumberFormat();
-const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+// 24 hours and the zone, whatever the locale: people compare these with logs and with colleagues elsewhere.
+const TIME = /** @type {const} */ ({ hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23", timeZoneName: "short" });
+const CLOCK = new Intl.DateTimeFormat(undefined, TIME);
+const DAY_AND_CLOCK = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric", ...TIME });
 
 /** @param {string} text */
 export function visible(text) {
@@ -65,7 +67,7 @@ export function clock(moment, now) {
 }
 
 /** @param {Date} moment */
-export const fullTime = (moment) => `${DAY_AND_CLOCK.format(moment)} local, ${moment.toISOString()}`;
+export const fullTime = (moment) => `${DAY_AND_CLOCK.format(moment)}, ${moment.toISOString()}`;
 
 /** `in 4 min`, `12 s ago`. @param {Date} moment @param {Date} now */
 export function relative(moment, now) {

@@ -1,4 +1,4 @@
-// Where each node stands in the snapshot: zones side by side, the groups of a zone below each other, a tile for each node.
+// Where each node stands on the map: zones side by side, the groups of a zone below each other, a tile for each node.
 // Pure: sizes in, places out. Everything is in pixels as seen before anyone has zoomed.
 import { byName } from "../words.js";
 
@@ -9,7 +9,7 @@ const BETWEEN_ZONES_PX = 12;
 const NARROWEST_ZONE_PX = 190;
 const LARGEST_TILE_PX = 124;
 const SMALLEST_TILE_PX = 5;
-// A tile that would grow by less than this stays as it is: a snapshot that breathes with every node is not calm.
+// A tile that would grow by less than this stays as it is: a map that moves with every node is not calm.
 const CALM = 0.82;
 
 /**

@@ -39,7 +39,7 @@ export class Camera {
     this.y -= y / this.zoom;
   }
 
-  /** Keeps the snapshot on the screen. */
+  /** Keeps the map on the screen. */
   hold(/** @type {import("./arrange.js").Arrangement} */ arrangement, /** @type {number} */ width, /** @type {number} */ height) {
     this.x = Math.min(Math.max(0, this.x), Math.max(0, arrangement.width - width / this.zoom));
     this.y = Math.min(Math.max(0, this.y), Math.max(0, arrangement.height - height / this.zoom));

@@ -1,4 +1,4 @@
-// The snapshot on two canvases: the cluster below, and above it the frame around whatever is pointed at, which comes and
+// The map on two canvases: the cluster below, and above it the frame around whatever is pointed at, which comes and
 // goes without the fifty thousand cells being painted again. Of a change only the tiles that changed are painted.
 import { h } from "../dom.js";
 import { arrange, at, GROUP_HEAD_PX, ZONE_HEAD_PX } from "./arrange.js";
@@ -18,7 +18,7 @@ export class ClusterCanvas {
     this.camera = new Camera();
     this.base = /** @type {HTMLCanvasElement} */ (h("canvas", { "aria-hidden": "true" }));
     this.over = /** @type {HTMLCanvasElement} */ (h("canvas", { "aria-hidden": "true" }));
-    this.element = h("div", { class: "map", tabindex: "0", role: "application", "aria-roledescription": "snapshot of the cluster" }, this.base, this.over);
+    this.element = h("div", { class: "map", tabindex: "0", role: "application", "aria-roledescription": "map of the cluster" }, this.base, this.over);
     this.pen = this.base.getContext("2d", { alpha: true });
     this.penOver = this.over.getContext("2d");
     this.palette = readPalette(this.pen);

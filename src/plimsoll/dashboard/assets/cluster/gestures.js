@@ -1,4 +1,4 @@
-// Mouse, fingers and keys on the snapshot.
+// Mouse, fingers and keys on the map.
 import { beyond } from "./arrange.js";
 
 const DRAG_FROM_PX = 4;
@@ -65,7 +65,7 @@ export function listenForGestures(map, on) {
   element.addEventListener(
     "wheel",
     (event) => {
-      // At its largest extent the snapshot lets the page scroll.
+      // At its largest extent the map lets the page scroll.
       if (map.camera.zoom <= 1 && event.deltaY > 0) return;
       event.preventDefault();
       const { x, y } = place(event);

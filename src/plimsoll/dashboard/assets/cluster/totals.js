@@ -1,6 +1,7 @@
 // The cluster in a few figures.
 import { fill, h } from "../dom.js";
-import { bytes, cores, count, percent } from "../words.js";
+import { driftOf } from "../drift.js";
+import { bytes, cores, count, counted, percent } from "../words.js";
 
 /** @param {import("../snapshot.js").Snapshot} snapshot */
 export function totals(snapshot) {
@@ -23,6 +24,14 @@ export function totals(snapshot) {
   return sum;
 }
 
+/** Drift is current ≠ target; a pod on a node of the other class is only one way to drift. */
+function drifted(/** @type {ReturnType<typeof totals>} */ sum, /** @type {import("../snapshot.js").Snapshot} */ snapshot) {
+  const { workloads, replicas } = driftOf(snapshot);
+  if (workloads === 0 && sum.misplaced === 0) return total("Drifted", "0", snapshot.workloads.size > 0 ? "every workload is at its target" : "no workload is managed");
+  const words = replicas > 0 ? `${counted(replicas, "replica")} to move` : `${counted(sum.misplaced, "pod")} on the other class`;
+  return total("Drifted", count(Math.max(workloads, replicas > 0 ? 0 : 1)), h("a", { href: "#/workloads" }, words), "warn");
+}
+
 /** @param {HTMLElement} host @param {ReturnType<typeof totals>} sum @param {import("../snapshot.js").Snapshot} snapshot */
 export function showTotals(host, sum, snapshot) {
   fill(
@@ -33,7 +42,7 @@ export function showTotals(host, sum, snapshot) {
     total("CPU requested", percent(...sum.cpu), `${cores(sum.cpu[0])} of ${cores(sum.cpu[1])} cores`),
     total("Memory requested", percent(...sum.memory), `${bytes(sum.memory[0])} of ${bytes(sum.memory[1])}`),
     total("Pending", count(snapshot.pending.size), snapshot.pending.size > 0 ? h("a", { href: "#/pending" }, "see why") : "no pod waits", snapshot.pending.size > 0 ? "warn" : ""),
-    total("Misplaced", count(sum.misplaced), sum.misplaced > 0 ? "on the other class" : "all where they belong", sum.misplaced > 0 ? "warn" : ""),
+    drifted(sum, snapshot),
   );
 }
 

@@ -1,4 +1,4 @@
-// The cluster: the snapshot, the same as a table, the figures above and the legend below.
+// The cluster: a map of nodes and pods, the same as a table, figures above and a legend below.
 import { fill, h } from "../dom.js";
 import { choice, empty } from "../parts.js";
 import { readRoute, setParameters } from "../route.js";
@@ -22,7 +22,7 @@ export const clusterView = {
   key: "c",
   enter(host, snapshot) {
     let light = lightOf("");
-    // While the table is shown the snapshot misses what changes.
+    // The map misses changes while the table is shown.
     let unseen = false;
     const map = new ClusterCanvas(snapshot.nodes);
     const table = nodeTable((name, node) => light === null || light(name, node) !== false);
@@ -32,10 +32,10 @@ export const clusterView = {
     const pointed = h("div", { class: "hint", "aria-hidden": "true", hidden: true });
     const blank = h("div", { class: "blank" });
     const closer = (/** @type {string} */ words, /** @type {string} */ sign, /** @type {() => void} */ act) => h("button", { type: "button", class: "icon", "aria-label": words, title: words, onclick: act }, sign);
-    const zoom = h("div", { class: "zoom", role: "group", "aria-label": "Size of the snapshot" }, closer("Closer (+)", "+", () => map.zoomBy(1.6)), closer("Further (−)", "−", () => map.zoomBy(1 / 1.6)), closer("Everything (0)", "⤢", () => map.showAll()));
+    const zoom = h("div", { class: "zoom", role: "group", "aria-label": "Size of the map" }, closer("Closer (+)", "+", () => map.zoomBy(1.6)), closer("Further (−)", "−", () => map.zoomBy(1 / 1.6)), closer("Everything (0)", "⤢", () => map.showAll()));
     const box = h("div", { class: "map-box" }, map.element, pointed);
     const asTable = () => readRoute().parameters.get("as") === "table";
-    const forms = choice("Show as", [["snapshot", "Snapshot"], ["table", "Table"]], asTable() ? "table" : "snapshot", (value) => setParameters({ as: value === "table" ? value : null }));
+    const forms = choice("Show as", [["map", "Map"], ["table", "Table"]], asTable() ? "table" : "map", (value) => setParameters({ as: value === "table" ? value : null }));
     map.element.setAttribute("aria-describedby", "told");
     host.append(h("div", { class: "bar-above" }, h("h1", {}, "Cluster"), forms, zoom), figures, box, table.element, blank, h("div", { class: "below" }, told, shapes.element));
 
@@ -83,7 +83,7 @@ export const clusterView = {
         table.show(snapshot.nodes);
         unseen = true;
       } else if (some) {
-        // A narrow page scrolls anyway: then the snapshot takes the height that its tiles need to be seen.
+        // A narrow page scrolls anyway: then the map takes the height that its tiles need to be seen.
         const tall = innerWidth < NARROW_PX ? Math.min(Math.max(heightWith(snapshot.nodes, box.clientWidth, 30), innerHeight / 2), 2 * innerHeight) : 0;
         box.style.height = tall > 0 ? `${Math.ceil(tall)}px` : "";
         map.fit();
@@ -106,7 +106,7 @@ export const clusterView = {
       filter(text) {
         light = lightOf(text);
         map.filter = light;
-        for (const button of forms.children) button.setAttribute("aria-pressed", String(button.dataset.value === (asTable() ? "table" : "snapshot")));
+        for (const button of forms.children) button.setAttribute("aria-pressed", String(button.dataset.value === (asTable() ? "table" : "map")));
         draw(new Set());
         if (!box.hidden && map.width > 0) map.paint();
       },

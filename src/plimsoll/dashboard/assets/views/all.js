@@ -1,6 +1,7 @@
 // The views, in the order of the navigation.
 import { clusterView } from "../cluster/view.js";
 import { allocationsView } from "./allocations.js";
+import { attentionView } from "./attention.js";
 import { decisionsView } from "./decisions.js";
 import { groupsView } from "./groups.js";
 import { pendingView } from "./pending.js";
@@ -23,4 +24,4 @@ import { workloadsView } from "./workloads.js";
  */
 
 /** @type {ViewEntry[]} */
-export const VIEWS = [clusterView, workloadsView, groupsView, pendingView, allocationsView, decisionsView];
+export const VIEWS = [attentionView, clusterView, workloadsView, groupsView, pendingView, allocationsView, decisionsView];

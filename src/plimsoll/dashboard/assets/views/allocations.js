@@ -12,7 +12,7 @@ const ports = (/** @type {Allocation} */ one) => one.ports.reduce((sum, range) =
 const STATES = {
   committed: "Held, and its container may use it",
   proposed: "Promised to a container, which may not use it yet",
-  leaving: "Held by a container that is on its way out",
+  terminating: "Held by a container that is being deleted",
   free: "Nobody's",
   blocked: "Not to be given to anyone",
 };

@@ -26,7 +26,8 @@ const KEPT = {
   all: () => true,
   done: (one) => ["done", "would"].includes(resultOf(one)),
   held: (one) => ["held", "refused", "conflict"].includes(resultOf(one)),
-  trouble: (one) => ["failed", "invalid", "unknown"].includes(resultOf(one)),
+  evictions: (one) => one.action.toLowerCase() === "evict",
+  failed: (one) => ["failed", "invalid", "unknown"].includes(resultOf(one)),
 };
 
 /** @type {import("./all.js").ViewEntry} */
@@ -41,7 +42,7 @@ export const decisionsView = {
     let limit = PAGE;
     /** Items are made once: a decision never changes. @type {WeakMap<Decision, HTMLElement>} */
     const items = new WeakMap();
-    const results = choice("Which results", [["all", "All"], ["done", "Done"], ["held", "Held up"], ["trouble", "Trouble"]], "all", (value) => {
+    const results = choice("Which results", [["all", "All"], ["done", "Done"], ["evictions", "Evictions"], ["held", "Held up"], ["failed", "Failed"]], "all", (value) => {
       kept = KEPT[value];
       draw();
     });

@@ -1,5 +1,6 @@
 // Each managed workload: where its replicas are and should be, what happens next, and what stands in the way.
 import { h, nameOf } from "../dom.js";
+import { drift } from "../drift.js";
 import { moment } from "../moments.js";
 import { chip, choice, empty, link, matcher } from "../parts.js";
 import { Records } from "../records.js";
@@ -8,7 +9,6 @@ import { counted } from "../words.js";
 
 /** @typedef {import("../snapshot.js").Workload} Workload */
 
-const drift = (/** @type {Workload} */ one) => (one.target && one.current ? Math.abs(one.target.spot - one.current.spot) + Math.abs(one.target.onDemand - one.current.onDemand) : 0);
 const size = (/** @type {Workload} */ one) => (one.current ? one.current.spot + one.current.onDemand : (one.replicas ?? 0));
 /** What a person should look at first. */
 const urgency = (/** @type {Workload} */ one) => (one.errors.length > 0 ? 3 : one.blockers.length > 0 ? 2 : drift(one) > 0 ? 1 : 0);
