@@ -15,9 +15,8 @@ INTRODUCTION = """\
 """
 
 AFTER_EXIT_CODES = """
-A first SIGTERM or SIGINT asks the operator to stop. It finishes what it has in hand, gives its lease back, and ends within ten
-seconds; if it does not, the process is ended with exit code 1. A second signal ends it at once, with 128 plus the signal's
-number.
+On the first SIGTERM or SIGINT the operator finishes the work in progress, releases its lease and exits within ten seconds; otherwise
+the process is ended with exit code 1. A second signal ends the process at once, with exit code 128 plus the signal number.
 """
 
 

@@ -10,11 +10,11 @@ from plimsoll.runtime.metric_catalogue import CATALOGUE
 from plimsoll.runtime.metrics import Metrics
 
 INTRODUCTION = """\
-<!-- Generated from src/plimsoll/metrics.py and metric_catalogue.py by `make docs`; edit those, not this page. -->
+<!-- Generated from src/plimsoll/runtime/metrics.py and metric_catalogue.py by `make docs`; edit those, not this page. -->
 # Metrics
 
-`/metrics` of every replica serves the Prometheus text format on the port `web.port`. The chart's `serviceMonitor.enabled` lets
-Prometheus find it, `prometheusRule.enabled` brings alerts. A series that belongs to an object goes away with the object.
+Every replica serves metrics in the Prometheus text format at `/metrics` on the port `web.port`. In the chart, `serviceMonitor.enabled` adds a
+ServiceMonitor and `prometheusRule.enabled` adds alerts. The series of an object are removed when the object is deleted.
 
 Histograms have the usual three series: `_bucket`, `_sum` and `_count`.
 
@@ -22,8 +22,8 @@ Histograms have the usual three series: `_bucket`, `_sum` and `_count`.
 FAMILIES = {
     "plimsoll_": "The operator itself",
     "spotalis_": "Placement and the webhook, under the names of Spotalis",
-    "plimsoll_placement_": "Placement, beyond those",
-    "plimsoll_admission_": "The webhook, beyond those",
+    "plimsoll_placement_": "Placement, additional metrics",
+    "plimsoll_admission_": "The webhook, additional metrics",
     "plimsoll_deletion_cost_": "Deletion cost",
     "vpsie_autoscaler_": "Node groups, under the names of the VPSie autoscaler",
     "plimsoll_allocation_": "Allocation",
@@ -37,7 +37,7 @@ def metrics_page() -> str:
         told = ", ".join(f"`{label}`" for label in labels) or "–"
         rows[family].append(f"| `{name}` | {kind} | {told} | {text} |")
     return INTRODUCTION + "\n".join(
-        f"## {title}\n\n| metric | type | labels | what it tells |\n|---|---|---|---|\n"
+        f"## {title}\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n"
         + "\n".join(rows[prefix])
         + "\n"
         for prefix, title in FAMILIES.items()
