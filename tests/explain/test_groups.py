@@ -23,8 +23,8 @@ def test_what_is_there_and_what_is_wanted():
     result = plimsoll("explain", "ng/workers", "-f", "-", "-o", "json", stdin=yaml.safe_dump(GROUP))
     answer = json.loads(result.stdout)
     assert (answer["current"], answer["desired"], answer["errors"]) == (0, 2, [])
-    # Files do not know what a provider sells: that is said, and nothing is promised.
-    assert [blocker["code"] for blocker in answer["blockers"]] == ["ProviderUnknown"]
+    # A command has no provider data; that is no property of the group and is left out.
+    assert answer["blockers"] == []
     told = plimsoll("explain", "nodegroup/workers", "-f", "-", stdin=yaml.safe_dump(GROUP)).stdout
     assert "nodes         0 current, 2 desired" in told
 

@@ -11,7 +11,7 @@ from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.resources import Key
 from plimsoll.runtime.decision import Reason
 
-# `explain` polls no provider. If an operator has decided about the group, the condition Error says what it knows instead.
+# `explain` polls no provider; what a running operator knows of it is in the condition Error.
 PROVIDER_UNKNOWN = "ProviderUnknown"
 
 
@@ -25,7 +25,6 @@ def explain_group(key: Key, view: View, now: datetime, controller: NodeGroupCont
     verdicts = decision.verdicts if isinstance(decision, GroupsDecision) else ()
     verdict = next((one for one in verdicts if one.group == title), None)
     staying = decision.blocked_nodes if isinstance(decision, GroupsDecision) else ()
-    reported = find_condition(group, "Error") is not None
     return NodeGroupExplanation(
         kind="NodeGroup",
         namespace=key.namespace,
@@ -37,7 +36,7 @@ def explain_group(key: Key, view: View, now: datetime, controller: NodeGroupCont
         adding=verdict.adding if verdict is not None else 0,
         removing=verdict.removing if verdict is not None else 0,
         steps=tuple(step for step in steps(decision) if title in step),
-        blockers=tuple(one for one in decision.blockers if one.code != PROVIDER_UNKNOWN or not reported),
+        blockers=tuple(one for one in decision.blockers if one.code != PROVIDER_UNKNOWN),
         errors=tuple(text for text in (verdict.spec_problem if verdict is not None else "", _error(group)) if text),
         staying=tuple(KeptNode(one.candidate.node.name, one.blocker.message) for one in staying),
     )
