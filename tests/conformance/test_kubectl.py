@@ -163,7 +163,7 @@ async def test_node_groups(kubectl: Kubectl) -> None:
     assert await kubectl("get", "ng", "workers", "-o", "jsonpath={.spec.desiredNodes}") == "3"
     assert (await kubectl("get", "ng")).split()[:6] == ["NAME", "MIN", "MAX", "DESIRED", "CURRENT", "READY"]
     assert "Max Nodes:" in await kubectl("describe", "nodegroup", "workers")
-    assert "The group never grows beyond this." in await kubectl("explain", "nodegroup.spec.maxNodes")
+    assert "the group never grows beyond it." in await kubectl("explain", "nodegroup.spec.maxNodes")
 
 
 async def test_what_cannot_be_read_is_refused_by_name(kubectl: Kubectl) -> None:

@@ -24,7 +24,7 @@ _NOT_TESTED = (
 
 
 class ControlPlaneUnavailableError(RuntimeError):
-    """No control plane can be had; the message says what is missing, what to do and what stays untested."""
+    """No control plane is available; the message says what is missing, what to do and what stays untested."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Binaries:
 
     directory: Path
     versions: Versions
-    # Where they come from, for people: "$KUBEBUILDER_ASSETS", "cache", "built".
+    # Where they come from, for messages: "$KUBEBUILDER_ASSETS", "cache", "built".
     origin: str
 
     def path(self, program: str) -> Path:
@@ -49,7 +49,7 @@ def find_binaries(
 ) -> Binaries:
     """The programs for a Kubernetes version (None: $KUBERNETES, else the newest supported).
 
-    Looked for in $PLIMSOLL_CONTROLPLANE, $KUBEBUILDER_ASSETS, the cache; else built where Go is there.
+    Searched in $PLIMSOLL_CONTROLPLANE, $KUBEBUILDER_ASSETS and the cache; otherwise built if Go is installed.
     """
     wish = kubernetes if kubernetes is not None else environment.get("KUBERNETES", "")
     try:
@@ -110,5 +110,5 @@ def _version_of(program: Path) -> str:
         raise ControlPlaneUnavailableError(f"{program} --version failed: {error}") from error
     match = re.search(r"v?(\d+\.\d+\.\d+\S*)", done.stdout + done.stderr)
     if match is None:
-        raise ControlPlaneUnavailableError(f"{program} --version tells no version: {done.stdout.strip()!r}")
+        raise ControlPlaneUnavailableError(f"{program} --version reports no version: {done.stdout.strip()!r}")
     return match[1]

@@ -13,7 +13,7 @@ from tools.controlplane.binaries import Binaries
 # In the order in which they start. Each may be left out, but not one that another needs (see `ControlPlane.start`).
 COMPONENTS = ("etcd", "tokens", "apiserver", "controller-manager", "scheduler", "kwok")
 STAGES = Path(__file__).with_name("stages.yaml")
-# The client-side limits of the controllers are made for sparing a big cluster; here they would make a test wait.
+# The default client-side limits of the controllers would slow tests down.
 _UNHURRIED = ("--kube-api-qps=5000", "--kube-api-burst=10000")
 # Controllers that need a cloud provider, which this cluster does not have.
 _CLOUD_CONTROLLERS = ("node-ipam-controller",)
@@ -110,9 +110,9 @@ class Layout:
             # Else no pod could be created before a controller has made its namespace's default service account.
             "--disable-admission-plugins=ServiceAccount",
             "--service-cluster-ip-range=10.96.0.0/16",
-            # There is no network in which somebody would look for the server's endpoints.
+            # Nothing looks up the endpoints of the server.
             "--endpoint-reconciler-type=none",
-            # A 429 in a test shall be one that the test asked for: no limit on requests in flight.
+            # A 429 in a test must be one that the test caused: no limit on requests in flight.
             "--enable-priority-and-fairness=false",
             "--max-requests-inflight=0",
             "--max-mutating-requests-inflight=0",

@@ -23,7 +23,7 @@ SECONDS_BETWEEN_LINES = 20.0
 
 
 class GoBuildError(RuntimeError):
-    """`go` is missing or refused; the message holds its own last words."""
+    """`go` is missing or refused; the message contains the end of its output."""
 
 
 def cache_directory() -> Path:
@@ -64,7 +64,7 @@ def build_once(directory: Path, fill: Callable[[Path], None]) -> Path:
     with _exclusively(directory.with_name(directory.name + ".lock")):
         if directory.exists():
             return directory
-        # We hold the lock: whatever an earlier builder left half done belongs to nobody any more.
+        # We hold the lock, so an unfinished directory is left over from an earlier builder.
         temporary = directory.with_name(f".building-{directory.name}")
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir()
@@ -86,7 +86,7 @@ def go_build(
 
 
 def run_go(arguments: Sequence[str], directory: Path, label: str) -> None:
-    """Run `go` with progress on stderr; on failure raise GoBuildError with the end of what it said."""
+    """Run `go` with progress on stderr; on failure raise GoBuildError with the end of its output."""
     go = go_command()
     if go is None:
         raise GoBuildError(f"cannot build {label}: there is no `go` on the PATH")
@@ -117,7 +117,7 @@ def run_go(arguments: Sequence[str], directory: Path, label: str) -> None:
 
 
 class _Progress:
-    """One line that tells what is built, how many packages are done and how long it has taken.
+    """One line with the program, the number of finished packages and the elapsed time.
 
     A thread of its own draws it, because the compiler may be silent for a minute while it links.
     """

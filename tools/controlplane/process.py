@@ -73,7 +73,7 @@ class Process:
             )
 
     def stop(self, *, grace_seconds: float = 0.0) -> None:
-        """End it and wait for that; without a grace at once, which is safe because nothing here must last."""
+        """Stop it and wait; without a grace period it is killed, which is safe because no data must survive."""
         if self._popen is None:
             return
         if self._popen.poll() is None and grace_seconds > 0:

@@ -15,7 +15,7 @@ PINNED_PATCHES = {"1.34": "1.34.4", "1.35": "1.35.4", "1.36": "1.36.3", "1.37": 
 
 
 class UnsupportedVersionError(ValueError):
-    """The Kubernetes version that was asked for is not one that Plimsoll is tested on."""
+    """The requested Kubernetes version is not one that Plimsoll is tested on."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Versions:
 
     @property
     def cache_key(self) -> str:
-        """The name of the cache directory: binaries of other versions or machines never meet in it."""
+        """The name of the cache directory: binaries of other versions or machines use other directories."""
         return f"kubernetes-{self.kubernetes}-etcd-{self.etcd}-kwok-{self.kwok}-{machine()}"
 
     @property
@@ -41,7 +41,7 @@ class Versions:
 
 
 def wanted_versions(kubernetes: str | None = None) -> Versions:
-    """The versions for a wish such as `1.34.4`, `v1.34` or None, which means $KUBERNETES and then the newest."""
+    """Return the versions for a request such as `1.34.4`, `v1.34` or None ($KUBERNETES, then the newest)."""
     wish = kubernetes if kubernetes is not None else os.environ.get("KUBERNETES", "")
     return Versions(
         kubernetes=_kubernetes_version(wish.strip()),
