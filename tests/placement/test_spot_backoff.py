@@ -11,7 +11,7 @@ from plimsoll.controllers.placement.annotations import CLASS
 from plimsoll.controllers.placement.replica_counts import replicas
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.spec import DURATION, SCHEDULE
-from plimsoll.controllers.placement.spot_backoff import FORGOTTEN_AFTER, KIND, SpotBackoff, pause, spot_blocker
+from plimsoll.controllers.placement.spot_backoff import KIND, SpotBackoff, pause, spot_blocker, unproven_pause
 from plimsoll.kube.codec import convert
 from plimsoll.kube.shards import shard_name
 from plimsoll.kube.types.resources import DEPLOYMENTS, Key
@@ -132,7 +132,7 @@ def test_a_shortage_soon_after_the_last_makes_the_pause_longer():
 
 def test_a_shortage_long_after_the_last_starts_anew():
     scene = short()
-    scene.backs_off(since=scene.now, until=scene.now - FORGOTTEN_AFTER, shortages=4)
+    scene.backs_off(since=scene.now, until=scene.now - 2 * unproven_pause(4), shortages=4)
     (action,) = scene.decide().actions
     assert isinstance(action, Patch)
     record = msgspec.json.decode(action.body["data"][scene.workload.uid], type=SpotBackoff)  # type: ignore[call-overload]
@@ -252,7 +252,7 @@ def test_no_serving_replica_of_any_workload_is_given_up_for_a_place_that_another
     short_for_another(scene, until=until)
     decision = scene.decide()
     assert (decision.actions, [blocker.code for blocker in decision.blockers]) == ((), ["SpotUnproven"])
-    assert decision.blockers[0].until == scene.now + until + FORGOTTEN_AFTER
+    assert decision.blockers[0].until == scene.now + until + unproven_pause(1)
 
 
 def test_a_node_that_has_room_is_proof_enough():

@@ -40,7 +40,9 @@ KIND = "placement"
 # Cluster Autoscaler's pauses for a node group that failed to grow.
 FIRST_PAUSE = timedelta(minutes=5)
 LONGEST_PAUSE = timedelta(minutes=30)
-FORGOTTEN_AFTER = timedelta(hours=3)
+# How long after the pause serving replicas stay away from spot nodes that do not exist yet.
+FIRST_UNPROVEN_PAUSE = timedelta(hours=2)
+LONGEST_UNPROVEN_PAUSE = timedelta(hours=12)
 MINUTE = timedelta(minutes=1)
 
 
@@ -50,16 +52,26 @@ class SpotBackoff(Struct, frozen=True):
     workload: Key
     since: datetime
     until: datetime
-    shortages: int = 1  # in a row, each within FORGOTTEN_AFTER of the last pause
+    shortages: int = 1  # in a row, each before the last one expired
+
+    @property
+    def unproven_until(self) -> datetime:
+        """Until when no serving replica moves to a spot node that does not exist yet."""
+        return self.until + unproven_pause(self.shortages)
 
     def expired(self, now: datetime) -> bool:
         """Whether the shortage is so long ago that the next one starts with the first pause again."""
-        return now >= self.until + FORGOTTEN_AFTER
+        return now >= self.until + 2 * unproven_pause(self.shortages)
 
 
 def pause(shortages: int) -> timedelta:
     """5, 10, 20, then 30 minutes."""
     return min(FIRST_PAUSE * (1 << min(shortages - 1, 16)), LONGEST_PAUSE)
+
+
+def unproven_pause(shortages: int) -> timedelta:
+    """2, 4, 8, then 12 hours."""
+    return min(FIRST_UNPROVEN_PAUSE * (1 << min(shortages - 1, 16)), LONGEST_UNPROVEN_PAUSE)
 
 
 # ── may a replica go to spot now? ────────────────────────────────────────────────────────────────────────────────────────
@@ -106,7 +118,7 @@ def unproven_spot_blocker(state: WorkloadState) -> Blocker | None:
     """
     for shard in state.view[state.settings.memory]:
         for record in _records(shard):
-            if record.expired(state.now):
+            if state.now >= record.unproven_until:
                 continue
             workload = workload_at(record.workload, state.view)
             if workload is None:
@@ -114,7 +126,7 @@ def unproven_spot_blocker(state: WorkloadState) -> Blocker | None:
             found = replicas_of(pods_of(workload, state.view), state.view, state.settings.rules)
             if not _spot_is_back(record, found):
                 message = f"no spot node has room, and {record.workload} found none at {record.since:%H:%M:%S} UTC"
-                return Blocker("SpotUnproven", message, record.until + FORGOTTEN_AFTER)
+                return Blocker("SpotUnproven", message, record.unproven_until)
     return None
 
 
