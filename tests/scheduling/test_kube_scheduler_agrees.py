@@ -1,6 +1,6 @@
-"""kube-scheduler is asked the same questions: it puts a pod on a node exactly where we say that it can be put.
+"""kube-scheduler and `fits` agree: kube-scheduler binds a pod to a node exactly if we say that it fits.
 
-Each pod is submitted with one node preferred, to a profile that runs every filter and heeds nothing but that wish (see `real`).
+Each pod prefers one node. Its scheduler profile runs every filter and scores nothing but that preference (see `real`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.realcluster import StartControlPlane
 from tests.scheduling import menus
 from tests.scheduling.cases import Case, plan_of
 from tests.scheduling.checker import Situation
-from tests.scheduling.crowds import Crowd
+from tests.scheduling.random_objects import RandomObjects
 from tests.scheduling.real import Outcome, RealScheduler, scheduler_arguments
 from tests.scheduling.rules import untolerated_taints
 from tests.scheduling.strategies import GATED
@@ -31,16 +31,16 @@ def real(new_control_plane: StartControlPlane, tmp_path: Path) -> RealScheduler:
     return RealScheduler(new_control_plane(directory=place, extra_args={"scheduler": scheduler_arguments(place)}))
 
 
-def populated(real: RealScheduler, crowd: Crowd, *, nodes: int, bound: int) -> Case:
-    """A cluster with pods that were put there without asking anybody, as static pods and old ones are."""
-    at_hand = tuple(crowd.node(f"node-{number}") for number in range(nodes))
+def populated(real: RealScheduler, generated: RandomObjects, *, nodes: int, bound: int) -> Case:
+    """A cluster with pods that were bound without the scheduler, like static pods."""
+    at_hand = tuple(generated.node(f"node-{number}") for number in range(nodes))
     real.add_nodes(at_hand)
     real.wait_until_the_scheduler_knows_them()
     there = []
     for number in range(bound):
-        manifest, place = crowd.pod(f"bound-{number}"), crowd.random.choice(at_hand)
+        manifest, place = generated.pod(f"bound-{number}"), generated.random.choice(at_hand)
         if not untolerated_taints(convert(manifest, Pod), place):  # those that cannot stay would be evicted
-            bind = crowd.random.choice((real.bind, real.bind, real.bind_terminating, real.bind_finished))
+            bind = generated.random.choice((real.bind, real.bind, real.bind_terminating, real.bind_finished))
             there.append(bind(manifest, place.name))
     return Case(nodes=at_hand, bound=tuple(there))
 
@@ -52,21 +52,21 @@ def as_pod(real: RealScheduler, manifest: dict[str, Any]) -> Pod:
     return convert({**stored, "metadata": identity}, Pod)
 
 
-def a_telling_node(crowd: Crowd, expected: dict[str, list[str]]) -> str:
+def choose_target(generated: RandomObjects, expected: dict[str, list[str]]) -> str:
     """A node that would have the pod, or one that a single rule forbids: the answers that are easiest to get wrong."""
     open_to_it = [name for name, rules in expected.items() if not rules]
     nearly = [name for name, rules in expected.items() if len(rules) == 1]
-    first, second = (open_to_it, nearly) if crowd.random.random() < 0.5 else (nearly, open_to_it)
-    return crowd.random.choice(first or second or list(expected))
+    first, second = (open_to_it, nearly) if generated.random.random() < 0.5 else (nearly, open_to_it)
+    return generated.random.choice(first or second or list(expected))
 
 
-def ask_one_by_one(real: RealScheduler, crowd: Crowd, case: Case, count: int) -> None:
+def check_one_by_one(real: RealScheduler, generated: RandomObjects, case: Case, count: int) -> None:
     snapshot, now = case.snapshot(), case.situation()
     for number in range(count):
-        manifest = crowd.pod(f"pod-{number}")
+        manifest = generated.pod(f"pod-{number}")
         pod = as_pod(real, manifest)
         expected = {name: now.ask(pod).refusals(node) for name, node in now.nodes.items()}
-        target = a_telling_node(crowd, expected)
+        target = choose_target(generated, expected)
         ours = fits(snapshot, pod, target)
         outcome = real.try_on(manifest, target)
         asked = f"{manifest} on {target}: ours {ours or 'yes'}, the checker's {expected[target] or 'yes'}, {outcome}"
@@ -91,8 +91,8 @@ def check_words(outcome: Outcome, expected: dict[str, list[str]]) -> None:
 
 
 def check_a_gated_pod(real: RealScheduler) -> None:
-    crowd = Crowd(5)
-    case = populated(real, crowd, nodes=1, bound=0)
+    generated = RandomObjects(5)
+    case = populated(real, generated, nodes=1, bound=0)
     manifest = menus.merge(menus.SIZES[0], GATED, {"metadata": {"name": "gated", "namespace": "blue"}})
     outcome = real.try_on(manifest, "node-0")
     refusal = fits(case.snapshot(), as_pod(real, manifest), "node-0")
@@ -101,9 +101,9 @@ def check_a_gated_pod(real: RealScheduler) -> None:
     real.clear()
 
 
-def follow(real: RealScheduler, crowd: Crowd, case: Case, count: int) -> tuple[int, int]:
+def follow(real: RealScheduler, generated: RandomObjects, case: Case, count: int) -> tuple[int, int]:
     """Submit what we place, in our order and with our node preferred; then what we call impossible."""
-    manifests = {f"uid-pod-{number}": crowd.pod(f"pod-{number}") for number in range(count)}
+    manifests = {f"uid-pod-{number}": generated.pod(f"pod-{number}") for number in range(count)}
     case = Case(nodes=case.nodes, bound=case.bound, pending=tuple(as_pod(real, m) for m in manifests.values()))
     plan = plan_of(case)
     now: Situation = plan.before
@@ -112,7 +112,7 @@ def follow(real: RealScheduler, crowd: Crowd, case: Case, count: int) -> tuple[i
         assert outcome.node_name == node_name, f"{manifests[pod.uid]} on {node_name}: {outcome}"
         now.place(pod, node_name)
     for pod in plan.unplaced:
-        outcome = real.try_on(manifests[pod.uid], crowd.random.choice(list(now.nodes)))
+        outcome = real.try_on(manifests[pod.uid], generated.random.choice(list(now.nodes)))
         reason = plan.packing.unplaced[pod.uid][EXISTING]
         assert not outcome.node_name, f"{manifests[pod.uid]} is bound to {outcome.node_name}, ours: {reason}"
         check_words(outcome, {name: now.ask(pod).refusals(node) for name, node in now.nodes.items()})
@@ -125,13 +125,13 @@ def test_fits_says_what_it_does_what_we_place_it_accepts_and_what_we_refuse_it_l
     """On one cluster: it takes longer to start than to answer a hundred questions. More seeds are soaked."""
     check_a_gated_pod(real)
     for seed in range(3):
-        crowd = Crowd(1000 + seed)
-        ask_one_by_one(real, crowd, populated(real, crowd, nodes=12, bound=6), 60)
+        generated = RandomObjects(1000 + seed)
+        check_one_by_one(real, generated, populated(real, generated, nodes=12, bound=6), 60)
         real.clear()
     placed = refused = 0
     for seed in range(3):
-        crowd = Crowd(2000 + seed)
-        ours = follow(real, crowd, populated(real, crowd, nodes=12, bound=4), 70)
+        generated = RandomObjects(2000 + seed)
+        ours = follow(real, generated, populated(real, generated, nodes=12, bound=4), 70)
         placed, refused = placed + ours[0], refused + ours[1]
         real.clear()
     assert placed > 110 and refused > 60, "the generated pods no longer tell much"
@@ -140,8 +140,8 @@ def test_fits_says_what_it_does_what_we_place_it_accepts_and_what_we_refuse_it_l
 @pytest.mark.soak
 def test_thousands_of_pods(real: RealScheduler) -> None:
     for seed in range(40):
-        crowd = Crowd(50_000 + seed)
-        ask_one_by_one(real, crowd, populated(real, crowd, nodes=12, bound=6), 60)
+        generated = RandomObjects(50_000 + seed)
+        check_one_by_one(real, generated, populated(real, generated, nodes=12, bound=6), 60)
         real.clear()
-        follow(real, crowd, populated(real, crowd, nodes=12, bound=4), 70)
+        follow(real, generated, populated(real, generated, nodes=12, bound=4), 70)
         real.clear()

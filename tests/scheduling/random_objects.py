@@ -1,4 +1,4 @@
-"""Many pods and nodes from the menus, by a seed: for tests that are too large for hypothesis to draw and shrink."""
+"""Seeded random pods and nodes from the menus, for tests that are too large for hypothesis to draw and shrink."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from plimsoll.kube.types.core import Node
 from tests.scheduling import cases, menus
 
 
-class Crowd:
+class RandomObjects:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
 
