@@ -100,7 +100,7 @@ class Watcher:
         seen: set[str] = set()
         twice = []
         for one in self.store:
-            things = [*(one.allocations.drives or ()), f"{one.home}:{one.allocations.weka_port}"]
+            things = [*(one.allocations.drives or ()), f"{one.node_name}:{one.allocations.weka_port}"]
             twice += [thing for thing in things if thing in seen]
             seen.update(things)
         return twice

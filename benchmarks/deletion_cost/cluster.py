@@ -16,7 +16,8 @@ from plimsoll.controllers.deletion_cost.spec import ENABLED
 from plimsoll.controllers.deletion_cost.values import COST
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.credentials import load_credentials
-from plimsoll.kube.types.core import KubeObject, Pod
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import DEPLOYMENTS, PODS, REPLICASETS, Resource, metadata_of
 from plimsoll.runtime.actuator import CONCURRENT_WRITES
 from plimsoll.runtime.audit import AuditRecord

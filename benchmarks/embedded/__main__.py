@@ -19,8 +19,8 @@ from benchmarks.report import Figure, Report, progress
 from plimsoll.embedded_cluster.api import kinds
 from plimsoll.embedded_cluster.api.json_documents import Json, name_of
 from plimsoll.embedded_cluster.clocks import VirtualClock, run_virtually
-from plimsoll.embedded_cluster.cluster import Cluster
-from plimsoll.embedded_cluster.controllers.context import Times
+from plimsoll.embedded_cluster.cluster import EmbeddedCluster
+from plimsoll.embedded_cluster.controllers.context import ClusterTimings
 from plimsoll.embedded_cluster.http import HttpServer
 from plimsoll.embedded_cluster.node_spec import parse_node_line
 from plimsoll.runtime.clock import RealClock
@@ -89,7 +89,7 @@ async def _capacity(nodes: int, pods: int) -> dict[str, float]:
     found: dict[str, float] = {}
     before = _memory_mb()
     started, started_cpu = time.perf_counter(), time.process_time()
-    async with Cluster(RealClock()) as cluster, HttpServer(cluster.api) as server:
+    async with EmbeddedCluster(RealClock()) as cluster, HttpServer(cluster.api) as server:
         cluster.load(kinds.NODES, _nodes(nodes))
         cluster.load(kinds.REPLICASETS, _replica_sets(pods // PODS_OF_AN_OWNER))
         cluster.load(kinds.PODS, _pods(pods, nodes))
@@ -109,7 +109,7 @@ async def _capacity(nodes: int, pods: int) -> dict[str, float]:
     return found
 
 
-async def _schedule(cluster: Cluster, found: dict[str, float]) -> None:
+async def _schedule(cluster: EmbeddedCluster, found: dict[str, float]) -> None:
     """A thousand new pods among all that is there."""
     labels = {"app": "new"}
     template = {"metadata": {"labels": labels}, "spec": _spec()}
@@ -127,7 +127,7 @@ async def _schedule(cluster: Cluster, found: dict[str, float]) -> None:
 
 async def _day(workloads: int, rng: random.Random) -> int:
     """A day in which something happens to some workload, or node, every minute."""
-    async with Cluster(VirtualClock(), times=Times(pod_start=5.0, pod_stop=5.0)) as cluster:
+    async with EmbeddedCluster(VirtualClock(), times=ClusterTimings(pod_start=5.0, pod_stop=5.0)) as cluster:
         for zone in "abc":
             await cluster.add_nodes(f"20 zone={zone} class=spot cpu=64 memory=256Gi")
         for number in range(workloads):

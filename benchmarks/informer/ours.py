@@ -22,10 +22,10 @@ from plimsoll.kube.cache.reflector import Reflector
 from plimsoll.kube.cache.store import Store
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.credentials import load_credentials
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, Resource
 from plimsoll.runtime.clock import RealClock
-from plimsoll.runtime.gc_tuning import postpone_full_collections, settle_garbage
+from plimsoll.runtime.gc_tuning import collect_and_freeze, disable_automatic_full_gc
 
 _TICK_SECONDS = 0.005
 
@@ -71,7 +71,7 @@ LISTINGS: dict[str, dict[str, Any]] = {"whole": {}, "paged": {"page_size": 500},
 
 
 async def main(kubeconfig: Path, listing: str, started: float) -> None:
-    postpone_full_collections()
+    disable_automatic_full_gc()
     clock = RealClock()
     stores: list[Store[Any]] = [Store(kind) for kind in (PODS, NODES, REPLICASETS, DEPLOYMENTS)]
     touched = Touched(stores[0])
@@ -82,7 +82,7 @@ async def main(kubeconfig: Path, listing: str, started: float) -> None:
         tasks.append(asyncio.create_task(ticker.run()))
         await until(lambda: all(store.synced for store in stores))
         synced = {"sync_seconds": time.time() - started, "cpu_seconds": time.process_time()}
-        settle_garbage()
+        collect_and_freeze()
         await asyncio.sleep(2 * _TICK_SECONDS)  # so that the ticker sees what that took
         say({**synced, **ticker.figures(), **memory(), "pods": len(stores[0])})
         while (await asyncio.to_thread(sys.stdin.readline)).strip() == "hold":

@@ -22,7 +22,7 @@ from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.resources import NODES, PODS, Key
 from plimsoll.runtime.clock import RealClock
 from plimsoll.runtime.decision import Create, Decision
-from plimsoll.runtime.gc_tuning import disable_automatic_full_gc, collect_and_freeze
+from plimsoll.runtime.gc_tuning import collect_and_freeze, disable_automatic_full_gc
 
 FULL = "780m"  # of which ten fill a node, so that a pod of one core finds no room
 LITTLE = "200m"

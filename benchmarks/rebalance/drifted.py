@@ -10,7 +10,7 @@ from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types import core, policy
+from plimsoll.kube.types import apps, core, policy
 from plimsoll.kube.types.resources import (
     BUDGETS,
     CLAIMS,
@@ -45,8 +45,8 @@ def view(workloads: int, replicas: int, settings: PlacementSettings) -> View:
         name = f"web-{index}"
         deployment = _workload(name, replicas)
         replica_set = _replica_set(deployment)
-        found[DEPLOYMENTS].append(convert(deployment, core.Deployment))
-        found[REPLICASETS].append(convert(replica_set, core.ReplicaSet))
+        found[DEPLOYMENTS].append(convert(deployment, apps.Deployment))
+        found[REPLICASETS].append(convert(replica_set, apps.ReplicaSet))
         found[BUDGETS].append(_budget(name, replicas))
         for _ in range(replicas):
             found[PODS].append(_pod(f"{name}-{number}", replica_set, on_demand[number // 80]))

@@ -9,8 +9,16 @@ from datetime import timedelta
 from pathlib import Path
 
 from benchmarks.report import Figure, Report, progress
-from plimsoll.config import Config, Controllers, DisruptionLimits, LeaderElection, Placement, Webhook, WorkloadTiming
-from plimsoll.config import Operator as OperatorConfig
+from plimsoll.config import (
+    Config,
+    Controllers,
+    DisruptionLimitsConfig,
+    LeaderElectionConfig,
+    OperatorConfig,
+    Placement,
+    Webhook,
+    WorkloadTiming,
+)
 from plimsoll.controllers.build import controllers
 from plimsoll.controllers.placement.capacity_class import ClassRules
 from plimsoll.controllers.placement.spec import ENABLED, SPOT_PERCENTAGE
@@ -54,8 +62,8 @@ async def _moving(cluster: ControlPlane, *, percentage: int, cooldown: timedelta
         operator=OperatorConfig(
             namespace=HOME,
             audit_log="",
-            leader_election=LeaderElection(enabled=False),
-            disruption_limits=DisruptionLimits(many, many),
+            leader_election=LeaderElectionConfig(enabled=False),
+            disruption_limits=DisruptionLimitsConfig(many, many),
         ),
         controllers=Controllers(enabled=("placement",), workload_timing=WorkloadTiming(cooldown_period=cooldown)),
         placement=Placement(moving_percentage=percentage, max_migrations=many, max_migrations_per_cluster=many),

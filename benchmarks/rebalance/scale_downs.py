@@ -14,15 +14,15 @@ from random import Random
 from typing import Protocol
 
 from plimsoll.controllers.deletion_cost.algorithms.registry import AssignSettings
-from plimsoll.controllers.deletion_cost.algorithms.registry import Replica as Holder
+from plimsoll.controllers.deletion_cost.algorithms.registry import ValuedPod as Holder
 from plimsoll.controllers.deletion_cost.spec import DEFAULT_SPREAD_BY, HIGHEST_COST
-from plimsoll.controllers.deletion_cost.values import Value
+from plimsoll.controllers.deletion_cost.values import DeletionValue
 from plimsoll.controllers.placement.deletion_order import Capacity
 from plimsoll.controllers.placement.rebalance.next_action import ReplicaState
 from plimsoll.controllers.placement.spec import ENABLED, MIN_ON_DEMAND, SPOT_PERCENTAGE
 from plimsoll.controllers.placement.target import CapacityClass, Share, target
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types import core
+from plimsoll.kube.types import apps, core, meta
 
 SPOT, ON_DEMAND = CapacityClass.SPOT, CapacityClass.ON_DEMAND
 ZONES = ("a", "b", "c")
@@ -30,7 +30,7 @@ _NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass
-class Replica:
+class ValuedPod:
     number: int  # the higher, the younger
     capacity_class: CapacityClass
     zone: str
@@ -41,7 +41,7 @@ class Writer(Protocol):
     name: str
     writes: int
 
-    def look(self, replicas: list[Replica], share: Share) -> None: ...
+    def look(self, replicas: list[ValuedPod], share: Share) -> None: ...
 
 
 class KubernetesAlone:
@@ -50,7 +50,7 @@ class KubernetesAlone:
     def __init__(self) -> None:
         self.writes = 0
 
-    def look(self, replicas: list[Replica], share: Share) -> None: ...
+    def look(self, replicas: list[ValuedPod], share: Share) -> None: ...
 
 
 class ByZone:
@@ -61,7 +61,7 @@ class ByZone:
     def __init__(self) -> None:
         self.writes = 0
 
-    def look(self, replicas: list[Replica], share: Share) -> None:  # noqa: ARG002 - part of the protocol
+    def look(self, replicas: list[ValuedPod], share: Share) -> None:  # noqa: ARG002 - part of the protocol
         for replica in replicas:
             if replica.cost is None:
                 used = {other.cost for other in replicas if other.zone == replica.zone}
@@ -92,9 +92,9 @@ class ByCapacity:
             for zone in ZONES
         }
 
-    def look(self, replicas: list[Replica], share: Share) -> None:
+    def look(self, replicas: list[ValuedPod], share: Share) -> None:
         asked = {ENABLED: "true", SPOT_PERCENTAGE: f"{share.spot_percentage}%", MIN_ON_DEMAND: str(share.min_on_demand)}
-        workload = core.Deployment(core.Metadata(name="web", namespace="default", annotations=asked))
+        workload = apps.Deployment(meta.Metadata(name="web", namespace="default", annotations=asked))
         for _ in range(3):
             holders = [Holder.of(self._pod(replica), _value(replica.cost)) for replica in replicas]
             terms = AssignSettings(DEFAULT_SPREAD_BY, HIGHEST_COST, _NOW)
@@ -106,17 +106,17 @@ class ByCapacity:
                     replica.cost = answer[str(replica.number)]
                     self.writes += 1
 
-    def _pod(self, replica: Replica) -> core.Pod:
-        ready = core.Condition("Ready", "True", last_transition_time=_NOW)
+    def _pod(self, replica: ValuedPod) -> core.Pod:
+        ready = meta.Condition("Ready", "True", last_transition_time=_NOW)
         return core.Pod(
-            core.Metadata(name=f"web-{replica.number}", namespace="default", uid=str(replica.number)),
+            meta.Metadata(name=f"web-{replica.number}", namespace="default", uid=str(replica.number)),
             core.PodSpec(node_name=f"{replica.capacity_class.value}-{replica.zone}"),
             core.PodStatus(phase="Running", conditions=(ready,)),
         )
 
 
-def _value(cost: int | None) -> Value:
-    return Value("nobody") if cost is None else Value("ours", cost)
+def _value(cost: int | None) -> DeletionValue:
+    return DeletionValue("nobody") if cost is None else DeletionValue("ours", cost)
 
 
 WRITERS: tuple[Callable[[], Writer], ...] = (KubernetesAlone, ByZone, ByCapacity)
@@ -135,7 +135,7 @@ class Tally:
     replicas: int = 0
     seeds: list[int] = field(default_factory=list)
 
-    def add(self, replicas: list[Replica], share: Share, seed: int) -> None:
+    def add(self, replicas: list[ValuedPod], share: Share, seed: int) -> None:
         self.stops += 1
         wanted = target(len(replicas), share)
         spot = sum(1 for replica in replicas if replica.capacity_class is SPOT)
@@ -154,7 +154,7 @@ def live(seed: int, writer: Writer, tally: Tally) -> None:
     """One history: the same happenings for every writer, though what they hit may differ."""
     rng, luck = Random(seed), Random(seed + 1)
     share = Share(rng.randint(0, 4), rng.randrange(0, 101, 5))
-    replicas: list[Replica] = []
+    replicas: list[ValuedPod] = []
     serial = 0
 
     def fill(count: int) -> None:
@@ -166,7 +166,7 @@ def live(seed: int, writer: Writer, tally: Tally) -> None:
             zones = Counter(dict.fromkeys(ZONES, 0))
             zones.update(replica.zone for replica in replicas)
             emptiest = min(ZONES, key=lambda zone: (zones[zone], luck.random()))
-            replicas.append(Replica(serial, kind, emptiest if luck.random() < 0.8 else luck.choice(ZONES)))
+            replicas.append(ValuedPod(serial, kind, emptiest if luck.random() < 0.8 else luck.choice(ZONES)))
         writer.look(replicas, share)
 
     fill(rng.randint(6, 24))
@@ -194,7 +194,7 @@ def live(seed: int, writer: Writer, tally: Tally) -> None:
     tally.replicas += serial
 
 
-def _mend(replicas: list[Replica], share: Share, luck: Random) -> None:
+def _mend(replicas: list[ValuedPod], share: Share, luck: Random) -> None:
     """What was off is moved, so that every history starts its next step from the target."""
     wanted = target(len(replicas), share)
     while (spot := sum(r.capacity_class is SPOT for r in replicas)) != wanted.spot:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from plimsoll.controllers.deletion_cost.replicaset_ranking import decided_by_cost, deletion_order, pods_on_nodes
 from plimsoll.controllers.deletion_cost.spec import DEFAULT_SPREAD_BY, ENABLED
 from plimsoll.controllers.deletion_cost.values import COST, parse_cost
-from plimsoll.kube.types import core
+from plimsoll.kube.types import apps, core, meta
 
 MOMENT = timedelta(seconds=1)
 WHILE = timedelta(minutes=10)  # between two things that happen
@@ -46,12 +46,12 @@ class World:
         self.nodes = {f"{zone}-{i}": _node(f"{zone}-{i}", zone) for zone, count in zones.items() for i in range(count)}
         self.cordoned: set[str] = set()
         annotations = {ENABLED: "true"}
-        self.deployment = core.Deployment(
-            core.Metadata(name="web", namespace="default", uid="deployment", annotations=annotations)
+        self.deployment = apps.Deployment(
+            meta.Metadata(name="web", namespace="default", uid="deployment", annotations=annotations)
         )
         self.pods: dict[str, core.Pod] = {}
         self.made = 0  # pods that ever were
-        self.replica_sets: dict[str, core.ReplicaSet] = {}
+        self.replica_sets: dict[str, apps.ReplicaSet] = {}
         self.current = self._new_replica_set(0)
 
     # ── what can happen ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -110,10 +110,10 @@ class World:
 
     # ── what there is ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def pods_of(self, replica_set: core.ReplicaSet) -> list[core.Pod]:
+    def pods_of(self, replica_set: apps.ReplicaSet) -> list[core.Pod]:
         return [pod for pod in self.pods.values() if pod.metadata.owner_references[0].uid == replica_set.uid]
 
-    def order(self, replica_set: core.ReplicaSet | None = None) -> list[str]:
+    def order(self, replica_set: apps.ReplicaSet | None = None) -> list[str]:
         """UIDs, the first to be deleted first."""
         pods = self.pods_of(replica_set or self.current)
         return [pod.uid for pod in deletion_order(pods, cost_of, pods_on_nodes(self.pods.values()), self.now)]
@@ -140,7 +140,7 @@ class World:
         self._pass(WHILE)
         self.cordoned -= nodes
 
-    def _replace_what_is_missing(self, replica_set: core.ReplicaSet) -> None:
+    def _replace_what_is_missing(self, replica_set: apps.ReplicaSet) -> None:
         replica_set = self.replica_sets[replica_set.uid]
         while len(self.pods_of(replica_set)) < replica_set.spec.replicas:
             uid = self._create(replica_set)
@@ -149,7 +149,7 @@ class World:
             self._seen()
             self._set_ready(uid, ready=True)
 
-    def _create(self, replica_set: core.ReplicaSet) -> str | None:
+    def _create(self, replica_set: apps.ReplicaSet) -> str | None:
         usable = [name for name in self.nodes if name not in self.cordoned]
         if not usable:
             return None
@@ -158,8 +158,8 @@ class World:
         if self._rng.random() < SPREADS_WELL:
             usable = [name for name in usable if taken[zone_of(self.nodes[name])] == least]
         uid = f"{self._rng.getrandbits(64):016x}"
-        owner = core.OwnerReference("ReplicaSet", replica_set.name, replica_set.uid, "apps/v1", controller=True)
-        metadata = core.Metadata(
+        owner = meta.OwnerReference("ReplicaSet", replica_set.name, replica_set.uid, "apps/v1", controller=True)
+        metadata = meta.Metadata(
             name=f"web-{next(self._numbers)}", namespace="default", uid=uid, creation_timestamp=self.now,
             resource_version="1", owner_references=(owner,),
         )  # fmt: skip
@@ -169,22 +169,22 @@ class World:
         return uid
 
     def _set_ready(self, uid: str, *, ready: bool) -> None:
-        condition = core.Condition("Ready", str(ready), last_transition_time=self.now)
+        condition = meta.Condition("Ready", str(ready), last_transition_time=self.now)
         self.pods[uid] = replace(self.pods[uid], status=core.PodStatus(phase="Running", conditions=(condition,)))
         self._seen()
 
-    def _new_replica_set(self, replicas: int) -> core.ReplicaSet:
+    def _new_replica_set(self, replicas: int) -> apps.ReplicaSet:
         number = next(self._numbers)
-        owner = core.OwnerReference("Deployment", "web", "deployment", "apps/v1", controller=True)
-        metadata = core.Metadata(
+        owner = meta.OwnerReference("Deployment", "web", "deployment", "apps/v1", controller=True)
+        metadata = meta.Metadata(
             name=f"web-rs{number}", namespace="default", uid=f"rs{number}", owner_references=(owner,)
         )
-        made = core.ReplicaSet(metadata, core.WorkloadSpec(replicas=replicas))
+        made = apps.ReplicaSet(metadata, apps.WorkloadSpec(replicas=replicas))
         self.replica_sets[made.uid] = made
         return made
 
-    def _want(self, replica_set: core.ReplicaSet, replicas: int) -> None:
-        changed = replace(replica_set, spec=core.WorkloadSpec(replicas=replicas))
+    def _want(self, replica_set: apps.ReplicaSet, replicas: int) -> None:
+        changed = replace(replica_set, spec=apps.WorkloadSpec(replicas=replicas))
         self.replica_sets[replica_set.uid] = changed
         if self.current.uid == changed.uid:
             self.current = changed
@@ -214,4 +214,4 @@ def zone_of(node: core.Node) -> str:
 
 
 def _node(name: str, zone: str) -> core.Node:
-    return core.Node(core.Metadata(name=name, uid=f"node-{name}", labels={DEFAULT_SPREAD_BY: zone}))
+    return core.Node(meta.Metadata(name=name, uid=f"node-{name}", labels={DEFAULT_SPREAD_BY: zone}))

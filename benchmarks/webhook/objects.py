@@ -9,7 +9,8 @@ import msgspec
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.codec import convert
-from plimsoll.kube.types.core import Deployment, Node, Pod, ReplicaSet
+from plimsoll.kube.types.apps import Deployment, ReplicaSet
+from plimsoll.kube.types.core import Node, Pod
 from plimsoll.kube.types.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, STATEFULSETS
 
 NODE_COUNT = 300

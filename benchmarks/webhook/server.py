@@ -16,23 +16,24 @@ import structlog
 from msgspec.structs import replace
 
 from benchmarks.webhook.objects import RUNNING, WORKLOADS, view
-from plimsoll.controllers.placement.admission.classify import Admission
+from plimsoll.controllers.placement.admission.classify import PodClassifier
 from plimsoll.controllers.placement.settings import PlacementSettings
 from plimsoll.kube.codec import decoder
-from plimsoll.kube.types.core import Part, Pod
+from plimsoll.kube.types.core import Pod
+from plimsoll.kube.types.meta import Part
 from plimsoll.kube.types.resources import PODS
 from plimsoll.runtime.clock import RealClock
-from plimsoll.runtime.gc_tuning import postpone_full_collections, settle_garbage
+from plimsoll.runtime.gc_tuning import collect_and_freeze, disable_automatic_full_gc
 from plimsoll.runtime.metrics import Metrics
-from plimsoll.webhook.admission_handler import Admissions
+from plimsoll.webhook.admission_handler import AdmissionHandler
 from plimsoll.webhook.certificates import make_certificate, serving_context
-from plimsoll.webhook.live_reads import LiveLooks
+from plimsoll.webhook.live_reads import LiveReads
 from plimsoll.webhook.server import WebhookServer
 
 _LAG_SECONDS = 0.02  # of a watch behind what was written
 
 
-class Living(Admissions):
+class Living(AdmissionHandler):
     """What the API server and the watch would do with each answer."""
 
     def live_in(self, pods: Any) -> None:
@@ -41,8 +42,8 @@ class Living(Admissions):
             workload: deque(f"app-{workload}-{number}" for number in range(RUNNING)) for workload in range(WORKLOADS)
         }
 
-    def begin(self, body: bytes, *, forwarded: bool = False, asker_left: Callable[[], bool] = lambda: False) -> bytes:
-        answer = super().begin(body, forwarded=forwarded, asker_left=asker_left)
+    def begin(self, body: bytes, *, forwarded: bool = False, client_gone: Callable[[], bool] = lambda: False) -> bytes:
+        answer = super().begin(body, forwarded=forwarded, client_gone=client_gone)
         assert isinstance(answer, bytes)  # nothing is read live here
         asyncio.get_running_loop().call_later(_LAG_SECONDS, self._appear, body, answer)
         return answer
@@ -51,13 +52,13 @@ class Living(Admissions):
         """As cheap as a reflector does it, so that what is measured is the webhook's own."""
         request = _asked.decode(body).request
         patch = msgspec.json.decode(base64.b64decode(_answered.decode(answer).response.patch))
-        marks = {
+        assignment = {
             op["path"].rsplit("/", 1)[1].replace("~1", "/"): op["value"] for op in patch if "annotations/" in op["path"]
         }
         created = request.object
         workload = int(created.labels["app"].removeprefix("app-"))
         name = f"app-{workload}-{request.uid}"
-        metadata = replace(created.metadata, name=name, uid=name, annotations={**created.annotations, **marks})
+        metadata = replace(created.metadata, name=name, uid=name, annotations={**created.annotations, **assignment})
         self._pods.put(replace(created, metadata=metadata))
         present = self._present[workload]
         present.append(name)
@@ -86,17 +87,17 @@ _asked, _answered = decoder(_Asked), decoder(_Answered)
 
 async def main(directory: Path) -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(20))
-    postpone_full_collections()
+    disable_automatic_full_gc()
     seen, clock, metrics = view(), RealClock(), Metrics()
-    admission = Admission(seen, PlacementSettings())
+    admission = PodClassifier(seen, PlacementSettings())
     authority, certificate, key = make_certificate(["127.0.0.1"], datetime.now(UTC))
     unused: Any = None  # nothing is read live here: every owner is in view, and never complete
     admissions = Living(
-        admission, LiveLooks(unused, admission, clock, seconds=1.0), clock, look_seconds=1.0,
+        admission, LiveReads(unused, admission, clock, seconds=1.0), clock, look_seconds=1.0,
         leading=lambda: True, forwarding=None, count=lambda one: metrics.count((one,)),
     )  # fmt: skip
     admissions.live_in(seen[PODS])
-    settle_garbage()
+    collect_and_freeze()
     async with WebhookServer("127.0.0.1", 0, serving_context(certificate, key), admissions) as server:
         (directory / "ca.pem").write_bytes(authority)
         (directory / "port").write_text(str(server.port))
