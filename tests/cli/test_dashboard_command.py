@@ -1,4 +1,4 @@
-"""`plimsoll dashboard` over files: served on loopback until it is told to stop, as of the moment of the snapshot."""
+"""`plimsoll dashboard` over files: it serves on loopback until it is stopped, as of the time of the snapshot."""
 
 from __future__ import annotations
 

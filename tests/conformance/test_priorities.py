@@ -1,4 +1,4 @@
-"""Important pods: the number that their class gives them, and the room that others make for them."""
+"""Pod priority and preemption: the value from the PriorityClass, and the pods that are preempted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests run beside a control plane is built ahead; a machine that cannot build it is told so, and only CI insists."""
+"""Programs that tests run beside a control plane are built ahead. A machine that cannot build them skips those tests; CI fails."""
 
 from __future__ import annotations
 

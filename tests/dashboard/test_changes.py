@@ -1,4 +1,4 @@
-"""A whole snapshot and the changes after it come to the same as a whole snapshot later; and only what changed is told."""
+"""A whole snapshot plus the changes after it equals a later whole snapshot, and only changed records are sent."""
 
 from __future__ import annotations
 

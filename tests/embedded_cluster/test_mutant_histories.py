@@ -1,4 +1,4 @@
-"""A day with an operator that has lost one of its guards: the witness must object, or the other days prove nothing."""
+"""Days with an operator that lacks one of its checks: the invariant checker must object, or the other days prove nothing."""
 
 from __future__ import annotations
 

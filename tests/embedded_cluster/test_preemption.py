@@ -1,4 +1,4 @@
-"""Important pods get room from less important ones, and nobody else loses anything."""
+"""Pods of higher priority preempt pods of lower priority, and no other pods."""
 
 from __future__ import annotations
 

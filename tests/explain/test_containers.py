@@ -1,4 +1,4 @@
-"""`plimsoll explain wekacontainer/…`: told by its own controller, whichever others look at the kind as well."""
+"""`plimsoll explain wekacontainer/…` shows the decision of the allocation controller, even if others watch the kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same story, with a crash at the first write, at the second, and so on to the last."""
+"""The same scenario with a crash at the first write, at the second, and so on to the last."""
 
 from __future__ import annotations
 

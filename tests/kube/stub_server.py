@@ -1,4 +1,4 @@
-"""A server that answers as it is told, also in ways that a real API server does not on demand: late, never, half, in HTML."""
+"""A server with scripted replies, also such as a real API server does not give on demand: late, none, partial, HTML."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credentials from a program: what it is told, what it may answer, when it is asked again, and how its failure reads."""
+"""Exec credential plugins: their input, valid output, when they run again, and the error messages."""
 
 from __future__ import annotations
 

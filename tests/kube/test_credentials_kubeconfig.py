@@ -1,4 +1,4 @@
-"""kubeconfig files: merged as kubectl merges them, and every mistake told with its file and field."""
+"""kubeconfig files are merged as by kubectl, and every error names its file and field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""L1 without faults: whoever begins when, every way ends with everyone served."""
+"""L1 without faults: every interleaving ends with all containers served."""
 
 from __future__ import annotations
 

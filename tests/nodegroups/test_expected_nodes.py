@@ -1,4 +1,4 @@
-"""A pod that waits is told which node is coming for it, from the order to the node's readiness."""
+"""The node that is being created for a pending pod, from the order until the node is ready."""
 
 from __future__ import annotations
 

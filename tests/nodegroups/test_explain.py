@@ -1,4 +1,4 @@
-"""What keeps a node, told before anyone wants to remove it."""
+"""`explain` names what blocks the removal of a node before anyone wants to remove it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The leader dies in every phase of a node's life, on the real control plane; whoever comes next goes on from there."""
+"""The leader dies in every phase of a node's lifecycle, on the real control plane, and the next leader continues from there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole lives of groups, in memory and virtual time."""
+"""Complete lifecycles of groups, in memory and virtual time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Another installation that places the same workload stops the moving, and is told of by name."""
+"""Another installation that places the same workload stops moves, and the blocker names it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which workloads are managed, what their authors are told, what is measured, and whom a change concerns."""
+"""Which workloads are managed, the problems reported to their authors, metrics, and which keys a change enqueues."""
 
 from __future__ import annotations
 

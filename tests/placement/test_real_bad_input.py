@@ -1,4 +1,4 @@
-"""What a user got wrong is told once a change, where people look, and nothing happens to the workload until it is mended."""
+"""Invalid annotations are reported once per change, and the workload is left alone until they are fixed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Placement with its own rights, its webhook behind a Service as in a cluster: admissions, moves, certificates, memory."""
+"""Placement with only its own permissions and its webhook behind a Service: admission, moves, certificates, disruption records."""
 
 from __future__ import annotations
 

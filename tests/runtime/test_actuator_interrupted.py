@@ -1,4 +1,4 @@
-"""The world moves while the door is at work: between its look and its write, or before the reply is there."""
+"""The cluster changes while the actuator works: between its check and its write, or before the reply arrives."""
 
 from __future__ import annotations
 

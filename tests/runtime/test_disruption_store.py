@@ -1,4 +1,4 @@
-"""Disruptions are written down before they happen, and are known to whoever leads next."""
+"""Disruptions are recorded before they happen, and the next leader reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leader election on a real API server: one leader, by a clock that does not jump, with an epoch for every tenure."""
+"""Leader election on a real API server: one leader, a monotonic clock, and an epoch for every term."""
 
 from __future__ import annotations
 

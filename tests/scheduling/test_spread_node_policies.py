@@ -1,4 +1,4 @@
-"""A spread looks at nodes with all of its topology keys alone: whoever would break it may still go to others."""
+"""A spread counts only nodes with all of its topology keys; a pod that would violate it may go to other nodes."""
 
 from __future__ import annotations
 

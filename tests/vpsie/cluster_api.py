@@ -1,4 +1,4 @@
-"""An operator's end of the line to a managed cluster, and the book of orders that all its processes share."""
+"""The operator's client of a managed cluster, and the record of orders that all of its processes share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What VPSie's refusals mean: quota, stock, rights and mistakes are told apart."""
+"""VPSie's error replies are classified: quota, capacity, permissions and invalid requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API server is told, over TLS, in the form that it expects; whatever it is, the pod is admitted."""
+"""Replies to the API server over TLS, in the expected form; in every case the pod is admitted."""
 
 from __future__ import annotations
 

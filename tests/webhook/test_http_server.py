@@ -1,4 +1,4 @@
-"""A small server for one sort of question: what it must bear from whoever connects, and how it ends."""
+"""The small HTTP server for admission reviews: what it tolerates from clients, and how it shuts down."""
 
 from __future__ import annotations
 
