@@ -141,12 +141,12 @@ def node_machine(node: Node) -> Machine:
         state="deleting" if deleting else "running",
         node_name=node.name,
         provider_id=node.spec.provider_id,
-        created_at=parse_time(notes.get(_CREATED_AT, "")) or node.metadata.creation_timestamp,
+        created_at=parse_order_time(notes.get(_CREATED_AT, "")) or node.metadata.creation_timestamp,
         resource_identifier=notes.get(_CLUSTER, ""),
     )
 
 
-def parse_time(text: str) -> datetime | None:
+def parse_order_time(text: str) -> datetime | None:
     try:
         return datetime.fromisoformat(text)
     except ValueError:

@@ -35,7 +35,7 @@ from plimsoll.providers.kwok.nodes import (
     order_data,
     order_name,
     ordered_machine,
-    parse_time,
+    parse_order_time,
     read_order,
     to_offering,
 )
@@ -151,7 +151,7 @@ class KwokProvider:
             self._schedule(order.request.key, self._create_later(order.request.key, due))
 
     def _schedule_deletion(self, node: Node) -> None:
-        since = parse_time(node.annotations.get(DELETING_SINCE, ""))
+        since = parse_order_time(node.annotations.get(DELETING_SINCE, ""))
         if since is not None and not node.terminating:
             key = node.labels.get(KEY_LABEL, "")
             self._cancel(key)  # its creation is finished or obsolete

@@ -23,7 +23,7 @@ from plimsoll.providers.errors import (
     Unauthorised,
 )
 from plimsoll.providers.vpsie.credentials import ReadSecret, VpsieCredentials
-from plimsoll.providers.vpsie.http import ApiCall, ApiReply, NoReply, NotSent, VpsieHttp
+from plimsoll.providers.vpsie.http import NoReply, NotSent, VpsieCall, VpsieHttp, VpsieReply
 from plimsoll.providers.vpsie.replies import Grant, UnexpectedReply, as_type, data_of, refusal_of
 from plimsoll.providers.vpsie.token import Access, TokenCache
 from plimsoll.runtime.clock import Clock
@@ -102,13 +102,13 @@ class VpsieApi:
 
     async def read(self, path: str, params: Mapping[str, str] | None = None) -> Any:
         """The reply to a GET. Raises ProviderUnreachable if there is none."""
-        return await self._asked(ApiCall("GET", path, params))
+        return await self._asked(VpsieCall("GET", path, params))
 
     async def ask(self, path: str, body: Mapping[str, Any]) -> Any:
         """The reply to a POST that can safely be repeated."""
-        return await self._asked(ApiCall("POST", path, body=body))
+        return await self._asked(VpsieCall("POST", path, body=body))
 
-    async def _asked(self, call: ApiCall) -> Any:
+    async def _asked(self, call: VpsieCall) -> Any:
         try:
             return await self._repeated(lambda: self._perform(call), NotSent, NoReply)
         except (NotSent, NoReply) as error:
@@ -116,7 +116,7 @@ class VpsieApi:
 
     async def order(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """The reply to a POST that creates something; sent once. Raises AmbiguousOutcome if its outcome is unknown."""
-        call = ApiCall("POST", path, body=body)
+        call = VpsieCall("POST", path, body=body)
         try:
             return await self._repeated(lambda: self._perform(call, ordering=True), NotSent)
         except NotSent as error:
@@ -126,7 +126,7 @@ class VpsieApi:
 
     async def delete(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """The reply to a DELETE, which can safely be repeated. Raises MachineNotFound if the object does not exist."""
-        call = ApiCall("DELETE", path, body=body)
+        call = VpsieCall("DELETE", path, body=body)
         try:
             return await self._repeated(lambda: self._perform(call), NotSent, NoReply)
         except NotSent as error:
@@ -143,7 +143,7 @@ class VpsieApi:
                 await self._clock.sleep(delays.next())
         return await attempt()
 
-    async def _perform(self, call: ApiCall, *, ordering: bool = False) -> Any:
+    async def _perform(self, call: VpsieCall, *, ordering: bool = False) -> Any:
         """Send once; again if it was certainly not carried out because of a short pause or an expired token."""
         waited = renewed = False
         access = await self._access.access()
@@ -172,7 +172,7 @@ class VpsieApi:
     async def _authenticate(self, credentials: VpsieCredentials) -> Grant:
         """A new token. A repeated request creates a second token, which is harmless."""
         form = {"clientId": credentials.client_id, "clientSecret": credentials.client_secret}
-        call = ApiCall("POST", "/auth/from/api", form=form)
+        call = VpsieCall("POST", "/auth/from/api", form=form)
         access = Access(credentials, "")
 
         async def attempt() -> Any:
@@ -196,7 +196,7 @@ class VpsieApi:
             raise ProviderUnreachable(f"{call}: the reply contains no token")
         return grant
 
-    def _accepted(self, reply: ApiReply, access: Access, what: str, *, ordering: bool = False) -> Any:
+    def _accepted(self, reply: VpsieReply, access: Access, what: str, *, ordering: bool = False) -> Any:
         """The document of a successful reply; raises the matching error for every other."""
         status = reply.status
         code, message = refusal_of(reply.document) or (0, "")

@@ -75,7 +75,7 @@ class NoReply(Exception):
     """The request was sent and no valid reply came: it may have been carried out."""
 
 
-class ApiCall(Struct, frozen=True):
+class VpsieCall(Struct, frozen=True):
     method: Literal["GET", "POST", "DELETE"]
     path: str
     params: Mapping[str, str] | None = None
@@ -86,7 +86,7 @@ class ApiCall(Struct, frozen=True):
         return f"{self.method} {self.path}"
 
 
-class ApiReply(Struct, frozen=True):
+class VpsieReply(Struct, frozen=True):
     status: int
     document: Any
     is_json: bool
@@ -104,7 +104,7 @@ class VpsieHttp:
         if self._session is not None:
             await self._session.close()
 
-    async def send(self, call: ApiCall, access: Access) -> ApiReply:
+    async def send(self, call: VpsieCall, access: Access) -> VpsieReply:
         with self._breaker.turn():
             try:
                 reply = await self._within_time(self._send(call, access))
@@ -121,7 +121,7 @@ class VpsieHttp:
             self._breaker.failed(str(failure))
             raise failure
 
-    async def _send(self, call: ApiCall, access: Access) -> ApiReply:
+    async def _send(self, call: VpsieCall, access: Access) -> VpsieReply:
         headers = {"Accept": "application/json"}
         if access.token:
             headers["Authorization"] = f"Bearer {access.token}"
@@ -147,7 +147,7 @@ class VpsieHttp:
             except (msgspec.DecodeError, UnicodeDecodeError):
                 document, is_json = None, False
             excerpt = " ".join(received[:2000].decode("utf-8", "replace").split())[:300] or "an empty body"
-            return ApiReply(
+            return VpsieReply(
                 response.status, document, is_json, excerpt, retry_after_seconds(response, self._clock.now())
             )
 
