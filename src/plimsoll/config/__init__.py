@@ -241,8 +241,8 @@ class Placement(Section, frozen=True):
     external_autoscaler: Annotated[
         bool,
         describe(
-            "An external autoscaler adds nodes for pods that do not fit, so move a pod even if there is no capacity for its "
-            "replacement yet."
+            "An external autoscaler adds nodes for pods that do not fit. If no node has capacity for a replacement, one replica at a "
+            "time tries whether a node comes; none does for hours after a workload found no spot node."
         ),
     ] = False
     spot_fallback_after: Annotated[
