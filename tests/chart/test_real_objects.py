@@ -1,4 +1,4 @@
-"""The chart's objects at work on a real control plane: admitted without a word of warning, spread, guarded and served."""
+"""The objects of the chart on a real control plane: admitted without warnings, spread, protected and reachable."""
 
 from __future__ import annotations
 

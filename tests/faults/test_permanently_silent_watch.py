@@ -1,4 +1,4 @@
-"""Fault 7, without end: every watch opens well and then says nothing. No view may pass for live while it gets ever older."""
+"""Fault 7, permanently: every watch opens and then stays silent. The view must not count as live while it ages."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 from plimsoll.kube.cache.reflector import Reflector
 from plimsoll.kube.cache.store import Store
 from plimsoll.kube.client.errors import Unreachable
+from plimsoll.kube.types.core import ConfigMap
 from plimsoll.kube.types.resources import CONFIGMAPS
-from plimsoll.kube.types.stored import ConfigMap
 
 IDLE_SECONDS = 150.0  # the default of kubernetes.watchIdleTimeout
 MAX_VIEW_AGE_SECONDS = 300.0  # the default of kubernetes.maxViewAge

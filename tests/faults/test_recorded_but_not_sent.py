@@ -1,4 +1,4 @@
-"""Faults 1 and 13 at the worst place: a disruption is written down, and its eviction is never sent, or arrives very late."""
+"""Faults 1 and 13 at the worst moment: a disruption is recorded, and its eviction is never sent or arrives very late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is sent, the API server answers, stores nothing that its controllers could not read, and goes on."""
+"""The API server answers every request, stores nothing that its controllers could not read, and keeps running."""
 
 from __future__ import annotations
 

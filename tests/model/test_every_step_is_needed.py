@@ -1,4 +1,4 @@
-"""Leave one thing out, and a drive is given twice: the checker would notice, and the protocol holds nothing superfluous."""
+"""Without any one of its steps the protocol allocates a drive twice, and the checker notices."""
 
 from __future__ import annotations
 
