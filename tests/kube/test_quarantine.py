@@ -16,7 +16,7 @@ from plimsoll.kube.types.resources import BY_NODE, BY_OWNER, CLAIMS, NAMESPACES,
 from plimsoll.scheduling.fits import fits
 from plimsoll.scheduling.snapshot_cache import SnapshotCache
 from tests import build
-from tests.kube.followed import Followed, owned_by
+from tests.kube.reflected_store import ReflectedStore, owned_by
 from tests.kube.watch_server import WatchServer
 
 BAD = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "many"}}}], "nodeName": "n1"}
@@ -24,8 +24,8 @@ PENDING = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "many"
 GOOD = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], "nodeName": "n1"}
 
 
-def names(followed: Followed[Any]) -> dict[str, str]:
-    return {name: envelope.metadata.name for (_, name), envelope in followed.store.quarantined.items()}
+def names(reflected: ReflectedStore[Any]) -> dict[str, str]:
+    return {name: envelope.metadata.name for (_, name), envelope in reflected.store.quarantined.items()}
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -33,71 +33,71 @@ async def test_a_list_with_one_bad_object_is_a_list(streaming: bool):
     async with WatchServer(PODS) as server:
         server.create(PODS, "default", "good", spec=GOOD)
         server.create(PODS, "default", "bad", spec=BAD, metadata=owned_by("rs-1"))
-        async with Followed(server, PODS, streaming=streaming) as followed:
-            await followed.until_live()
-            assert followed.names() == {"good", "bad"}, "a stand-in takes the place of a pod on a node"
-            assert names(followed) == {"bad": "bad"}
-            (stand_in,) = followed.store.by(BY_OWNER, owner_key("default", "rs-1"))
-            assert stand_in in followed.store.by(BY_NODE, "n1")
+        async with ReflectedStore(server, PODS, streaming=streaming) as reflected:
+            await reflected.until_live()
+            assert reflected.names() == {"good", "bad"}, "a stand-in takes the place of a pod on a node"
+            assert names(reflected) == {"bad": "bad"}
+            (stand_in,) = reflected.store.by(BY_OWNER, owner_key("default", "rs-1"))
+            assert stand_in in reflected.store.by(BY_NODE, "n1")
             (container,) = stand_in.spec.containers
             assert container.resources.requests["cpu"].units >= 1_000_000
             assert container.resources.requests["memory"].units >= 2**60
-            envelope = followed.store.quarantined["default", "bad"]
+            envelope = reflected.store.quarantined["default", "bad"]
             assert envelope.node_name == "n1"
             assert envelope.uid == server[PODS].objects["default", "bad"]["metadata"]["uid"]
             assert envelope.metadata.controller is not None
             assert envelope.metadata.controller.uid == "rs-1"
             assert envelope.metadata.resource_version
-            assert followed.store.unreadable == 0
+            assert reflected.store.unreadable == 0
 
 
 async def test_the_view_stays_live_and_goes_on_when_an_object_becomes_undecodable():
-    async with WatchServer(PODS) as server, Followed(server, PODS) as followed:
-        await followed.until_live()
+    async with WatchServer(PODS) as server, ReflectedStore(server, PODS) as reflected:
+        await reflected.until_live()
         with structlog.testing.capture_logs() as logs:
             server.create(PODS, "default", "bad", spec=PENDING)
             for number in range(3):
                 server.update(PODS, "default", "bad", metadata={"annotations": {"n": str(number)}})
             server.create(PODS, "default", "good", spec=GOOD)
-            await followed.until(lambda: "good" in followed.names())
-        assert followed.names() == {"good"}, "it is not on a node, so it fills none"
-        assert followed.store.synced
-        assert followed.reflector.problem == ""
-        assert followed.reflector.relists == {"start": 1}
-        assert names(followed) == {"bad": "bad"}
+            await reflected.until(lambda: "good" in reflected.names())
+        assert reflected.names() == {"good"}, "it is not on a node, so it fills none"
+        assert reflected.store.synced
+        assert reflected.reflector.problem == ""
+        assert reflected.reflector.relists == {"start": 1}
+        assert names(reflected) == {"bad": "bad"}
         told = [entry for entry in logs if "quarantine" in entry["event"]]
         assert len(told) == 1, "once per object, not once per change"
         assert "Pod default/bad cannot be decoded" in told[0]["problem"]
         server.update(PODS, "default", "bad", spec=GOOD)
-        await followed.until(lambda: followed.names() == {"good", "bad"})
-        assert names(followed) == {}
+        await reflected.until(lambda: reflected.names() == {"good", "bad"})
+        assert names(reflected) == {}
         server.update(PODS, "default", "bad", spec=PENDING)
-        await followed.until(lambda: names(followed) == {"bad": "bad"})
-        assert followed.names() == {"good", "bad"}, "its last decodable state is still the best that is known of it"
+        await reflected.until(lambda: names(reflected) == {"bad": "bad"})
+        assert reflected.names() == {"good", "bad"}, "its last decodable state is still the best that is known of it"
         server.delete(PODS, "default", "bad")
-        await followed.until(lambda: followed.names() == {"good"})
-        assert names(followed) == {}
+        await reflected.until(lambda: reflected.names() == {"good"})
+        assert names(reflected) == {}
 
 
 async def test_what_a_later_list_does_not_name_leaves_the_quarantine():
     async with WatchServer(PODS) as server:
         server.create(PODS, "default", "bad", spec=BAD)
-        async with Followed(server, PODS) as followed:
-            await followed.until_live()
-            assert names(followed) == {"bad": "bad"}
+        async with ReflectedStore(server, PODS) as reflected:
+            await reflected.until_live()
+            assert names(reflected) == {"bad": "bad"}
             server.end_watches(PODS)
             server.delete(PODS, "default", "bad")
-            await followed.until(lambda: names(followed) == {}, pushing=1.0)
+            await reflected.until(lambda: names(reflected) == {}, pushing=1.0)
 
 
 async def test_an_object_without_readable_metadata_is_counted_until_a_list_is_without_one():
-    async with WatchServer(NODES) as server, Followed(server, NODES) as followed:
-        await followed.until_live()
+    async with WatchServer(NODES) as server, ReflectedStore(server, NODES) as reflected:
+        await reflected.until_live()
         server.say(NODES, json.dumps({"type": "ADDED", "object": {"metadata": {"name": 7}}}).encode())
-        await followed.until(lambda: followed.store.unreadable == 1)
-        assert followed.store.synced
+        await reflected.until(lambda: reflected.store.unreadable == 1)
+        assert reflected.store.synced
         server.create(NODES, "", "later")
-        await followed.until(lambda: followed.names() == {"later"})
+        await reflected.until(lambda: reflected.names() == {"later"})
 
 
 def test_the_envelope_is_read_part_by_part():

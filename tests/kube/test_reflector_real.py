@@ -20,7 +20,7 @@ from plimsoll.kube.types.meta import CustomObject, KubeObject
 from plimsoll.kube.types.resources import CONFIGMAPS, PODS, Resource
 from plimsoll.runtime.clock import RealClock
 from tests.eventually import eventually
-from tests.kube.followed import contents
+from tests.kube.reflected_store import contents
 from tools.controlplane.cluster import ControlPlane
 
 WAYS: dict[str, dict[str, Any]] = {"whole": {}, "paged": {"page_size": 3}, "streamed": {"streaming": True}}
@@ -131,7 +131,9 @@ async def test_a_restart_of_the_api_server_is_outlived(api_server: ControlPlane)
             assert reflector.problem == ""
 
 
-async def test_quantities_that_the_server_keeps_as_they_were_written(control_plane: ControlPlane, namespace: str) -> None:
+async def test_quantities_that_the_server_keeps_as_they_were_written(
+    control_plane: ControlPlane, namespace: str
+) -> None:
     """A quantity of 101 digits made the whole view of pods fail."""
     written = {"odd": "0" * 100 + "1", "long": "0" * 300 + "2", "exponent": "1e3", "signed": "+5", "point": "7."}
     async with connect(control_plane.kubeconfig) as client, following(client, PODS, namespace) as reflector:

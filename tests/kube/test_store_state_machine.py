@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 from plimsoll.kube.cache.store import Store
 from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import NODES, PODS, Resource
-from tests.kube.followed import Followed, contents, owned_by, served
+from tests.kube.reflected_store import ReflectedStore, contents, owned_by, served
 from tests.kube.watch_server import Answer, WatchServer
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ an_owner = st.sampled_from(("", "rs-1", "rs-2"))
 a_node = st.sampled_from(("", "n1", "n2"))
 a_verb = st.sampled_from(("list", "page", "watch"))
 a_refusal = st.sampled_from((403, 404, 410, 429, 500, 503))
-# Far beyond what any sequence takes; a store that has not followed by then never will.
+# Far beyond what any sequence takes; a store that has not caught up by then never will.
 PATIENCE_SECONDS = 20.0
 
 
@@ -96,15 +96,15 @@ class Informers(RuleBasedStateMachine):
         self.doors = contextlib.AsyncExitStack()
         self.server = WatchServer(*KINDS, streaming_lists=server_streams)
         self.run(self.doors.enter_async_context(self.server))
-        self.followed: dict[Resource[Any], Followed[Any]] = {}
+        self.reflected: dict[Resource[Any], ReflectedStore[Any]] = {}
         self.witnesses: dict[Resource[Any], Witness] = {}
         for kind in KINDS:
-            self.followed[kind] = self.run(self.follow(kind, listing))
-            self.witnesses[kind] = Witness(self.server, kind, self.followed[kind].store)
+            self.reflected[kind] = self.run(self.follow(kind, listing))
+            self.witnesses[kind] = Witness(self.server, kind, self.reflected[kind].store)
 
-    async def follow(self, kind: Resource[Any], listing: dict[str, Any]) -> Followed[Any]:
-        followed = Followed(self.server, kind, idle_seconds=1e6, **listing)
-        return await self.doors.enter_async_context(followed)
+    async def follow(self, kind: Resource[Any], listing: dict[str, Any]) -> ReflectedStore[Any]:
+        reflected = ReflectedStore(self.server, kind, idle_seconds=1e6, **listing)
+        return await self.doors.enter_async_context(reflected)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(coroutine)
@@ -132,8 +132,8 @@ class Informers(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from((0.0, 0.3, 2.0, 40.0)))
     def let_time_pass(self, seconds: float) -> None:
-        for followed in self.followed.values():
-            followed.clock.push(seconds)
+        for reflected in self.reflected.values():
+            reflected.clock.push(seconds)
         self.run(asyncio.sleep(0.003))
 
     @rule(kind=a_kind)
@@ -194,7 +194,7 @@ class Informers(RuleBasedStateMachine):
     def quiet(self) -> None:
         self.run(self.become_quiet())
         for kind in KINDS:
-            store = self.followed[kind].store
+            store = self.reflected[kind].store
             objects = served(self.server, kind)
             assert contents(store) == objects == self.witnesses[kind].copy
             for index in kind.indexes:
@@ -207,11 +207,11 @@ class Informers(RuleBasedStateMachine):
             self.server.lag(kind, lagging=False)
             self.server.hold(kind, held=False)
         deadline = self.loop.time() + PATIENCE_SECONDS
-        while not all(f.store.synced and f.equals_server() for f in self.followed.values()):
-            assert self.loop.time() < deadline, [(f.reflector.problem, f.names()) for f in self.followed.values()]
-            for followed in self.followed.values():
-                assert not followed.ended
-                followed.clock.push(5.0)
+        while not all(f.store.synced and f.equals_server() for f in self.reflected.values()):
+            assert self.loop.time() < deadline, [(f.reflector.problem, f.names()) for f in self.reflected.values()]
+            for reflected in self.reflected.values():
+                assert not reflected.ended
+                reflected.clock.push(5.0)
             await asyncio.sleep(0.002)
 
     def teardown(self) -> None:

@@ -46,8 +46,8 @@ from plimsoll.scheduling.growth_options import GrowthOptions
 from plimsoll.scheduling.model import NodeOffering, Template
 from tests import build
 from tests.build import START
-from tests.placement.afresh import RoomsAfresh, controller_afresh
 from tests.placement.scene import SPOT_LABEL, stamp, stores
+from tests.placement.uncached import UncachedCapacity, uncached_controller
 
 ZONE = "topology.kubernetes.io/zone"
 # What the operator itself moves away from, what it only does not move to, and what is none of its business.
@@ -79,7 +79,7 @@ class Fleet:
         self.view, self.now = View(self.stores), START
         self.maker = MakesNodes(more_nodes) if more_nodes else None
         self.controller = PlacementController(self.settings, PlacementState(self.settings, self.maker))
-        self.rooms_afresh = RoomsAfresh(self.maker)
+        self.uncached_capacity = UncachedCapacity(self.maker)
         self._serial = itertools.count(1)
         self.names = [f"web-{number}" for number in range(workloads)]
         self.asked: dict[str, list[str]] = {}  # by workload: the pods that the last decision asked to leave
@@ -96,8 +96,8 @@ class Fleet:
     def decide(self, number: int) -> None:
         """Both ways; they must agree in everything that a decision says."""
         key = self._key(self._named(number))
-        afresh = controller_afresh(self.settings, self.maker, self.rooms_afresh)
-        expected = afresh.decide(key, self.view, self.now)
+        uncached = uncached_controller(self.settings, self.maker, self.uncached_capacity)
+        expected = uncached.decide(key, self.view, self.now)
         decision: PlacementDecision = self.controller.decide(key, self.view, self.now)
         assert decision == expected
         self.asked[key.name] = [action.pod.name for action in decision.actions if isinstance(action, Evict)]

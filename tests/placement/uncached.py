@@ -1,7 +1,7 @@
-"""Places for replacements worked out from nothing at each question, and promises that are all looked at each time.
+"""Capacity checks and reservations without caches, as a reference.
 
-What `placement.room` and `placement.promises` keep from one question to the next must not change a single answer: this is what
-they are compared with.
+The caches of `rebalance.capacity_check` and `rebalance.reservations` must not change any decision. `fleet` compares each decision with
+the one that is made with these classes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Promised(Struct, frozen=True):
     at: datetime
 
 
-class RoomsAfresh:
+class UncachedCapacity:
     def __init__(self, maker: NodeProvisioner | None) -> None:
         self._maker = maker
         self.promised: list[Promised] = []
@@ -114,8 +114,8 @@ def _replaced(key: Key, promises: list[Promised], view: View) -> list[Promised]:
     return promises[: max(0, len(promises) - lacking)]
 
 
-def controller_afresh(
-    settings: PlacementSettings, maker: NodeProvisioner | None, rooms: RoomsAfresh
+def uncached_controller(
+    settings: PlacementSettings, maker: NodeProvisioner | None, rooms: UncachedCapacity
 ) -> PlacementController:
     """One that has kept nothing but what was promised."""
     state = PlacementState(settings, maker)

@@ -1,4 +1,4 @@
-"""A store that a reflector keeps equal to a test's server, and what its listeners heard."""
+"""A store that a reflector keeps equal to a test server, and the changes that its listeners received."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.kube.watch_server import WatchServer
 T = TypeVar("T", bound=KubeObject)
 
 
-class Followed(Generic[T]):
+class ReflectedStore(Generic[T]):
     """Runs a reflector while the `async with` lasts, over the real client and a clock that the test can push."""
 
     def __init__(
