@@ -42,6 +42,9 @@ _RULES: tuple[dict[str, str], ...] = (
 )
 
 
+_INSTANCE_ID = {"type": "string", "description": "The provider's id of the machine, once it is ordered."}
+
+
 def node_group_crds() -> list[dict[str, Any]]:
     return [node_group_crd(), vpsie_node_crd()]
 
@@ -58,7 +61,8 @@ def node_group_crd() -> dict[str, Any]:
         Column("Age", "date", ".metadata.creationTimestamp"),
     )
     scale = {"specReplicasPath": ".spec.desiredNodes", "statusReplicasPath": ".status.currentNodes"}
-    whole = crd(NODE_GROUPS, Shape(spec, schema_of(NodeGroupStatus), columns, ("ng", "ngs"), scale))
+    status = schema_of(NodeGroupStatus, instead={"nodes": {"type": "array", "items": {"type": "string"}}})
+    whole = crd(NODE_GROUPS, Shape(spec, status, columns, ("ng", "ngs"), scale))
     (version,) = whole["spec"]["versions"]
     version["schema"]["openAPIV3Schema"]["required"] = ["spec"]
     return whole
@@ -74,5 +78,11 @@ def vpsie_node_crd() -> dict[str, Any]:
         Column("Age", "date", ".metadata.creationTimestamp"),
     )
     return crd(
-        VPSIE_NODES, Shape(schema_of(VPSieNodeSpec), schema_of(VPSieNodeStatus), columns, short_names=("vn", "vns"))
+        VPSIE_NODES,
+        Shape(
+            schema_of(VPSieNodeSpec, instead={"vpsieInstanceID": _INSTANCE_ID}),
+            schema_of(VPSieNodeStatus),
+            columns,
+            short_names=("vn", "vns"),
+        ),
     )

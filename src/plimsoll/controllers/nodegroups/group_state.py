@@ -21,6 +21,7 @@ from plimsoll.controllers.nodegroups.types import (
     BY_MACHINE,
     NODE_GROUPS,
     VPSIE_NODES,
+    NodeEntry,
     NodeGroup,
     OfferingBackoff,
     OfferingStatus,
@@ -118,6 +119,12 @@ class GroupState(Struct, frozen=True):
     def key(self) -> str:
         """namespace/name"""
         return f"{self.group.namespace}/{self.group.name}"
+
+    @property
+    def under_vpsie_crd(self) -> bool:
+        """Whether its objects have the form of the VPSie autoscaler's CRDs: integer ids, objects in status.nodes."""
+        by_entries = any(isinstance(entry, NodeEntry) for entry in self.group.status.nodes or ())
+        return by_entries or any(isinstance(one.spec.instance_id_as_written, int) for one in self.members.ordered)
 
     @property
     def remaining(self) -> tuple[VPSieNode, ...]:

@@ -9,9 +9,16 @@ from msgspec import Struct
 
 from plimsoll.controllers.nodegroups.backoff import active_backoff
 from plimsoll.controllers.nodegroups.group_state import DecisionContext, GroupState
-from plimsoll.controllers.nodegroups.patches import merge_conditions, timestamp
+from plimsoll.controllers.nodegroups.patches import merge_conditions, status_time
 from plimsoll.controllers.nodegroups.scale_down.scale_down import BlockedNode
-from plimsoll.controllers.nodegroups.types import NODE_GROUPS, PHASES, NodeGroup, OfferingBackoff, find_condition
+from plimsoll.controllers.nodegroups.types import (
+    NODE_GROUPS,
+    PHASES,
+    NodeEntry,
+    NodeGroup,
+    OfferingBackoff,
+    find_condition,
+)
 from plimsoll.kube.codec import builtins
 from plimsoll.kube.types.meta import Condition
 from plimsoll.runtime.decision import Counter, Event, Gauge, Problem, Ref
@@ -121,11 +128,12 @@ def status_of(
     before = group.status
     backoffs = one.backoffs
     current, desired = verdict.current + verdict.adding - verdict.removing, verdict.desired
+    nodes, nodes_before = status_nodes(one)
     wanted: dict[str, Any] = {
         "currentNodes": current,
         "desiredNodes": desired,
         "readyNodes": one.ready,
-        "nodes": list(one.members.names),
+        "nodes": nodes,
         "createdNodes": created,
         "observedGeneration": group.metadata.generation,
         "requestedNodes": group.spec.desired_nodes,
@@ -138,7 +146,7 @@ def status_of(
         "currentNodes": before.current_nodes,
         "desiredNodes": before.desired_nodes,
         "readyNodes": before.ready_nodes,
-        "nodes": list(before.nodes or ()),
+        "nodes": nodes_before,
         "createdNodes": before.created_nodes,
         "observedGeneration": before.observed_generation,
         "requestedNodes": before.requested_nodes,
@@ -148,13 +156,34 @@ def status_of(
     }
     changed = {field: value for field, value in wanted.items() if had[field] != value}
     if scaled_up:
-        changed |= {"lastScaleUpTime": timestamp(now), "lastScaleTime": timestamp(now)}
+        changed |= {"lastScaleUpTime": status_time(now), "lastScaleTime": status_time(now)}
     if scaled_down:
-        changed |= {"lastScaleDownTime": timestamp(now), "lastScaleTime": timestamp(now)}
+        changed |= {"lastScaleDownTime": status_time(now), "lastScaleTime": status_time(now)}
     conditions = _conditions(one, verdict, backoffs, context, current=current)
     if any(_differs(group, condition) for condition in conditions):
         changed["conditions"] = merge_conditions(group, *conditions, now=now)
     return changed
+
+
+def status_nodes(one: GroupState) -> tuple[list[Any], list[Any]]:
+    """What `status.nodes` should be, and what it is. Names, or objects under the CRD of the VPSie autoscaler."""
+    before = list(one.group.status.nodes or ())
+    if not one.under_vpsie_crd:
+        return list(one.members.names), before
+    by_name = {member.name: member for member in one.members.ordered}
+    wanted = [
+        {
+            "nodeName": member.node_name,
+            "vpsID": int(identity) if (identity := member.spec.vpsie_instance_id).isdecimal() else 0,
+            "instanceType": member.spec.instance_type,
+            "status": member.phase,
+        }
+        for name in one.members.names
+        if (member := by_name.get(name)) is not None
+    ]
+    # Of the entries only the names are read: as long as those are right, the list stays as the other operator wrote it.
+    written = [entry.node_name for entry in before if isinstance(entry, NodeEntry)]
+    return wanted, wanted if written == [entry["nodeName"] for entry in wanted] else before
 
 
 def _conditions(

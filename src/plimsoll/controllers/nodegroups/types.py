@@ -187,12 +187,18 @@ class OfferingStatus(Part, frozen=True, gc=False):
     )
 
 
+class NodeEntry(Part, frozen=True, gc=False):
+    """An entry of `status.nodes` under the CRD of the VPSie autoscaler, which lists objects instead of names."""
+
+    node_name: str = ""
+
+
 class NodeGroupStatus(Part, frozen=True, gc=False):
     current_nodes: int | None = None
     desired_nodes: int | None = None
     ready_nodes: int | None = None
     observed_generation: int = 0
-    nodes: tuple[str, ...] | None = None
+    nodes: tuple[str | NodeEntry, ...] | None = None
     conditions: tuple[Condition, ...] = ()
     last_scale_time: datetime | None = None
     last_scale_up_time: datetime | None = None
@@ -228,12 +234,21 @@ class VPSieNodeSpec(Part, frozen=True, gc=False):
     kubernetes_version: str = ""
     project: str = ""
     resource_identifier: str = ""
-    vpsie_instance_id: Annotated[str, _described("The provider's id of the machine, once it is ordered.")] = field(
-        default="", name="vpsieInstanceID"
-    )
+    # A string under our CRD; an integer, 0 before the order, under the CRD of the VPSie autoscaler.
+    instance_id_as_written: str | int = field(default="", name="vpsieInstanceID")
     node_name: str = ""
     os_image_id: str = field(default="", name="osImageID")
     ssh_key_ids: tuple[str, ...] = field(default=(), name="sshKeyIDs")
+
+    @property
+    def vpsie_instance_id(self) -> str:
+        """The provider's id of the machine; empty before it is ordered."""
+        return str(self.instance_id_as_written) if self.instance_id_as_written else ""
+
+    def instance_id_to_write(self, machine_id: str) -> str | int:
+        """The id in the form that the installed CRD accepts, which is the form of the value that is there."""
+        numeric = isinstance(self.instance_id_as_written, int) and machine_id.isdecimal()
+        return int(machine_id) if numeric else machine_id
 
 
 class VPSieNodeStatus(Part, frozen=True, gc=False):

@@ -18,7 +18,7 @@ from plimsoll.controllers.nodegroups.patches import (
     finalizers,
     merge_conditions,
     node_status,
-    timestamp,
+    status_time,
     untaint,
 )
 from plimsoll.controllers.nodegroups.scale_down.unready import halt
@@ -85,7 +85,15 @@ def _order(node: VPSieNode, group: NodeGroup | None, context: DecisionContext) -
     machine = find_machine(inventory, node)
     if machine is not None:
         why = Reason("Ordered", f"the provider has machine {machine.id} of an earlier order")
-        return _decision(node, why, Patch(Ref.to(VPSIE_NODES, node), {"spec": {"vpsieInstanceID": machine.id}}, why))
+        return _decision(
+            node,
+            why,
+            Patch(
+                Ref.to(VPSIE_NODES, node),
+                {"spec": {"vpsieInstanceID": node.spec.instance_id_to_write(machine.id)}},
+                why,
+            ),
+        )
     ordered_at = node.status.created_at
     if ordered_at is not None and context.now - ordered_at > context.settings.provisioning_timeout:
         message = f"the provider created no machine within {context.settings.provisioning_timeout}"
@@ -141,7 +149,7 @@ def _provisioning(node: VPSieNode, group: NodeGroup | None, context: DecisionCon
         # The provider's list may lag or fail; a node that has joined proves more.
         fields = {
             "phase": "Provisioned",
-            "provisionedAt": timestamp(context.now),
+            "provisionedAt": status_time(context.now),
             "nodeName": there.name,
             "hostname": there.name,
         }
@@ -151,7 +159,7 @@ def _provisioning(node: VPSieNode, group: NodeGroup | None, context: DecisionCon
         return _provider_unknown(node, context)
     if machine is not None and machine.state == "running":
         name = machine.node_name or machine.name or node.name
-        fields = {"phase": "Provisioned", "provisionedAt": timestamp(context.now), "nodeName": name, "hostname": name}
+        fields = {"phase": "Provisioned", "provisionedAt": status_time(context.now), "nodeName": name, "hostname": name}
         why = Reason("Provisioned", f"machine {machine.id} is running")
         return _decision(node, why, node_status(node, fields, why))
     since = node.status.created_at or node.metadata.creation_timestamp or context.now
@@ -176,11 +184,11 @@ def _joining(node: VPSieNode, group: NodeGroup | None, context: DecisionContext)
         began = node.status.created_at or node.metadata.creation_timestamp or context.now
         fields: dict[str, Any] = {
             "phase": "Ready",
-            "readyAt": timestamp(context.now),
+            "readyAt": status_time(context.now),
             "nodeName": there.name,
             "lastError": None,
         }
-        fields["joinedAt"] = timestamp(node.status.joined_at or context.now)
+        fields["joinedAt"] = status_time(node.status.joined_at or context.now)
         text = f"node {there.name} has joined and is ready"
         if unusable:
             text += f", but {unusable} after {limit}: from now on it counts as it is; check the agents on the node"
@@ -199,7 +207,7 @@ def _joining(node: VPSieNode, group: NodeGroup | None, context: DecisionContext)
         return _fail(node, group, "JoiningTimeout", f"node {node.node_name} {what} within {limit}", context)
     if there is not None and (node.phase != "Joining" or node.node_name != there.name):
         why = Reason("Joining", f"node {there.name} has joined and is not usable yet: {unusable}")
-        joined_at = timestamp(node.status.joined_at or context.now)
+        joined_at = status_time(node.status.joined_at or context.now)
         fields = {"phase": "Joining", "joinedAt": joined_at, "nodeName": there.name, "hostname": there.name}
         return _decision(node, why, *_label_and_taint(node, there, group), node_status(node, fields, why))
     waits = (
@@ -260,7 +268,7 @@ def _ready(node: VPSieNode, group: NodeGroup | None, context: DecisionContext) -
         return _decision(node, why, node_status(node, renamed, why))
     if node.status.first_pod_at is None and context.pods_to_move_from(there.name):
         why = Reason("Serving", f"node {there.name} runs its first pod")
-        return _decision(node, why, *labelling, node_status(node, {"firstPodAt": timestamp(context.now)}, why))
+        return _decision(node, why, *labelling, node_status(node, {"firstPodAt": status_time(context.now)}, why))
     if condition is not None and condition.status == "False":
         back = Condition(type="Ready", status="True", reason="NodeReady", message=f"Node {there.name} exists again")
         why = Reason("NodeBack", back.message)
@@ -278,7 +286,7 @@ def _failed(node: VPSieNode, group: NodeGroup | None, context: DecisionContext) 
     condition = Condition(type="Draining", status="True", reason="Failed", message=why.message)
     fields = {
         "phase": "Terminating",
-        "terminatingAt": timestamp(context.now),
+        "terminatingAt": status_time(context.now),
         "conditions": merge_conditions(node, condition, now=context.now),
     }
     return _decision(node, why, node_status(node, fields, why))

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from plimsoll.controllers.nodegroups.patches import merge_conditions, node_status, timestamp
+from plimsoll.controllers.nodegroups.patches import merge_conditions, node_status, status_time
 from plimsoll.controllers.nodegroups.types import NODE_GROUPS, VPSIE_NODES, NodeGroup, VPSieNode
 from plimsoll.kube.types.meta import Condition
 from plimsoll.providers.protocol import MachineRequest
@@ -47,7 +47,7 @@ def order_step(order: MachineOrder, reply: TransactionReply) -> tuple[MachineOrd
             waiting = Condition(type="Ready", status="False", reason="Provisioning", message=why.message)
             fields = {
                 "phase": "Provisioning",
-                "createdAt": timestamp(reply.moment.now),
+                "createdAt": status_time(reply.moment.now),
                 "conditions": merge_conditions(order.node, waiting, now=reply.moment.now),
             }
             return replace(order, step="announced"), ConcurrentWrites((node_status(order.node, fields, why),))
@@ -58,9 +58,8 @@ def order_step(order: MachineOrder, reply: TransactionReply) -> tuple[MachineOrd
         case "sent", WritesDone(answers=(answer,)):
             if answer.status == "done" and answer.machine is not None:
                 why = Reason("Ordered", f"the provider created machine {answer.machine.id}")
-                patch = Patch(
-                    Ref.to(VPSIE_NODES, order.node), {"spec": {"vpsieInstanceID": answer.machine.id}}, why
-                )  # fmt: skip
+                written = order.node.spec.instance_id_to_write(answer.machine.id)
+                patch = Patch(Ref.to(VPSIE_NODES, order.node), {"spec": {"vpsieInstanceID": written}}, why)
                 return replace(order, step="recorded"), ConcurrentWrites((patch,))
             if answer.code in FINAL_ERRORS:
                 patch = failure_patch(order.node, order.group, answer.code, answer.detail, reply.moment.now)

@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import TypeAlias
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from plimsoll.controllers.nodegroups.backoff import active_backoff
 from plimsoll.controllers.nodegroups.group_state import DecisionContext, GroupState
@@ -336,10 +337,16 @@ class ScaleUpOrders(Struct, frozen=True):
         if order is None or not order.offerings:
             return []
         first = max(group.group.status.created_nodes, group.members.last_number) + 1
-        return [
+        found = [
             _creation(group.group, first + offset, offering, order, _annotations(offset, order, installation))
             for offset, offering in enumerate(order.offerings)
         ]
+        if group.under_vpsie_crd:
+            # That CRD requires the id, an integer, before there is a machine.
+            found = [
+                replace(one, body={**one.body, "spec": {**one.body["spec"], "vpsieInstanceID": 0}}) for one in found
+            ]
+        return found
 
 
 def _default_offerings(group: GroupState, context: DecisionContext, count: int) -> tuple[str, ...]:
