@@ -30,7 +30,7 @@ async def test_a_budget_lets_pods_go_one_by_one(control_plane: ControlPlane, sta
         await stage.workload("web", 4, cpu="300m", pod={"topologySpreadConstraints": [_spread("web")]})
         await stage.settled(2, pods=4)
         await stage.change(desiredNodes=0)
-        await stage.event("ScaleDownBlocked", saying="budget")
+        await stage.event("ScaleDownBlocked", saying="PodDisruptionBudget")
         assert len(await stage.nodes()) == 2
         body = {"spec": {"maxUnavailable": 1}}
         await stage.client.patch(BUDGETS, stage.namespace, "web", body, uid=made.uid)
