@@ -34,7 +34,7 @@ MEMBER: dict[str, Any] = {
         "nodeGroupName": "workers", "datacenterID": "dc-1", "instanceType": "7", "kubernetesVersion": "v1.36.3", "project": "p",
         "resourceIdentifier": "c1", "vpsieInstanceID": 41, "vpsieGroupID": 12, "vpsieNodeIdentifier": "x0", "nodeName": "worker-0",
     },
-    "status": {"phase": "Ready", "nodeName": "worker-0", "resources": {"cpu": 2, "memoryMB": 4096}},
+    "status": {"phase": "Ready", "nodeName": "worker-0", "resources": {"cpu": 2, "memoryMB": 4096, "diskGB": 40, "bandwidthGB": 1000}},
 }  # fmt: skip
 
 
