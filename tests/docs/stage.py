@@ -178,6 +178,7 @@ class Stage:
             (self.directory / file).write_text(web)
         (self.directory / "kustomization.yaml").write_text("resources: [web.yaml]\n")
         (self.directory / "plimsoll.yaml").write_text("controllers: {reconcileInterval: 2m}\n")
+        (self.directory / "spotalis.yaml").write_text("operator: {readOnlyMode: true, namespace: spotalis-system}\n")
         (self.directory / "tighter.yaml").write_text("placement: {maxMigrations: 1}\n")
         (self.directory / "objects.yaml").write_text(yaml.safe_dump_all(OBJECTS))
 
