@@ -169,3 +169,49 @@ def test_machines_that_never_served_are_bought_more_and_more_slowly() -> None:
     assert max(gaps) >= 30
     (backoff,) = world.the_group().status.backoffs
     assert (backoff.offering, backoff.reason) == ("small", "NeverServed")
+
+
+def moody(mood: str) -> Cloud:
+    cloud = Cloud((offering("gpu", "8", "32Gi"),))
+    cloud.offerings[0].capacity[GPU] = cloud.offerings[0].capacity["pods"]  # type: ignore[index]
+    match mood:
+        case "the taint stays":
+            cloud.startup_taint = (CILIUM, None)
+        case "the taint goes late":
+            cloud.startup_taint = (CILIUM, timedelta(minutes=14))
+        case "the GPUs never come":
+            cloud.late = {GPU: timedelta(days=9)}
+        case "the GPUs come late":
+            cloud.late = {GPU: timedelta(minutes=20)}
+        case "the kubelet keeps more than is left":
+            cloud.reserved = {"cpu": 2000}
+        case "machines never join":
+            cloud.never_join = {"gpu"}
+    return cloud
+
+
+@pytest.mark.parametrize(
+    "mood",
+    [
+        "the taint stays", "the taint goes late", "the GPUs never come", "the GPUs come late",
+        "the kubelet keeps more than is left", "machines never join", "every other hour nobody answers",
+    ],
+)  # fmt: skip
+def test_a_day_in_any_mood_buys_nothing_in_circles(mood: str) -> None:
+    """S15: a pod that no node helps costs at most one machine per pause of the longest kind."""
+    cloud = moody(mood)
+    world = world_with(cloud)
+    world.group(
+        offeringIDs=["gpu"], maxNodes=9, scaleDownPolicy={"underutilizationDuration": "1m"}, scaleDownCooldown="1s"
+    )
+    world.workload("train", 1, cpu="7", requests={GPU: "1"})
+    for hour in range(24):
+        cloud.unreachable = mood == "every other hour nobody answers" and hour % 2 == 1
+        if hour == 12:
+            world.restart()
+        world.run(60 * MINUTE, step=30)
+    most = (
+        24 * 60 / 45 + 6 if mood == "machines never join" else 2
+    )  # 15 minutes to join and 30 to pause, shorter at first
+    assert bought(world) <= most
+    assert len(world.members()) <= 1
