@@ -1,8 +1,8 @@
-// The answer of `plimsoll explain -o json`, laid out: the sentence first, then every field that says something.
+// Renders the reply of `plimsoll explain -o json`: the reason first, then every field with a value.
 import { h, nameOf } from "./dom.js";
 import { moment } from "./moments.js";
 
-// Known from the heading, or shown in a form of their own.
+// Shown in the heading, or rendered separately.
 const SHOWN_ELSEWHERE = new Set(["kind", "namespace", "name", "asOf", "reason", "blockers", "guards", "errors", "steps", "managed"]);
 
 /** @param {any} answer */
@@ -13,7 +13,7 @@ export function showAnswer(answer) {
     answer.reason && h("p", { class: "sentence" }, answer.reason.message, answer.reason.code && h("code", {}, answer.reason.code)),
     answer.steps?.length > 0 && block("Would do now", h("ol", {}, answer.steps.map((step) => h("li", {}, step)))),
     answer.errors?.length > 0 && block("Errors", h("ul", { class: "bad" }, answer.errors.map((error) => h("li", {}, error)))),
-    answer.blockers?.length > 0 && block("In the way", h("ul", {}, answer.blockers.map((one) => h("li", {}, one.message, one.until && [" until ", moment(one.until)])))),
+    answer.blockers?.length > 0 && block("Blocked by", h("ul", {}, answer.blockers.map((one) => h("li", {}, one.message, one.until && [" until ", moment(one.until)])))),
     answer.guards?.length > 0 && block("Guards", h("ul", { class: "guards" }, answer.guards.map(guard))),
     fields(Object.entries(answer).filter(([key]) => !SHOWN_ELSEWHERE.has(key))),
     answer.asOf && h("p", { class: "muted" }, "as of ", moment(answer.asOf)),

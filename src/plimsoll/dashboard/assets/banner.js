@@ -1,8 +1,8 @@
-// Says that what is shown may be old, since when, why, and when the page tries again.
+// The banner of a broken connection: how old the data is, why, and when the page reconnects.
 import { fill, h } from "./dom.js";
 import { clock, span } from "./words.js";
 
-// A rolling operator is back within moments: a banner that flashes for those teaches people to ignore it.
+// The connection returns within a second when the operator is rolled out. A banner that flashes each time would be ignored.
 const PATIENCE_MS = 1_000;
 
 let timer = 0;

@@ -1,15 +1,15 @@
-// The history of a node group: ready and present nodes as areas, the wanted size as a dashed line above them; and, with an axis
-// of its own at the right, what they cost an hour, where the provider tells prices.
+// The history of a node group: ready and current nodes as areas, the desired size as a dashed line, and the price per hour
+// with its own axis on the right, if the provider reports prices.
 import uPlot from "./vendor/uplot/uPlot.esm.js";
 import { h } from "./dom.js";
 import { colour } from "./theme.js";
 import { count, price } from "./words.js";
 
 const HEIGHT_PX = 150;
-// A process that has just begun: its first minutes do not fill the whole width, and no tick says the same as the one before.
+// Just after the start the first minutes do not fill the whole width, and no two ticks have the same label.
 const SHORTEST_SECONDS = 600;
 const TICKS_SECONDS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600];
-// One cursor for all charts: what happened elsewhere at that moment?
+// All charts share one cursor, to compare groups at the same time.
 const TOGETHER = uPlot.sync("groups");
 
 export class GroupChart {
@@ -26,7 +26,7 @@ export class GroupChart {
     const from = (history.at(-1)?.[0] ?? 0) - seconds;
     this.points = history.filter(([at]) => at >= from);
     const priced = this.points.some((point) => typeof point[4] === "number");
-    // A plot has the series that it began with.
+    // The series of a plot cannot change after construction.
     if (priced !== this.priced) this.leave();
     this.priced = priced;
     const last = this.points.at(-1);
@@ -54,7 +54,7 @@ export class GroupChart {
     this.tellLast(this.plot);
   }
 
-  /** Where nobody points, the legend tells the newest figures. */
+  /** Without a pointer, the legend shows the newest values. */
   tellLast(/** @type {any} */ plot) {
     if (typeof plot.cursor.idx !== "number") plot.setLegend({ idx: this.points.length - 1 }, false);
   }
@@ -91,7 +91,7 @@ export class GroupChart {
     else if (this.element.clientWidth > 0) this.plot.setSize({ width: this.element.clientWidth, height: HEIGHT_PX });
   }
 
-  /** In the colours of the theme as it is now. */
+  /** Uses the colours of the current theme. */
   repaint() {
     this.leave();
     this.make();

@@ -1,4 +1,4 @@
-// What the snapshot knows of one object, for the panel at the side, and the path under which the operator is asked about it.
+// The details of one object from the snapshot, for the side panel, and the path of its explanation.
 import { h, nameOf } from "./dom.js";
 import { blockerList, chip, classChip, link, meter } from "./parts.js";
 import { moment } from "./moments.js";
@@ -7,19 +7,19 @@ import { bytes, cores, count, counted, percent, price } from "./words.js";
 
 /** @typedef {import("./snapshot.js").Snapshot} Snapshot */
 
-/** A pod's state in words. */
+/** The pod states by their letter in the snapshot. */
 export const POD_STATES = { r: "ready", s: "starting", t: "terminating", f: "failed or finished" };
 
 /** @param {string} subject @param {Snapshot} snapshot */
 export function describe(subject, snapshot) {
   const [kind, ...rest] = subject.split("/");
   const name = rest.join("/");
-  const teller = { node: tellNode, workload: tellWorkload, group: tellGroup, pod: tellPod }[kind];
-  if (!teller) return { title: subject, facts: [gone()], question: null };
-  return teller(name, snapshot);
+  const render = { node: nodeDetails, workload: workloadDetails, group: groupDetails, pod: podDetails }[kind];
+  if (!render) return { title: subject, facts: [gone()], question: null };
+  return render(name, snapshot);
 }
 
-function tellNode(/** @type {string} */ name, /** @type {Snapshot} */ snapshot) {
+function nodeDetails(/** @type {string} */ name, /** @type {Snapshot} */ snapshot) {
   const node = snapshot.nodes.get(name);
   const question = `node/${encodeURIComponent(name)}`;
   const title = ["Node ", nameOf(name)];
@@ -51,12 +51,12 @@ function podLine(/** @type {import("./snapshot.js").Pod} */ [pod, workload, stat
   );
 }
 
-function tellWorkload(/** @type {string} */ name, /** @type {Snapshot} */ snapshot) {
+function workloadDetails(/** @type {string} */ name, /** @type {Snapshot} */ snapshot) {
   const workload = snapshot.workloads.get(name);
   const [kind, ...rest] = name.split("/");
   const question = `${kind.toLowerCase()}/${rest.map(encodeURIComponent).join("/")}`;
   const title = [`${kind} `, nameOf(rest.join("/"))];
-  if (!workload) return { title, facts: [gone("It is not managed, or it is gone.")], question };
+  if (!workload) return { title, facts: [gone("It is not managed, or it was deleted.")], question };
   const order = workload.deletionOrder;
   const facts = [
     shares(workload.current, workload.target),
@@ -65,8 +65,8 @@ function tellWorkload(/** @type {string} */ name, /** @type {Snapshot} */ snapsh
       ["why", workload.why],
     ]),
     workload.errors.length > 0 && [h("h3", {}, "Errors"), h("ul", { class: "bad" }, workload.errors.map((error) => h("li", {}, error)))],
-    workload.blockers.length > 0 && [h("h3", {}, "In the way"), blockerList(workload.blockers)],
-    order && order.length > 0 && [h("h3", {}, "Who leaves first when it scales down"), deletionOrder(order), (workload.replicas ?? 0) > order.length && h("p", { class: "muted" }, `and ${count(workload.replicas - order.length)} more; the answer below has them all`)],
+    workload.blockers.length > 0 && [h("h3", {}, "Blocked by"), blockerList(workload.blockers)],
+    order && order.length > 0 && [h("h3", {}, "Deletion order on scale-down"), deletionOrder(order), (workload.replicas ?? 0) > order.length && h("p", { class: "muted" }, `and ${count(workload.replicas - order.length)} more; the explanation below lists all`)],
   ];
   return { title, facts, question };
 }
@@ -81,7 +81,7 @@ function deletionOrder(/** @type {import("./snapshot.js").Workload["deletionOrde
   );
 }
 
-function tellGroup(/** @type {string} */ name, /** @type {Snapshot} */ snapshot) {
+function groupDetails(/** @type {string} */ name, /** @type {Snapshot} */ snapshot) {
   const group = snapshot.groups.get(name);
   const question = `nodegroup/${name.split("/").map(encodeURIComponent).join("/")}`;
   const title = ["Node group ", nameOf(name)];
@@ -95,12 +95,12 @@ function tellGroup(/** @type {string} */ name, /** @type {Snapshot} */ snapshot)
           ["offerings", group.offerings?.length ? h("span", { class: "chips" }, group.offerings.map((one) => chip(one))) : "none"],
         ])
       : gone("No node group of this name is managed here; its nodes carry the name as a label."),
-    group && group.blockers.length > 0 && [h("h3", {}, "In the way"), blockerList(group.blockers)],
+    group && group.blockers.length > 0 && [h("h3", {}, "Blocked by"), blockerList(group.blockers)],
     h("h3", {}, counted(members.length, "node")),
     h("ul", { class: "pods" }, members.slice(0, 200).map(([node, record]) => h("li", {}, link(`node/${node}`), h("span", { class: "muted" }, record.state)))),
     members.length > 200 && h("p", { class: "muted" }, `and ${count(members.length - 200)} more: filter the table of nodes by this group`),
   ];
-  // Groups that somebody else looks after have no namespace, and no NodeGroup to ask about.
+  // Groups of other autoscalers have no namespace and no NodeGroup to explain.
   return { title, facts, question: group && name.includes("/") ? question : null };
 }
 
@@ -111,7 +111,7 @@ export function sizes(group) {
   return `${counted(group.current, "node")}, ${count(group.ready)} ready${wanted}${bounds}`;
 }
 
-function tellPod(/** @type {string} */ name, /** @type {Snapshot} */ snapshot) {
+function podDetails(/** @type {string} */ name, /** @type {Snapshot} */ snapshot) {
   const question = `pod/${name.split("/").map(encodeURIComponent).join("/")}`;
   const title = ["Pod ", nameOf(name)];
   const pending = snapshot.pending.get(name);
@@ -122,7 +122,7 @@ function tellPod(/** @type {string} */ name, /** @type {Snapshot} */ snapshot) {
         ["why", pending.why],
         ["waits for", pending.awaits ? awaited(pending.awaits) : false],
       ]),
-      pending.tried.length > 0 && [h("h3", {}, "What was tried"), tried(pending.tried)],
+      pending.tried.length > 0 && [h("h3", {}, "Tried node groups"), tried(pending.tried)],
     ];
     return { title, facts, question };
   }
@@ -144,7 +144,7 @@ function tellPod(/** @type {string} */ name, /** @type {Snapshot} */ snapshot) {
   return { title, facts: [gone()], question };
 }
 
-/** The node that is coming for a pod, or about to be ordered. @param {import("./snapshot.js").Awaited} one */
+/** The node that is being created for a pod, or that will be ordered. @param {import("./snapshot.js").Awaited} one */
 export function awaited(one) {
   const group = link(`group/${one.group}`);
   if (!one.node) return h("span", {}, "a new node of group ", group, ", which is not ordered yet");
@@ -157,11 +157,11 @@ export function tried(groups) {
   return h("dl", { class: "fields" }, groups.map((one) => h("div", {}, h("dt", {}, nameOf(one.group)), h("dd", {}, one.why))));
 }
 
-function gone(words = "It is not in the snapshot any more, or never was.") {
+function gone(words = "The snapshot does not contain this object.") {
   return h("p", { class: "muted" }, words);
 }
 
 function list(entries) {
-  const told = entries.filter(([, value]) => value !== false);
-  return h("dl", { class: "fields" }, told.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, value))));
+  const present = entries.filter(([, value]) => value !== false);
+  return h("dl", { class: "fields" }, present.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, value))));
 }

@@ -1,4 +1,4 @@
-// The panel at the side: what the snapshot knows of one object, and below it what the operator answers when asked why.
+// The side panel: the details of one object from the snapshot, and below them the operator's explanation.
 import { describe } from "./describe.js";
 import { fill, h } from "./dom.js";
 import { showAnswer } from "./answer.js";
@@ -64,7 +64,7 @@ export class Detail {
     this.question = question;
     fill(this.title, title);
     fill(this.facts, facts);
-    // Opened from an address before the snapshot was there: only now is it known whether there is something to ask.
+    // Opened from a URL before the snapshot arrived: only now is it known whether the object can be explained.
     if (had === null && question !== null) this.ask();
   }
 
@@ -88,7 +88,7 @@ export class Detail {
   }
 }
 
-/** What a refusal says, be it JSON or text. @param {string} body */
+/** The message of an error reply, in JSON or text. @param {string} body */
 function words(body) {
   try {
     const parsed = JSON.parse(body);

@@ -1,4 +1,4 @@
-// Elements from code. Whatever is shown becomes a text node: no name from a cluster is ever read as markup.
+// Creates elements. All content becomes text nodes, so that no name from a cluster is parsed as markup.
 import { visible } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -14,7 +14,7 @@ export function h(tag, properties = {}, ...children) {
   return dress(document.createElement(tag), properties, children);
 }
 
-/** The same for a drawing. @returns {SVGElement} */
+/** The same for SVG. @returns {SVGElement} */
 export function s(tag, properties = {}, ...children) {
   return dress(document.createElementNS(SVG, tag), properties, children);
 }
@@ -26,7 +26,7 @@ export function fill(element, ...children) {
 }
 
 /**
- * Makes these the children, in this order. What stays is not touched: an element that is moved loses the reader's focus.
+ * Sets the children in this order. Elements that stay are not moved, because a moved element loses the focus.
  * @param {Element} element @param {Element[]} wanted
  */
 export function arrangeChildren(element, wanted) {
@@ -35,7 +35,7 @@ export function arrangeChildren(element, wanted) {
   wanted.forEach((child, index) => element.children[index] !== child && element.insertBefore(child, element.children[index] ?? null));
 }
 
-/** A name of the cluster, kept apart from the direction of the text around it. @param {string} name */
+/** A name from the cluster, isolated from the text direction around it. @param {string} name */
 export function nameOf(name, properties = {}) {
   return h("bdi", { class: "name", title: visible(name), ...properties }, name);
 }
@@ -45,7 +45,7 @@ function dress(element, properties, children) {
     if (value === null || value === undefined || value === false) continue;
     if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
     else if (key === "data") Object.assign(element.dataset, value);
-    // Through the object model: a style attribute would be refused by the page's content security policy.
+    // Through the CSSOM: the content security policy forbids style attributes.
     else if (key === "vars") for (const [name, one] of Object.entries(value)) element.style.setProperty(name, one);
     else element.setAttribute(key, value === true ? "" : String(value));
   }

@@ -1,9 +1,9 @@
-// Moments on the page: local time, how far away it is, and the exact time for whoever points at it.
+// Times on the page: local time, relative time, and the exact time as a tooltip.
 import { h } from "./dom.js";
 import { clock, fullTime, relative } from "./words.js";
 
 const REFRESH_MS = 5_000;
-// How far the cluster's clock is ahead of this machine's: clocks are wrong, a demonstration runs faster, and a snapshot stands still.
+// Offset of the cluster's clock from this machine's: clocks differ, a demo runs faster, and a snapshot has a fixed time.
 let aheadMs = 0;
 
 /** @param {string} now what the server's clock says at this moment */
@@ -24,7 +24,7 @@ export function moment(when, { hint = true, clock: withClock = true } = {}) {
   return element;
 }
 
-/** One timer for all of them. */
+/** One timer updates all of them. */
 export function keepMomentsFresh() {
   setInterval(() => {
     if (document.hidden) return;

@@ -1,4 +1,4 @@
-// The line at the foot: which operator answers, whether it leads or only looks, and how old the snapshot is.
+// The footer: which operator process serves the page, whether it leads, and how old the snapshot is.
 import { fill, h, nameOf } from "./dom.js";
 import { moment } from "./moments.js";
 
@@ -14,7 +14,7 @@ export function showOperator(host, snapshot) {
       h("span", { class: "muted" }, "last change "),
       moment(snapshot.at),
       h("span", { class: "spacer" }),
-      operator.readOnly && h("span", { class: "chip warn", title: "It decides and shows, and changes nothing" }, "read-only"),
+      operator.readOnly && h("span", { class: "chip warn", title: "It decides but writes nothing" }, "read-only"),
       h("span", { class: "chip", title: operator.leader ? "This process acts" : "Another process acts; this one watches" }, operator.leader ? "leader" : "standby"),
       nameOf(operator.identity),
       h("span", { class: "muted controllers" }, operator.controllers.join(", ")),

@@ -1,10 +1,10 @@
-// Small pieces that several views show: links to details, chips, bars, blockers, empty states.
+// Small elements that several views use: links to details, chips, bars, blockers, empty states.
 import { h, nameOf, s } from "./dom.js";
 import { moment } from "./moments.js";
 import { addressOf, readRoute } from "./route.js";
 import { visible } from "./words.js";
 
-/** Opens the details of an object and leaves the view as it is. @param {string} subject @param {Node | string} [content] */
+/** A link that opens the details of an object and keeps the view. @param {string} subject @param {Node | string} [content] */
 export function link(subject, content) {
   const open = (/** @type {Event} */ event) => {
     const { view, parameters } = readRoute();
@@ -14,7 +14,7 @@ export function link(subject, content) {
   return h("a", { class: "to", href: addressOf("cluster", { show: subject }), onclick: open }, content ?? nameOf(name));
 }
 
-/** A class of capacity: a letter's shape beside the colour, for whoever does not see the difference of colours. */
+/** A capacity class, marked by a shape as well as a colour, for users who cannot tell the colours apart. */
 export function classChip(/** @type {string} */ capacity) {
   const spot = capacity === "spot";
   const shape = spot ? s("circle", { cx: 5, cy: 5, r: 4 }) : s("rect", { x: 1, y: 1, width: 8, height: 8 });
@@ -26,7 +26,7 @@ export function chip(words, tone = "") {
   return h("span", { class: `chip ${tone}` }, words);
 }
 
-/** How full something is. @param {number} part @param {number} whole @param {string} words */
+/** A utilization bar. @param {number} part @param {number} whole @param {string} words */
 export function meter(part, whole, words) {
   const share = whole > 0 ? Math.min(1, part / whole) : 0;
   return h("span", { class: "meter", title: words }, h("span", { class: "track" }, h("span", { class: share > 0.9 ? "full" : "", vars: { "--share": share } })), h("span", { class: "words" }, words));
@@ -41,7 +41,7 @@ export function blockerList(blockers) {
   );
 }
 
-/** Nothing to show, and what one could do about it. @param {string} title @param {...any} hints */
+/** An empty state with hints. @param {string} title @param {...any} hints */
 export function empty(title, ...hints) {
   return h(
     "div",
@@ -52,7 +52,7 @@ export function empty(title, ...hints) {
   );
 }
 
-/** One of several. @param {string} label @param {[value: string, words: string][]} choices @param {string} chosen @param {(value: string) => void} onChoice */
+/** A group of radio buttons. @param {string} label @param {[value: string, words: string][]} choices @param {string} chosen @param {(value: string) => void} onChoice */
 export function choice(label, choices, chosen, onChoice) {
   const buttons = choices.map(([value, words]) =>
     h("button", { type: "button", "aria-pressed": String(value === chosen), data: { value }, onclick: () => press(value) }, words),
@@ -64,7 +64,7 @@ export function choice(label, choices, chosen, onChoice) {
   return h("div", { class: "choice", role: "group", "aria-label": label }, buttons);
 }
 
-/** Where every word of the filter occurs in one of the texts. @param {string} filter @returns {(...texts: string[]) => boolean} */
+/** Matches if every word of the filter occurs in one of the texts. @param {string} filter @returns {(...texts: string[]) => boolean} */
 export function matcher(filter) {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
   return (...texts) => {

@@ -1,5 +1,5 @@
-// A table of records that change under the reader's eyes: rows are made once, replaced only where their record changed,
-// sorted by a press on a heading, and shown by the hundred.
+// A live table of records: rows are created once and replaced only if their record changed, sorted by a click on a heading,
+// and shown in pages of a hundred.
 import { arrangeChildren, fill, h } from "./dom.js";
 import { byName, count } from "./words.js";
 
@@ -27,7 +27,7 @@ export class Records {
     /** @type {Map<string, {record: R, row: HTMLElement}>} */
     this.rows = new Map();
     this.headings = columns.map((column) => this.heading(column));
-    // Explicit roles: on narrow screens the rows are laid out as cards, and would lose those that a table gives them.
+    // Explicit roles: on narrow screens the rows are laid out as cards and would lose their implicit table roles.
     this.body = h("tbody", { role: "rowgroup" });
     this.table = h("table", { class: "records", role: "table", "aria-label": label }, h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, this.headings)), this.body);
     this.note = h("p", { class: "note", "aria-live": "polite" });

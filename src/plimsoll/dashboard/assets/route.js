@@ -1,4 +1,4 @@
-// Where the reader is: `#/view?q=…&show=…`. The address is the whole state, so that it can be sent to a colleague.
+// The route: `#/view?q=…&show=…`. The URL holds the whole state, so that it can be shared.
 
 /** @typedef {{view: string, parameters: URLSearchParams}} Route */
 
@@ -14,7 +14,7 @@ export function addressOf(view, parameters = {}) {
   return `#/${view}${query.size ? `?${query}` : ""}`;
 }
 
-/** Changes parameters of the present address; null removes one. Typing leaves no trail in the history. */
+/** Changes parameters of the current URL; null removes one. Typing adds no history entries. */
 export function setParameters(changes, { replace = false } = {}) {
   const { view, parameters } = readRoute();
   for (const [key, value] of Object.entries(changes)) {

@@ -1,4 +1,4 @@
-// How many replicas run on spot and on on-demand, against how many should.
+// Replicas on spot and on-demand, current and target.
 import { h } from "./dom.js";
 
 /**

@@ -1,4 +1,4 @@
-// The cluster as the page knows it, and how a message of the server changes it.
+// The page's copy of the snapshot, and how server messages update it.
 
 /**
  * @typedef {"r" | "s" | "t" | "f"} PodState ready, starting, terminating, failed or finished
@@ -20,11 +20,11 @@
  */
 
 const KINDS = /** @type {const} */ (["nodes", "workloads", "groups", "pending", "allocations"]);
-// As many as the server keeps, and one day of minutes.
+// The limits of the server: decisions, and one point per minute for a day.
 const DECISIONS_KEPT = 500;
 const POINTS_KEPT = 24 * 60;
 
-/** What a message changed, by name; `whole` means that nothing before it counts. */
+/** Names of the records that a message changed; `whole`: it replaced everything. */
 export class Changes {
   whole = false;
   nodes = new Set();

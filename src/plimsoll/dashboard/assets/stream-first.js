@@ -1,5 +1,5 @@
-// Not a module: the snapshot of a large cluster is on its way while the modules are still loading. What comes before they have
-// loaded is kept for stream.js, which takes the connection over.
+// Not a module: it requests the snapshot of a large cluster while the modules are loading. It keeps the messages that arrive
+// before that for stream.js, which takes over the connection.
 (() => {
   const source = new EventSource("api/v1/stream?events=snapshot");
   const heard = [];

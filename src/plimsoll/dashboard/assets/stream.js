@@ -1,9 +1,9 @@
-// The live connection. EventSource would try again by itself, but says neither why it failed nor when it tries next,
-// and gives up for good on some answers: so every failure closes it here, and a fresh one is opened after a pause.
+// The live connection. EventSource reconnects by itself, but reports neither the error nor the time of the next attempt,
+// and gives up on some replies. Therefore every failure closes it here, and a new one is opened after a backoff.
 
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 15_000;
-// The server sends a sign of life every 15 s: after three that did not come the connection is dead, whatever TCP believes.
+// The server sends a heartbeat every 15 s. After three missing ones the connection counts as broken, whatever TCP reports.
 const SILENCE_MS = 45_000;
 
 /**
@@ -29,7 +29,7 @@ export class Stream {
   open() {
     clearTimeout(this.retry);
     this.source?.close();
-    // A browser has six connections to a server: questions that nobody answers must not take them all.
+    // A browser opens six connections per server; requests without a reply must not occupy all of them.
     this.asking?.abort();
     if (this.brokenSince === null) this.tell("connecting", null, "");
     const first = takeFirst();
@@ -57,7 +57,7 @@ export class Stream {
       this.pause = FIRST_PAUSE_MS;
       this.tell("live", null, "");
     }
-    // A whole snapshot may have been made long before.
+    // A whole snapshot may be old.
     if (!message.whole) this.onTime(message.at);
     this.onMessage(message);
   }
@@ -72,7 +72,7 @@ export class Stream {
     clearTimeout(this.silence);
     this.source?.close();
     this.brokenSince ??= new Date();
-    // Half of it by chance: the pages of a whole team must not come back in the same instant.
+    // With jitter: the pages of a whole team must not reconnect at the same instant.
     const wait = this.pause * (0.5 + Math.random() / 2);
     this.pause = Math.min(this.pause * 2, LONGEST_PAUSE_MS);
     this.tell("broken", new Date(Date.now() + wait), reason);
@@ -80,7 +80,7 @@ export class Stream {
     this.ask(reason);
   }
 
-  /** EventSource hides the status of a refusal, and a person needs it. */
+  /** Fetches the HTTP status of a failure, which EventSource hides and the user needs. */
   async ask(reason) {
     const stop = new AbortController();
     this.asking = stop;
@@ -88,7 +88,7 @@ export class Stream {
       (reply) => (reply.ok ? null : (REFUSALS[reply.status] ?? `the server answers ${reply.status}`)),
       () => `${reason}, and the server does not answer`,
     );
-    // Whoever tries again meanwhile learns the answer that way.
+    // A retry that started meanwhile reports its own result.
     if (words !== null && !stop.signal.aborted && this.brokenSince !== null) this.tell("broken", this.last?.retryAt ?? null, words);
     stop.abort();
   }
@@ -100,7 +100,7 @@ export class Stream {
   }
 }
 
-/** The connection that stream-first.js has opened, the first time. */
+/** Returns the connection that stream-first.js opened, on the first call. */
 function takeFirst() {
   const first = globalThis.plimsollFirst;
   globalThis.plimsollFirst = undefined;

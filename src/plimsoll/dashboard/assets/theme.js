@@ -1,4 +1,4 @@
-// Dark or light: what the system prefers, until someone presses the switch; then what they chose, here and next time.
+// Dark or light: the system's preference until the user presses the switch, then the stored choice.
 
 const KEY = "plimsoll.theme";
 const SYSTEM_DARK = matchMedia("(prefers-color-scheme: dark)");
@@ -16,7 +16,7 @@ export function switchTheme() {
   show(chosen);
 }
 
-/** Canvases hold colours of their own and must be painted again. @param {() => void} listener */
+/** Registers a listener: canvases must be repainted when the theme changes. @param {() => void} listener */
 export function onThemeChange(listener) {
   addEventListener("themechange", listener);
 }

@@ -1,6 +1,6 @@
-// Numbers, names and moments as people read them.
+// Formats numbers, names and times.
 
-// Characters that nobody sees but that reorder or hide what stands beside them.
+// Invisible characters that reorder or hide the text around them.
 const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 const SORT_KEYS = new Map();
 const SORT_KEYS_KEPT = 50_000;
@@ -21,7 +21,7 @@ export function byName(left, right) {
   return one < other ? -1 : one > other ? 1 : 0;
 }
 
-/** Digits filled up to one length. Kept, because Intl.Collator takes a tenth of a second for the names of 5,000 nodes. */
+/** Pads digits to one length. Cached; Intl.Collator would take a tenth of a second for the names of 5,000 nodes. */
 function sortKey(/** @type {string} */ name) {
   let key = SORT_KEYS.get(name);
   if (key === undefined) {
@@ -41,7 +41,7 @@ export const counted = (amount, one, many = `${one}s`) => `${count(amount)} ${am
 /** @param {number} part @param {number} whole */
 export const percent = (part, whole) => (whole > 0 ? `${Math.round((100 * part) / whole)} %` : "–");
 
-/** Without a currency: providers tell none. @param {number} amount */
+/** Without a currency, because providers report none. @param {number} amount */
 export const price = (amount) => amount.toLocaleString(undefined, { minimumFractionDigits: 2, maximumFractionDigits: amount < 1 ? 3 : 2 });
 
 /** @param {number} millis */
@@ -61,7 +61,7 @@ export function bytes(bytes) {
   return `${value.toLocaleString(undefined, { maximumFractionDigits: value < 10 ? 1 : 0 })} ${units[unit]}`;
 }
 
-/** Local time; the day too where it is not today. @param {Date} moment @param {Date} now */
+/** Local time, with the day if it is not today. @param {Date} moment @param {Date} now */
 export function clock(moment, now) {
   return moment.toDateString() === now.toDateString() ? CLOCK.format(moment) : DAY_AND_CLOCK.format(moment);
 }

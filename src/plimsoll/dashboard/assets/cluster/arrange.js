@@ -1,5 +1,5 @@
-// Where each node stands on the map: zones side by side, the groups of a zone below each other, a tile for each node.
-// Pure: sizes in, places out. Everything is in pixels as seen before anyone has zoomed.
+// Layout of the map: zones side by side, the groups of a zone below each other, one tile per node.
+// A function of its arguments, without side effects. All sizes are in unzoomed pixels.
 import { byName } from "../words.js";
 
 export const ZONE_HEAD_PX = 24;
@@ -9,7 +9,7 @@ const BETWEEN_ZONES_PX = 12;
 const NARROWEST_ZONE_PX = 190;
 const LARGEST_TILE_PX = 124;
 const SMALLEST_TILE_PX = 5;
-// A tile that would grow by less than this stays as it is: a map that moves with every node is not calm.
+// A tile that would grow by less than this keeps its size, so that the map does not move with every new node.
 const CALM = 0.82;
 
 /**
@@ -63,7 +63,7 @@ function sorted(nodes) {
     if (group) group.push(name);
     else zone.groups.set(node.group, [name]);
   }
-  // Nodes that are still coming have no zone: they stand at the end.
+  // Nodes that are being created have no zone yet; they come last.
   const all = [...zones.values()].sort((left, right) => Number(left.name === "") - Number(right.name === "") || byName(left.name, right.name));
   for (const zone of all) {
     zone.groups = new Map([...zone.groups].sort(([left], [right]) => byName(left, right)));
@@ -72,7 +72,7 @@ function sorted(nodes) {
   return all;
 }
 
-/** How high all of it is with tiles of that size. @param {Map<string, import("../snapshot.js").ClusterNode>} nodes */
+/** The total height with tiles of that size. @param {Map<string, import("../snapshot.js").ClusterNode>} nodes */
 export function heightWith(nodes, /** @type {number} */ width, /** @type {number} */ tile) {
   return heightOf(sorted(nodes), width, tile);
 }
@@ -97,13 +97,13 @@ function place(zones, width, tile) {
   return boxes;
 }
 
-/** Zones that stand side by side: as wide as they have nodes, but none squeezed. */
+/** Zones side by side: their widths follow their node counts, with a minimum. */
 function bandOf(zones, y, width, tile) {
   const most = Math.max(...zones.map((zone) => zone.nodes));
   const weights = zones.map((zone) => Math.max(zone.nodes, most * 0.4));
   const unit = (width - BETWEEN_ZONES_PX * (zones.length - 1)) / weights.reduce((sum, one) => sum + one, 0);
   const groups = [...new Set(zones.flatMap((zone) => [...zone.groups.keys()]))].sort(byName);
-  // The same groups in most zones: then a row each, to be compared across. Groups of one zone only would leave holes.
+  // If most zones have the same groups, each group gets a row, to compare zones. Groups of a single zone would leave gaps.
   const pairs = zones.reduce((sum, zone) => sum + zone.groups.size, 0);
   const inRows = pairs >= 0.6 * zones.length * groups.length;
   let x = 0;
@@ -130,7 +130,7 @@ function bandOf(zones, y, width, tile) {
   return boxes;
 }
 
-/** How many cells a tile has room for: nearly all nodes get cells of one size, and the few that hold more get smaller ones. */
+/** Number of cells per tile: nearly all nodes get cells of one size, and the few with more pods get smaller ones. */
 function podsExpected(nodes) {
   const counts = [...nodes.values()].map((node) => node.pods.length).sort((left, right) => left - right);
   return Math.max(9, counts[Math.floor(counts.length * 0.95)] ?? 0);

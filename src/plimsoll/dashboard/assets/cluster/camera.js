@@ -1,4 +1,4 @@
-// Which part of the arrangement is seen, and how large.
+// The visible part of the map and its zoom level.
 
 const CLOSEST_TILE_PX = 260;
 
@@ -15,7 +15,7 @@ export class Camera {
     this.y = 0;
   }
 
-  /** A point of the arrangement from a point of the screen. */
+  /** Converts a point on the screen to a point of the map. */
   fromScreen(/** @type {number} */ x, /** @type {number} */ y) {
     return { x: x / this.zoom + this.x, y: y / this.zoom + this.y };
   }
@@ -24,7 +24,7 @@ export class Camera {
     return { x: (x - this.x) * this.zoom, y: (y - this.y) * this.zoom };
   }
 
-  /** Closer or further, while what is under the pointer stays there. */
+  /** Zooms; the point under the pointer stays in place. */
   zoomBy(/** @type {number} */ factor, /** @type {number} */ x, /** @type {number} */ y, /** @type {number} */ tile) {
     const under = this.fromScreen(x, y);
     const before = this.zoom;
@@ -45,7 +45,7 @@ export class Camera {
     this.y = Math.min(Math.max(0, this.y), Math.max(0, arrangement.height - height / this.zoom));
   }
 
-  /** Moves as little as is needed to have a tile in sight. */
+  /** Moves as little as necessary to make a tile visible. */
   include(/** @type {{x: number, y: number}} */ place, /** @type {number} */ tile, /** @type {number} */ width, /** @type {number} */ height) {
     const margin = tile / 2;
     this.x = Math.max(Math.min(this.x, place.x - margin), place.x + tile + margin - width / this.zoom);

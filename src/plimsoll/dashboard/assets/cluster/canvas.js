@@ -1,5 +1,5 @@
-// The map on two canvases: the cluster below, and above it the frame around whatever is pointed at, which comes and
-// goes without the fifty thousand cells being painted again. Of a change only the tiles that changed are painted.
+// The map on two canvases: the cluster below, and above it the frame around the object under the pointer, which changes
+// without repainting fifty thousand cells. After a change only the changed tiles are painted.
 import { h } from "../dom.js";
 import { arrange, at, GROUP_HEAD_PX, ZONE_HEAD_PX } from "./arrange.js";
 import { Camera } from "./camera.js";
@@ -31,7 +31,7 @@ export class ClusterCanvas {
     this.framed = null;
   }
 
-  /** Takes the size that the page gives it. */
+  /** Adapts to the size of the element. */
   fit() {
     const { clientWidth, clientHeight } = this.element;
     const ratio = devicePixelRatio;
@@ -91,7 +91,7 @@ export class ClusterCanvas {
     const { camera, arrangement } = this;
     const corner = camera.toScreen(group.x, group.y);
     if (!this.sees(corner, group.w * camera.zoom, group.h * camera.zoom)) return;
-    // Rows that are out of sight are not even looked at.
+    // Skip rows outside the visible area.
     const step = arrangement.tile + arrangement.gap;
     const top = group.y + GROUP_HEAD_PX;
     const first = Math.max(0, Math.floor((camera.y - top) / step));
@@ -100,7 +100,7 @@ export class ClusterCanvas {
     this.paintHead(group.name || "no group", group.names.length, group.x, group.y, group.w, GROUP_HEAD_PX, 11, 400, this.palette.muted);
   }
 
-  /** The letters keep their size, however close one looks. */
+  /** Labels keep their size at every zoom level. */
   paintHead(title, amount, x, y, w, h, size, weight, ink) {
     const { pen, camera } = this;
     const corner = camera.toScreen(x, y);
@@ -128,7 +128,7 @@ export class ClusterCanvas {
     const corner = camera.toScreen(place.x, place.y);
     const size = arrangement.tile * camera.zoom;
     if (!this.sees(corner, size, size)) return;
-    // On whole pixels of the screen: edges stay sharp, and a tile that is painted again covers its former self.
+    // Aligned to screen pixels: edges stay sharp, and a repainted tile covers the old one exactly.
     const x = Math.round(corner.x * this.ratio) / this.ratio;
     const y = Math.round(corner.y * this.ratio) / this.ratio;
     const sharp = Math.max(2, Math.round(size * this.ratio) / this.ratio);
@@ -177,7 +177,7 @@ export class ClusterCanvas {
     pen.strokeRect(corner.x + grid.x + (spot.pod % grid.columns) * grid.step - 1, corner.y + grid.y + Math.floor(spot.pod / grid.columns) * grid.step - 1, grid.step, grid.step);
   }
 
-  /** Brings a node into sight. */
+  /** Scrolls a node into view. */
   reveal(/** @type {string} */ name) {
     const place = this.arrangement.places.get(name);
     if (!place) return;

@@ -1,4 +1,4 @@
-// How the pods of a node share its tile.
+// Layout of the pod cells within a tile.
 
 /**
  * @typedef {{columns: number, rows: number, step: number, x: number, y: number, barsAt: number, named: boolean}} Grid

@@ -1,4 +1,4 @@
-// Mouse, fingers and keys on the map.
+// Mouse, touch and keyboard input on the map.
 import { beyond } from "./arrange.js";
 
 const DRAG_FROM_PX = 4;
@@ -65,7 +65,7 @@ export function listenForGestures(map, on) {
   element.addEventListener(
     "wheel",
     (event) => {
-      // At its largest extent the map lets the page scroll.
+      // Fully zoomed out, the wheel scrolls the page.
       if (map.camera.zoom <= 1 && event.deltaY > 0) return;
       event.preventDefault();
       const { x, y } = place(event);

@@ -1,4 +1,4 @@
-// What the shapes mean, drawn by the same hand that paints the map.
+// The legend of the shapes, drawn by the same code as the map.
 import { h } from "../dom.js";
 import { paintNode } from "./paint.js";
 import { readPalette } from "./palette.js";

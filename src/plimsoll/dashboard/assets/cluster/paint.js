@@ -1,14 +1,14 @@
-// Paints one node: its frame, a cell for each pod, bars for CPU and memory. The smaller it is seen, the less is painted.
+// Paints one node: its frame, a cell per pod, bars for CPU and memory. Small tiles get less detail.
 import { visible } from "../words.js";
 import { gridOf } from "./cells.js";
 
-// Below these sizes, as seen, a cell is a block, and a tile of cells is one surface.
+// Below these sizes on screen, a cell is a plain block, and all cells of a tile are one area.
 const ROUND_FROM_PX = 5;
 const CELLS_FROM_PX = 2.2;
 const DIMMED = 0.16;
 
 /**
- * @typedef {true | false | Set<number>} Lit whether a filter leaves a node bright: wholly, not at all, or some of its pods
+ * @typedef {true | false | Set<number>} Lit whether a node matches the filter: wholly, not at all, or some of its pods
  * @param {CanvasRenderingContext2D} pen
  * @param {import("./palette.js").Palette} palette
  * @param {string} name
@@ -50,7 +50,7 @@ function paintGround(pen, palette, node, x, y, size) {
   pen.setLineDash([]);
 }
 
-/** How many pods of how many that are usual, as one surface. */
+/** The pod count relative to the usual count, as one area. */
 function paintLevel(pen, palette, node, x, y, size, expected) {
   const inner = Math.max(1, size - 2);
   const height = inner * Math.min(1, node.pods.length / expected);
@@ -70,7 +70,7 @@ function paintPods(pen, palette, node, x, y, grid, lit) {
   pen.globalAlpha = alpha;
 }
 
-/** Spot is round and on-demand square; a ready pod is full, one that starts is a ring, one that ends is half, a failed one crossed. */
+/** Spot is round and on-demand square; a ready pod is filled, a starting one outlined, a terminating one half filled, a failed one crossed. */
 function paintPod(pen, palette, capacity, state, misplaced, x, y, size) {
   const fill = palette[capacity] ?? palette["on-demand"];
   const round = capacity === "spot" && size >= ROUND_FROM_PX;
@@ -137,7 +137,7 @@ function paintName(pen, palette, name, node, x, y, width) {
   pen.fillText(fitText(pen, name, width - sign, 0.5), x, y);
 }
 
-/** Beside the name, or else where cells are rarest: below at the right. */
+/** Beside the name, or at the bottom right, where the fewest cells are. */
 function paintSign(pen, palette, node, x, y, size, grid) {
   const look = palette.states[node.state];
   if (!look?.sign || size < 22) return;
@@ -155,9 +155,9 @@ function paintSign(pen, palette, node, x, y, size, grid) {
 }
 
 /**
- * The text, or as much of it as there is room for.
+ * The text, shortened to the available width.
  * @param {CanvasRenderingContext2D} pen @param {string} name @param {number} width
- * @param {number} tail how much of what is left is the end of the name: siblings differ in their last letters
+ * @param {number} tail share of the kept text taken from the end: names of siblings differ in their last letters
  */
 export function fitText(pen, name, width, tail = 0) {
   const text = visible(name);

@@ -1,7 +1,7 @@
-// The colours of the snapshot, read from the theme once, and the pattern of nodes that are not ready.
+// The colours of the map, read from the theme once, and the pattern of nodes that are not ready.
 import { colour } from "../theme.js";
 
-/** How each state of a node looks: its colour, the dashes of its frame, and a sign for whoever sees no colours. */
+/** The appearance of each node state: colour, dashes of the frame, and a sign for users who cannot see the colours. */
 export const NODE_STATES = {
   ready: { colour: "--line", dash: [], sign: "" },
   "not-ready": { colour: "--bad", dash: [], sign: "!" },

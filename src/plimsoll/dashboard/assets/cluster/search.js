@@ -1,7 +1,7 @@
-// Which nodes and pods a filter leaves bright. The words of a node may be spread over its own name and that of a pod.
+// Which nodes and pods match a filter. The words may match partly the node and partly one of its pods.
 import { visible } from "../words.js";
 
-/** Lower case costs more than the search itself, so it is made once a record. @type {WeakMap<object, {own: string, pods: string[]}>} */
+/** Lower-case texts, cached per record because they cost more than the search itself. @type {WeakMap<object, {own: string, pods: string[]}>} */
 const TEXTS = new WeakMap();
 
 /** @param {string} name @param {import("../snapshot.js").ClusterNode} node */

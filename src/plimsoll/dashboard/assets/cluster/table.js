@@ -1,4 +1,4 @@
-// The same nodes as a table: for screen readers, for copying, for sorting by how full they are.
+// The nodes as a table: for screen readers, for copying, and for sorting by utilization.
 import { chip, classChip, empty, link, meter } from "../parts.js";
 import { nameOf } from "../dom.js";
 import { Records } from "../records.js";

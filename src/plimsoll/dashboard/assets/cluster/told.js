@@ -1,4 +1,4 @@
-// A node or a pod in one sentence: for the line below the snapshot, which screen readers read out, and for the pointer.
+// A node or a pod in one sentence: for the status line below the map, which screen readers announce, and for the tooltip.
 import { h, nameOf } from "../dom.js";
 import { POD_STATES } from "../describe.js";
 import { classChip } from "../parts.js";
@@ -22,7 +22,7 @@ export function sentence(name, node, index) {
   ].join(", ");
 }
 
-/** The same for the pointer, laid out. */
+/** The same as a tooltip. */
 export function hint(/** @type {string} */ name, /** @type {import("../snapshot.js").ClusterNode} */ node, /** @type {number} */ index) {
   const pod = node.pods[index];
   return [

@@ -1,4 +1,4 @@
-// The cluster in a few figures.
+// Totals of the cluster.
 import { fill, h } from "../dom.js";
 import { driftOf } from "../drift.js";
 import { bytes, cores, count, counted, percent } from "../words.js";

@@ -1,4 +1,4 @@
-// What was done, refused or held up, newest first, with its reason.
+// Actions that were done, refused or delayed, newest first, with the reason.
 import { arrangeChildren, fill, h, nameOf, s } from "../dom.js";
 import { moment } from "../moments.js";
 import { choice, chip, empty, link, matcher } from "../parts.js";

@@ -1,4 +1,4 @@
-// Node groups: how many nodes each has, wants and may have, why, and how that went over the last day.
+// Node groups: current, desired and allowed sizes, the reason, and the history of the last day.
 import { arrangeChildren, fill, h } from "../dom.js";
 import { sizes } from "../describe.js";
 import { GroupChart } from "../chart.js";
@@ -6,7 +6,7 @@ import { blockerList, chip, choice, classChip, empty, link, matcher } from "../p
 import { byName, count, price } from "../words.js";
 
 const HOUR_SECONDS = 3600;
-const PRICE = "What the nodes of the group cost an hour, at the prices of the provider's offerings and in its currency";
+const PRICE = "Price per hour of the group's nodes, from the provider's offerings and in its currency";
 
 /** @type {import("./all.js").ViewEntry} */
 export const groupsView = {
@@ -26,7 +26,7 @@ export const groupsView = {
       draw(null);
     });
     host.append(h("div", { class: "bar-above" }, h("h1", {}, "Node groups"), range), grid, blank);
-    // Charts are as wide as their cards, which only the browser knows.
+    // Charts are as wide as their cards, whose width only the browser knows.
     const watcher = new ResizeObserver(() => cards.forEach(({ chart }) => chart.fit()));
     watcher.observe(grid);
 
@@ -40,7 +40,7 @@ export const groupsView = {
         cards.delete(name);
       }
       for (const name of fresh) cards.set(name, makeCard(name, snapshot.groups.get(name)));
-      // In place before they are filled: a chart is as wide as its card.
+      // Insert cards before filling them: a chart takes the width of its card.
       arrangeChildren(grid, names.map((name) => cards.get(name).card));
       for (const name of names) {
         if (changed !== null && !changed.has(name) && !fresh.has(name)) continue;
@@ -92,13 +92,13 @@ function figure(/** @type {number | null} */ value, /** @type {string} */ words)
   return h("span", { class: "figure" }, h("strong", {}, value === null ? "–" : count(value)), h("span", { class: "muted" }, words));
 }
 
-/** What its nodes cost now. */
+/** The current price of its nodes. */
 function cost(/** @type {import("../snapshot.js").Group} */ group) {
   if (typeof group.pricePerHour !== "number") return null;
   return h("span", { class: "figure", title: PRICE }, h("strong", {}, price(group.pricePerHour)), h("span", { class: "muted" }, "an hour"));
 }
 
-/** Where the size lies between the least and the most that are allowed. */
+/** The current size between minimum and maximum. */
 function span(/** @type {import("../snapshot.js").Group} */ group) {
   if (group.min === null || group.max === null) return null;
   const place = (/** @type {number} */ value) => (group.max > group.min ? Math.min(1, Math.max(0, (value - group.min) / (group.max - group.min))) : 1);

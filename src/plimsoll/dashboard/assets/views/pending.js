@@ -1,4 +1,4 @@
-// Pods that wait, since when, why, which node is coming for them, and what every node group said to them.
+// Pending pods: since when, why, which node is being created for them, and why each node group does not fit.
 import { h, nameOf } from "../dom.js";
 import { awaited, tried } from "../describe.js";
 import { moment } from "../moments.js";
@@ -19,14 +19,14 @@ export const pendingView = {
       sortBy: "since",
       columns: [
         { key: "name", title: "Pod", class: "wide", sort: (name) => name, cell: (name) => title(name) },
-        { key: "since", title: "Waits since", sort: (_, one) => new Date(one.since ?? 0).getTime(), cell: (_, one) => (one.since ? moment(one.since) : "unknown") },
+        { key: "since", title: "Pending since", sort: (_, one) => new Date(one.since ?? 0).getTime(), cell: (_, one) => (one.since ? moment(one.since) : "unknown") },
         { key: "why", title: "Why", class: "wide", sort: (_, one) => one.why, cell: (_, one) => h("div", { class: "reasons" }, one.awaits && h("span", { class: "awaits" }, "waits for ", awaited(one.awaits)), h("span", {}, one.why), attempts(one)) },
       ],
       keep: (name, one) => matches(name, one.why, one.awaits?.node, one.awaits?.group, ...one.tried.map((each) => `${each.group} ${each.why}`)),
       nothing: (filtered) =>
         filtered
           ? empty("No pending pod matches", "Clear the filter (Esc).")
-          : empty("No pod waits for a node", "Every pod that wants a node has one. Pods that cannot be placed appear here with the reason, and with what each node group answered."),
+          : empty("No pod waits for a node", "Every pod that wants a node has one. Pods that cannot be placed appear here with the reason, and with the result of each node group."),
     });
     host.append(h("div", { class: "bar-above" }, h("h1", {}, "Pending pods")), records.element);
     return {

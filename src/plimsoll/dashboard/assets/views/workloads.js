@@ -1,4 +1,4 @@
-// Each managed workload: where its replicas are and should be, what happens next, and what stands in the way.
+// Managed workloads: current and target split, the next action, and what blocks it.
 import { h, nameOf } from "../dom.js";
 import { drift } from "../drift.js";
 import { moment } from "../moments.js";
@@ -10,7 +10,7 @@ import { counted } from "../words.js";
 /** @typedef {import("../snapshot.js").Workload} Workload */
 
 const size = (/** @type {Workload} */ one) => (one.current ? one.current.spot + one.current.onDemand : (one.replicas ?? 0));
-/** What a person should look at first. */
+/** Sort order: workloads that need attention first. */
 const urgency = (/** @type {Workload} */ one) => (one.errors.length > 0 ? 3 : one.blockers.length > 0 ? 2 : drift(one) > 0 ? 1 : 0);
 
 /** @type {Record<string, (one: Workload) => boolean>} */
