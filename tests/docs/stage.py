@@ -77,7 +77,7 @@ OBJECTS = (
     {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
     *(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-        for name in ("capacity", "plimsoll-system", "weka-operator-system")
+        for name in ("capacity", "plimsoll-system", "spotalis-system", "weka-operator-system")
     ),
     deployment("default"),
     deployment("shop"),
@@ -86,6 +86,12 @@ OBJECTS = (
         "kind": "ConfigMap",
         "metadata": {"name": "plimsoll", "namespace": "default"},
         "data": {"plimsoll.yaml": "controllers: {reconcileInterval: 2m}\n"},
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "spotalis-config", "namespace": "spotalis-system"},
+        "data": {"config.yaml": "operator: {readOnlyMode: true}\n"},
     },
     kind_of_others("monitoring.coreos.com", "ServiceMonitor"),
     kind_of_others("monitoring.coreos.com", "PrometheusRule"),
