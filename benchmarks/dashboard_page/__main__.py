@@ -75,7 +75,7 @@ def serving(nodes: int, pods: int) -> Iterator[tuple[str, IO[str]]]:
 
 def look(page: Page, url: str) -> tuple[float, float]:
     page.goto("about:blank")
-    page.goto(url)
+    page.goto(f"{url}#/cluster")
     page.wait_for_function("() => performance.getEntriesByName('plimsoll-draw', 'measure').length > 0")
     begun, took = page.evaluate(
         "(() => { const [one] = performance.getEntriesByName('plimsoll-draw', 'measure'); return [one.startTime, one.duration]; })()"

@@ -175,8 +175,8 @@ def _pending(chance: random.Random, now: datetime, index: int) -> Json:
 def _allocation(chance: random.Random) -> Json:
     drives: list[Json] = []
     for index in range(6):
-        state = chance.choice(("committed", "committed", "committed", "proposed", "leaving", "free", "blocked"))
-        holder = f"weka/drives-{chance.randint(0, 9)}" if state in {"committed", "proposed", "leaving"} else None
+        state = chance.choice(("committed", "committed", "committed", "proposed", "terminating", "free", "blocked"))
+        holder = f"weka/drives-{chance.randint(0, 9)}" if state in {"committed", "proposed", "terminating"} else None
         drives.append({"device": f"S5GXNX0W{index:04d}", "container": holder, "state": state})
     ports = [{"from": 14000 + 100 * at, "to": 14059 + 100 * at, "container": f"weka/drives-{at}"} for at in range(2)]
     trouble = ["S5GXNX0W0003 is held by weka/drives-1 and by weka/drives-7"] if chance.random() < 0.15 else []

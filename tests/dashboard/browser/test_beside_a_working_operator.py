@@ -33,9 +33,9 @@ def page(browser: Browser) -> Iterator[Page]:
 
 
 def test_what_it_does_is_seen_as_it_happens(page: Page, operator: Working):
-    page.goto(operator.url)
+    page.goto(f"{operator.url}#/cluster")
     snapshot = page.locator(".map")
-    expect(snapshot).to_have_attribute("aria-label", re.compile("Picture of 12 nodes in 3 zones"))
+    expect(snapshot).to_have_attribute("aria-label", re.compile("Map of 12 nodes in 3 zones"))
     page.evaluate("window.loadedOnce = true")
     before = page.evaluate(READ)
 
@@ -75,7 +75,7 @@ def test_what_it_does_is_seen_as_it_happens(page: Page, operator: Working):
     expect(card.locator(".u-legend")).to_contain_text("price an hour")
     page.screenshot(path=PICTURES / "working-groups.png")
     page.keyboard.press("c")
-    expect(snapshot).to_have_attribute("aria-label", re.compile(r"Picture of 1[3-6] nodes in 3 zones"))
+    expect(snapshot).to_have_attribute("aria-label", re.compile(r"Map of 1[3-6] nodes in 3 zones"))
     expect(_total(page, "Pods")).to_have_text("21")
     page.screenshot(path=PICTURES / "working-cluster.png")
     assert page.evaluate("window.loadedOnce") is True

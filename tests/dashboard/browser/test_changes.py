@@ -66,7 +66,7 @@ def test_the_snapshot_has_what_changed_while_the_table_was_shown(show: Show):
     shown.tell(nodes={"general-a-000": None, "general-b-000": None})
     expect(shown.page.locator("tr[data-name]")).to_have_count(7)
     shown.page.get_by_role("button", name="Map").click()
-    expect(shown.page.locator(".map")).to_have_attribute("aria-label", re.compile("Picture of 7 nodes in 3 zones"))
+    expect(shown.page.locator(".map")).to_have_attribute("aria-label", re.compile("Map of 7 nodes in 3 zones"))
     shown.page.locator(".map").focus()
     told = set()
     for _ in range(8):

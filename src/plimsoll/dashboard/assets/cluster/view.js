@@ -90,7 +90,7 @@ export const clusterView = {
         map.update(unseen ? null : changed);
         unseen = false;
         const zones = map.arrangement.zones.length;
-        map.element.setAttribute("aria-label", `Snapshot of ${counted(snapshot.nodes.size, "node")} in ${counted(zones, "zone")}. The table shows the same.`);
+        map.element.setAttribute("aria-label", `Map of ${counted(snapshot.nodes.size, "node")} in ${counted(zones, "zone")}. The table shows the same.`);
       }
     }
 

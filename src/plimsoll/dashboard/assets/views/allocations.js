@@ -10,11 +10,11 @@ const held = (/** @type {Allocation} */ one) => one.drives.filter((drive) => dri
 const ports = (/** @type {Allocation} */ one) => one.ports.reduce((sum, range) => sum + range.to - range.from + 1, 0);
 
 const STATES = {
-  committed: "Held, and its container may use it",
-  proposed: "Promised to a container, which may not use it yet",
+  committed: "Allocated to a container",
+  proposed: "Proposed for a container, not committed yet",
   terminating: "Held by a container that is being deleted",
-  free: "Nobody's",
-  blocked: "Not to be given to anyone",
+  free: "Free",
+  blocked: "Blocked; it is not allocated",
 };
 
 /** @type {import("./all.js").ViewEntry} */
