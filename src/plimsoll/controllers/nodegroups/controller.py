@@ -25,7 +25,7 @@ from plimsoll.controllers.nodegroups.patches import (
     group_status,
     merge_conditions,
     node_status,
-    timestamp,
+    status_time,
     untaint,
 )
 from plimsoll.controllers.nodegroups.planner import InlinePlanner, Planner
@@ -385,7 +385,7 @@ def _start_drain(candidate: RemovalCandidate, context: DecisionContext) -> Patch
     condition = Condition(type="Draining", status="True", reason=CHOSEN, message=candidate.why)
     fields = {
         "phase": "Terminating",
-        "terminatingAt": timestamp(context.now),
+        "terminatingAt": status_time(context.now),
         "conditions": merge_conditions(member, condition, now=context.now),
     }
     code = "Empty" if not candidate.pods else "Underutilized"

@@ -17,7 +17,7 @@ from plimsoll.runtime.decision import Event, Patch, Reason, Ref
 DRAIN_TAINT = "plimsoll.dev/leaving"
 
 
-def timestamp(moment: datetime) -> str:
+def status_time(moment: datetime) -> str:
     return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -44,7 +44,7 @@ def merge_conditions(obj: NodeGroup | VPSieNode, *changed: Condition, now: datet
         same = before is not None and before.status == condition.status and before.last_transition_time is not None
         since = before.last_transition_time if same and before is not None else now
         plain = {"type": condition.type, "status": condition.status, "reason": condition.reason or "Unknown"}
-        found.append({**plain, "message": condition.message, "lastTransitionTime": timestamp(since or now)})
+        found.append({**plain, "message": condition.message, "lastTransitionTime": status_time(since or now)})
     return found
 
 

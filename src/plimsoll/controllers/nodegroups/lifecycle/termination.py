@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from plimsoll.controllers.nodegroups.group_state import pods_to_move
 from plimsoll.controllers.nodegroups.holders import Holders
-from plimsoll.controllers.nodegroups.patches import drain_taint, node_status, timestamp
+from plimsoll.controllers.nodegroups.patches import drain_taint, node_status, status_time
 from plimsoll.controllers.nodegroups.types import VPSIE_NODE, VPSIE_NODES, VPSieNode
 from plimsoll.kube.types.core import Node, Pod
 from plimsoll.kube.types.resources import NODES, PODS
@@ -84,7 +84,7 @@ def termination_step(state: Termination, reply: TransactionReply) -> tuple[Termi
             if answer.status != "done":
                 blocker = Blocker(answer.code, answer.detail) if answer.code else None
                 return state, End(answer.status, answer.detail, blocker)
-            patch = node_status(state.node, {"deletedAt": timestamp(reply.moment.now)}, state.why)
+            patch = node_status(state.node, {"deletedAt": status_time(reply.moment.now)}, state.why)
             return replace(state, step="recorded"), ConcurrentWrites((patch,))
         case "recorded", WritesDone(answers=(answer,)):
             return state, End(answer.status, answer.detail)

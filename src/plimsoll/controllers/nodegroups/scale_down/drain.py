@@ -32,8 +32,8 @@ from plimsoll.controllers.nodegroups.patches import (
     finalizers,
     merge_conditions,
     node_status,
+    status_time,
     taint,
-    timestamp,
     untaint,
 )
 from plimsoll.controllers.nodegroups.scale_down.checks.check import Check, CheckContext, RemovalCandidate, first_blocker
@@ -110,7 +110,7 @@ def _begin(node: VPSieNode, context: DecisionContext, reason: str, why: Reason) 
     condition = Condition(type="Draining", status="True", reason=reason, message=why.message)
     fields = {
         "phase": "Terminating",
-        "terminatingAt": timestamp(context.now),
+        "terminatingAt": status_time(context.now),
         "conditions": merge_conditions(node, condition, now=context.now),
     }
     return node_status(node, fields, why)

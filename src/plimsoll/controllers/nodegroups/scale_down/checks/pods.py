@@ -93,7 +93,7 @@ def local_storage(candidate: RemovalCandidate, check_context: CheckContext) -> B
     return None
 
 
-def allocations(candidate: RemovalCandidate, check_context: CheckContext) -> Blocker | None:
+def held_allocations(candidate: RemovalCandidate, check_context: CheckContext) -> Blocker | None:
     """A storage container keeps its node as long as it holds drives or ports there, or is about to."""
     for pod in candidate.pods:
         owner = pod.metadata.controller

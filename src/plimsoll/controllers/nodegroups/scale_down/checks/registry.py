@@ -16,8 +16,8 @@ from plimsoll.controllers.nodegroups.scale_down.checks.group import (
     zone_balance,
 )
 from plimsoll.controllers.nodegroups.scale_down.checks.pods import (
-    allocations,
     budgets,
+    held_allocations,
     local_storage,
     opt_outs,
     placeable,
@@ -40,7 +40,7 @@ CHECKS: tuple[Check, ...] = (
     Check("system-pods", "pods", system_pods),
     Check("replicated", "pods", replicated),
     Check("local-storage", "pods", local_storage),
-    Check("allocations", "pods", allocations),
+    Check("allocations", "pods", held_allocations),
     Check("disruption-budgets", "eviction", budgets),
     Check("placeable", "packing", placeable),
 )
