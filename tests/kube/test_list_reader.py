@@ -168,7 +168,6 @@ def test_items_that_do_not_begin_alike(spaces):
 def test_an_object_without_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(list_reader, "MAX_OBJECT_BYTES", 10_000)
     reader = ListReader(PODS)
-    begin = written([pod(0, {})])[:-20]
+    endless = written([pod(0, {})])[:-20] + (b'"' + b"x" * 1000 + b'",') * 20
     with pytest.raises(MalformedResponse, match="exceeds"):
-        for chunk in [begin, *([b'"' + b"x" * 1000 + b'",'] * 20)]:
-            list(reader.feed(chunk))
+        list(reader.feed(endless))

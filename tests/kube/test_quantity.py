@@ -54,7 +54,10 @@ def test_every_way_to_write_one(text: str, milli: int) -> None:
     assert parse_quantity(text).milli == milli
 
 
-@pytest.mark.parametrize("text", ["", "many", "1Q", "1 Gi", "1gi", "1e", "0x10", "1,5", "--1", "1e9223372036854775808", "1" * 65 + "x", "١"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "many", "1Q", "1 Gi", "1gi", "1e", "0x10", "1,5", "--1", "1e9223372036854775808", "1" * 65 + "x", "١"],
+)
 def test_what_is_no_quantity_is_shown(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity: expected a number such as"):
         parse_quantity(text)

@@ -37,13 +37,23 @@ async def listen(
 
 
 async def serve(
-    protocol: Callable[[], asyncio.Protocol], host: str, port: int, *, tls: ssl.SSLContext, backlog: int
+    protocol: Callable[[], asyncio.Protocol],
+    host: str,
+    port: int,
+    *,
+    tls: ssl.SSLContext,
+    backlog: int,
+    handshake_seconds: float,
 ) -> asyncio.Server:
     """Listen with an asyncio protocol; raises OSError."""
     loop = asyncio.get_running_loop()
     if host == EVERY_ADDRESS:
-        return await loop.create_server(protocol, sock=_every_address(port), ssl=tls, backlog=backlog)
-    return await loop.create_server(protocol, host, port, ssl=tls, backlog=backlog)
+        return await loop.create_server(
+            protocol, sock=_every_address(port), ssl=tls, backlog=backlog, ssl_handshake_timeout=handshake_seconds
+        )
+    return await loop.create_server(
+        protocol, host, port, ssl=tls, backlog=backlog, ssl_handshake_timeout=handshake_seconds
+    )
 
 
 def port_of(runner: web.BaseRunner) -> int:

@@ -35,6 +35,7 @@ from plimsoll.webhook.live_reads import LiveReads, ReadResult
 # second, which leaves it time for a decision of its own.
 LOOKING_SHARE = 0.4
 FORWARDING_SHARE = 0.6
+_OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
 
 class NotLeadingError(Exception):
@@ -115,9 +116,10 @@ class AdmissionHandler:
         """
         try:
             request = self._decode(body).request
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, RecursionError) as error:
             self._counted("", "unreadable")
-            raise ValueError(f"not an AdmissionReview of a pod: {error}") from error
+            why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+            raise ValueError(f"not an AdmissionReview of a pod: {why}") from None
         leading = self._leading()
         if forwarded and not leading:
             raise NotLeadingError
@@ -203,5 +205,10 @@ class AdmissionHandler:
         return self._encode(_Answered(_Response(request.uid, True, "JSONPatch", patch, told)))
 
     def _counted(self, operation: str, result: str) -> None:
-        labels = {"operation": operation or "unknown", "resource_kind": "Pod", "result": result}
+        # Never the text of a request: each new label value is a series that stays.
+        labels = {
+            "operation": operation if operation in _OPERATIONS else "unknown",
+            "resource_kind": "Pod",
+            "result": result,
+        }
         self._count(Counter("spotalis_webhook_requests_total", labels))

@@ -25,7 +25,15 @@ log = structlog.get_logger()
 
 _LARGEST_HEAD = 64 * 1024
 _IDLE_SECONDS = 300.0  # an API server keeps up to 25 connections for the next burst
-_SWEEP_SECONDS = 30.0
+_SWEEP_SECONDS = 1.0
+# Nothing that a client sends or leaves unread is unbounded. The API server needs milliseconds for a request, and reads answers.
+REQUEST_SECONDS = 10.0  # from the first byte of a request to its last
+UNREAD_SECONDS = 10.0  # for which a client may leave its answers unread
+HANDSHAKE_SECONDS = 5.0
+MAX_CONNECTIONS = (
+    2000  # a burst of the API server opens one for each review; beyond, the one that is silent longest is closed
+)
+MAX_BUFFERED_BYTES = 64 * 1024 * 1024  # of unfinished requests, over all connections
 _FINISH_SECONDS = 1.0  # of the ten seconds that the whole process has for its shutdown
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -50,6 +58,7 @@ def text_response(status: int, text: str) -> HttpResponse:
 
 _REQUEST_FAILED = "request failed"
 _FAILED = text_response(HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; see the log of the operator")
+_BUSY = text_response(HTTPStatus.SERVICE_UNAVAILABLE, "too many unfinished requests; try again")
 Deferred = Callable[[], Awaitable[HttpResponse]]  # a response that needs I/O first
 Handler = Callable[[HttpRequest], HttpResponse | Deferred]  # immediate if possible: a deferred response costs a task
 
@@ -59,11 +68,12 @@ async def serve_http(
     handle: Handler, host: str, port: int, *, tls: ssl.SSLContext, backlog: int, largest_body: int
 ) -> AsyncIterator[int]:
     """Serve while the block runs; yields the port. Requests in progress at its end have one second."""
-    connections: set[_Connection] = set()
+    connections = _Connections()
     server = await serve(
-        lambda: _Connection(handle, connections, largest_body=largest_body), host, port, tls=tls, backlog=backlog
-    )
-    sweeping = asyncio.create_task(_close_idle(connections), name="idle connections")
+        lambda: _Connection(handle, connections, largest_body=largest_body), host, port,
+        tls=tls, backlog=backlog, handshake_seconds=HANDSHAKE_SECONDS,
+    )  # fmt: skip
+    sweeping = asyncio.create_task(_close_overdue(connections), name="overdue connections")
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
@@ -77,19 +87,35 @@ async def serve_http(
         await server.wait_closed()
 
 
-async def _close_idle(connections: set[_Connection]) -> None:
+async def _close_overdue(connections: _Connections) -> None:
     while True:
         await asyncio.sleep(_SWEEP_SECONDS)
-        longest = time.monotonic() - _IDLE_SECONDS
+        now = time.monotonic()
         for one in tuple(connections):
-            if one.last_heard < longest:
+            if one.overdue(now):
+                one.abort()
+            elif now - one.last_heard > _IDLE_SECONDS:
                 one.finish()
+
+
+class _Connections(set["_Connection"]):
+    """The open connections, and the bytes of their unfinished requests."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.buffered_bytes = 0
+
+    def admit(self, connection: _Connection) -> None:
+        """Add a connection. Beyond the limit, close the one that has been silent longest: it is the least likely to be needed."""
+        if len(self) >= MAX_CONNECTIONS:
+            min(self, key=lambda one: one.last_heard).abort()
+        self.add(connection)
 
 
 class _Connection(asyncio.Protocol):
     """One connection. It handles one request at a time, and a lost connection cancels the request in progress."""
 
-    def __init__(self, handle: Handler, connections: set[_Connection], *, largest_body: int) -> None:
+    def __init__(self, handle: Handler, connections: _Connections, *, largest_body: int) -> None:
         self._handle = handle
         self._connections = connections
         self._largest_body = largest_body
@@ -100,7 +126,14 @@ class _Connection(asyncio.Protocol):
         self._closing = False
         self._refusal: HttpResponse | None = None
         self.last_heard = time.monotonic()
+        self._unread_since: float | None = (
+            None  # the client does not read its answers: nothing more is answered until it does
+        )
+        self._body_size = 0
         self.on_message_begin()
+        self._begun_at: float | None = (
+            None  # of the request that is arriving; a connection may be silent before its first
+        )
 
     def finish(self) -> asyncio.Task[None] | None:
         """Finish the request in progress and close; returns its task, if there is one."""
@@ -108,6 +141,14 @@ class _Connection(asyncio.Protocol):
         if self._task is None and self._transport is not None:
             self._transport.close()
         return self._task
+
+    def overdue(self, now: float) -> bool:
+        """Whether the client takes too long to send a request, or to read its answers."""
+        arriving = (
+            self._begun_at is not None and self._task is None and not self._queued
+        )  # else it is we who do not read
+        late = arriving and now - (self._begun_at or now) > REQUEST_SECONDS
+        return late or (self._unread_since is not None and now - self._unread_since > UNREAD_SECONDS)
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -117,24 +158,41 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]  # of a stream, since a server made it
-        self._connections.add(self)
+        self._connections.admit(self)
 
     def connection_lost(self, _: Exception | None) -> None:
         self._connections.discard(self)
+        self._forget_body()
+        self._queued.clear()
         self._closing = True
         if self._task is not None:
             self._task.cancel()
+
+    def pause_writing(self) -> None:
+        self._unread_since = time.monotonic()
+
+    def resume_writing(self) -> None:
+        self._unread_since = None
+        if self._task is None and not self._closing:
+            self._handle_queued()
+            self._read_on()
 
     def data_received(self, data: bytes) -> None:
         self.last_heard = time.monotonic()
         if self._closing:
             return
+        self._received += len(data)
+        if self._begun_at is None:
+            self._begun_at = self.last_heard
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             pass  # refused when its headers were complete
         except httptools.HttpParserError as error:
             self._refusal = text_response(HTTPStatus.BAD_REQUEST, f"not HTTP/1.1: {error}")
+        # The parser reports a header only when it is complete, so one without an end is noticed here.
+        if self._in_head and self._received > _LARGEST_HEAD + len(data):
+            self._count_head(_LARGEST_HEAD + 1)
         if self._refusal is not None:
             self._refuse(self._refusal)
 
@@ -144,6 +202,13 @@ class _Connection(asyncio.Protocol):
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
         self._head_size = 0
+        self._in_head = True
+        self._received = 0  # bytes since the request began
+        self._begun_at = time.monotonic()
+        self._forget_body()
+
+    def _forget_body(self) -> None:
+        self._connections.buffered_bytes -= self._body_size
         self._body: list[bytes] = []
         self._body_size = 0
 
@@ -163,38 +228,50 @@ class _Connection(asyncio.Protocol):
             )
 
     def on_headers_complete(self) -> None:
+        self._in_head = False
+        length = self._headers.get(b"content-length", b"")
+        if length.isdigit() and int(length[:20]) > self._largest_body:
+            self._refusal = self._too_large()
         if self._parser.should_upgrade():
             self._refusal = text_response(HTTPStatus.BAD_REQUEST, "protocol upgrades are not supported")
         if self._headers.get(b"expect", b"").lower() == b"100-continue" and self._transport is not None:
             self._transport.write(_CONTINUE)
 
     def on_body(self, body: bytes) -> None:
+        if self._refusal is not None:
+            return
         self._body_size += len(body)
+        self._connections.buffered_bytes += len(body)
         if self._body_size > self._largest_body:
-            self._refusal = text_response(
-                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of more than {self._largest_body} bytes"
-            )
+            self._refusal = self._too_large()
+        elif self._connections.buffered_bytes > MAX_BUFFERED_BYTES:
+            self._refusal = _BUSY
         else:
             self._body.append(body)
+
+    def _too_large(self) -> HttpResponse:
+        return text_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body of more than {self._largest_body} bytes")
 
     def on_message_complete(self) -> None:
         if self._refusal is not None or self._closing or self._transport is None:
             return
+        self._begun_at = None
         path = self._url.partition(b"?")[0].decode("ascii", "replace")
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         method = self._parser.get_method().decode("ascii")
         request = HttpRequest(method, path, self._headers, body, self._transport)
+        self._forget_body()
         self._queued.append((request, self._parser.should_keep_alive()))
         if self._task is None:
             self._handle_queued()
-        else:
+        if self._queued or self._unread_since is not None:
             self._transport.pause_reading()
 
     # --- answering
 
     def _handle_queued(self) -> None:
         """Handle queued requests in order, until one has to be awaited."""
-        while self._queued and self._transport is not None:
+        while self._queued and self._transport is not None and self._unread_since is None:
             request, keep = self._queued.popleft()
             try:
                 answer = self._handle(request)
@@ -222,7 +299,14 @@ class _Connection(asyncio.Protocol):
             self._transport.close()
             return
         self._handle_queued()
-        if self._task is None and self._transport is not None and not self._transport.is_closing():
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """Read the next request, unless one is in progress or the client does not read its answers."""
+        idle = self._task is None and not self._queued and self._unread_since is None
+        if idle and self._transport is not None and not self._transport.is_closing():
+            if self._begun_at is not None:
+                self._begun_at = time.monotonic()
             self._transport.resume_reading()
 
     def _write(self, answer: HttpResponse, *, close: bool) -> None:
@@ -247,6 +331,7 @@ class _Connection(asyncio.Protocol):
             self.abort()  # this response must not overtake the one in progress
             return
         self._write(answer, close=True)
+        self._forget_body()
         if self._transport is not None:
             self._transport.close()
 

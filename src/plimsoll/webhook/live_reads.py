@@ -12,6 +12,7 @@ import structlog
 from plimsoll.controllers.placement.admission.classify import LiveReadKind, LiveReadNeeded, PodClassifier
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.errors import KubeError, NotFound
+from plimsoll.kube.client.rate_limit import RateLimit
 from plimsoll.kube.types.apps import Deployment, ReplicaSet, StatefulSet
 from plimsoll.kube.types.meta import LabelSelector
 from plimsoll.kube.types.resources import DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS, Resource
@@ -20,6 +21,12 @@ from plimsoll.runtime.clock import Clock
 W = TypeVar("W", Deployment, StatefulSet)
 
 log = structlog.get_logger()
+
+
+# The budget of live reads, apart from all other calls and never in debt: reviews of invented owners cost one read each, and must
+# not starve the controllers. Beyond it, a review is answered from the view.
+READS_PER_SECOND = 50.0
+READ_BURST = 200
 
 
 class ReadResult(Enum):
@@ -49,6 +56,7 @@ class LiveReads:
         self._clock = clock
         self._seconds = seconds  # time limit of one read
         self._counted = counted
+        self._budget = RateLimit(READS_PER_SECOND, READ_BURST, clock)
         self._flights: dict[tuple[LiveReadKind, str], _Flight] = {}
 
     async def look(self, look: LiveReadNeeded, *, since: float, deadline: float) -> ReadResult:
@@ -60,6 +68,9 @@ class LiveReads:
         key = (look.what, look.owner.uid)
         flight = self._flights.get(key)
         if flight is None:
+            if not self._budget.take_now():
+                self._counted(look.what.value, "over-budget")
+                return ReadResult.FAILED
             task = asyncio.create_task(self._read(look), name=f"read {look.what.value} of {look.owner.name}")
             flight = self._flights[key] = _Flight(task, self._clock.monotonic())
             task.add_done_callback(lambda _: self._flights.pop(key, None))

@@ -22,9 +22,7 @@ class RateLimit:
 
         The turn of a call is fixed when it arrives: each waits for its own token, so that later calls cannot overtake or starve it.
         """
-        now = self._clock.monotonic()
-        self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._per_second)
-        self._filled_at = now
+        self._fill()
         self._tokens -= 1
         if urgent or self._tokens >= 0:
             return
@@ -33,3 +31,16 @@ class RateLimit:
         except BaseException:
             self._tokens += 1  # cancelled: return the token
             raise
+
+    def take_now(self) -> bool:
+        """Take a token if there is one; False, without a debt, if there is none."""
+        self._fill()
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def _fill(self) -> None:
+        now = self._clock.monotonic()
+        self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._per_second)
+        self._filled_at = now
