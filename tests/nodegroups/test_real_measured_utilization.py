@@ -39,7 +39,7 @@ async def test_what_nodes_really_use_decides(ordeal: Ordeal) -> None:
         busy, idle, unknown = sorted(node.name for node in await stage.nodes())
         used |= {busy: "1500m", idle: "1900000n"}
         before = asked.struck
-        await stage.change(desiredNodes=0)
+        await stage.change(desiredNodes=None)
         await eventually(lambda: _left(ordeal, {busy, unknown}), "what is little used goes")
         await eventually(lambda: asked.struck >= before + 4, "measured again and again")
         assert await _left(ordeal, {busy, unknown}), "nothing is requested there; much is used, or nothing is known"
