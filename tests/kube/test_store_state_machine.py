@@ -42,8 +42,8 @@ a_refusal = st.sampled_from((403, 404, 410, 429, 500, 503))
 PATIENCE_SECONDS = 20.0
 
 
-class Witness:
-    """Hears what a store tells its listeners, keeps its own copy, and notes what must not be."""
+class StoreChecker:
+    """Listens to a store, keeps its own copy, and records violations."""
 
     def __init__(self, server: WatchServer, resource: Resource[Any], store: Store[Any]) -> None:
         self._server = server
@@ -97,10 +97,10 @@ class Informers(RuleBasedStateMachine):
         self.server = WatchServer(*KINDS, streaming_lists=server_streams)
         self.run(self.doors.enter_async_context(self.server))
         self.reflected: dict[Resource[Any], ReflectedStore[Any]] = {}
-        self.witnesses: dict[Resource[Any], Witness] = {}
+        self.checkers: dict[Resource[Any], StoreChecker] = {}
         for kind in KINDS:
             self.reflected[kind] = self.run(self.follow(kind, listing))
-            self.witnesses[kind] = Witness(self.server, kind, self.reflected[kind].store)
+            self.checkers[kind] = StoreChecker(self.server, kind, self.reflected[kind].store)
 
     async def follow(self, kind: Resource[Any], listing: dict[str, Any]) -> ReflectedStore[Any]:
         reflected = ReflectedStore(self.server, kind, idle_seconds=1e6, **listing)
@@ -181,14 +181,14 @@ class Informers(RuleBasedStateMachine):
 
     # ── what must hold ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    @precondition(lambda self: hasattr(self, "witnesses"))
+    @precondition(lambda self: hasattr(self, "checkers"))
     @invariant()
     def nothing_went_backwards(self) -> None:
         if self.pause_seconds:
             self.run(asyncio.sleep(self.pause_seconds))
-        for witness in self.witnesses.values():
-            witness.look()
-            assert not witness.wrongs
+        for checker in self.checkers.values():
+            checker.look()
+            assert not checker.wrongs
 
     @rule()
     def quiet(self) -> None:
@@ -196,7 +196,7 @@ class Informers(RuleBasedStateMachine):
         for kind in KINDS:
             store = self.reflected[kind].store
             objects = served(self.server, kind)
-            assert contents(store) == objects == self.witnesses[kind].copy
+            assert contents(store) == objects == self.checkers[kind].copy
             for index in kind.indexes:
                 found = {value: {obj.name for obj in store.by(index, value)} for value in store.values(index)}
                 assert found == recomputed(index.values, objects)
@@ -218,7 +218,7 @@ class Informers(RuleBasedStateMachine):
         if not hasattr(self, "loop"):
             return
         try:
-            if hasattr(self, "witnesses"):
+            if hasattr(self, "checkers"):
                 self.quiet()
                 self.nothing_went_backwards()
         finally:
