@@ -95,7 +95,7 @@ def test_what_makes_no_sense_is_refused_before_anything_starts(arguments: list[s
     ("text", "hint"),
     [
         ("a: [", "not valid YAML"),
-        ("- 1\n", "a document is no object"),
+        ("- 1\n", "a document is not an object"),
         ("apiVersion: v2\nkind: Pod\nmetadata: {name: x}\n", "Pod x: the cluster does not serve this kind in 'v2'"),
         (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {}\n",
