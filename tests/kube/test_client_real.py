@@ -212,7 +212,7 @@ async def test_a_status_is_guarded_by_resource_version_or_by_a_json_patch(
         await client.patch(
             THINGS, namespace, "t", {"status": {"x": 1}}, uid=made.uid, resource_version="1", subresource="status"
         )
-    with pytest.raises(ValueError, match="does not look at the uid"):
+    with pytest.raises(ValueError, match="ignores the uid"):
         await client.patch(THINGS, namespace, "t", {"status": {"x": 1}}, uid=wrong_uid, subresource="status")
     await client.patch(
         THINGS, namespace, "t", {"status": {"x": 1}},
