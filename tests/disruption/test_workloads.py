@@ -6,12 +6,13 @@ import pytest
 
 from plimsoll.disruption.last_ready import last_ready_blocker
 from plimsoll.kube.cache.store import View
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS
 from plimsoll.kube.workloads import active, owner_of, pods_of
 from tests import build
 
 
-def view_with(*objects: object) -> View:
+def view_with(*objects: KubeObject) -> View:
     kinds = {"Pod": PODS, "ReplicaSet": REPLICASETS, "Deployment": DEPLOYMENTS, "StatefulSet": STATEFULSETS}
     return View.of(
         {resource: [one for one in objects if type(one).__name__ == kind] for kind, resource in kinds.items()}
