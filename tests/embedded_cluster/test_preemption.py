@@ -9,7 +9,7 @@ import pytest
 
 from plimsoll.embedded_cluster.api import kinds
 from plimsoll.embedded_cluster.api.json_documents import Json, at, condition, name_of
-from plimsoll.embedded_cluster.api.status import ApiError
+from plimsoll.embedded_cluster.api.status import StatusError
 from plimsoll.embedded_cluster.cluster import EmbeddedCluster
 from tests.embedded_cluster.scene import A_WHILE, cluster, deployment, ready_pods, virtually
 
@@ -104,5 +104,5 @@ async def test_classes_give_pods_their_number() -> None:
         for name, given, number in (("a", "", 3), ("b", "system-node-critical", 2_000_001_000)):
             created = await made.create(kinds.PODS, pod(name, "1", given))
             assert created["spec"]["priority"] == number
-        with pytest.raises(ApiError, match='pods "c" is forbidden: no PriorityClass with name none was found'):
+        with pytest.raises(StatusError, match='pods "c" is forbidden: no PriorityClass with name none was found'):
             await made.create(kinds.PODS, pod("c", "1", "none"))

@@ -12,7 +12,7 @@ import pytest
 from plimsoll.embedded_cluster.api import kinds
 from plimsoll.embedded_cluster.api.admission import WebhookCallError
 from plimsoll.embedded_cluster.api.json_documents import Json, at
-from plimsoll.embedded_cluster.api.status import ApiError
+from plimsoll.embedded_cluster.api.status import StatusError
 from tests.embedded_cluster.scene import A_WHILE, cluster, deployment, pods, virtually
 
 
@@ -86,7 +86,7 @@ async def test_selectors_decide_who_is_asked() -> None:
 async def test_a_refusal_is_the_answer() -> None:
     async with cluster(ask=Hook(allowed=False)) as made:
         await made.create(kinds.MUTATING_WEBHOOKS, configuration())
-        with pytest.raises(ApiError) as refusal:
+        with pytest.raises(StatusError) as refusal:
             await made.create(
                 kinds.PODS, {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "m", "image": "x"}]}}
             )
@@ -121,7 +121,7 @@ async def test_a_condition_that_is_not_understood_is_refused_when_it_is_written(
     async with cluster(ask=Hook()) as made:
         condition = {"name": "odd", "expression": "object.metadata.labels.map(l, l)"}
         with pytest.raises(
-            ApiError, match=r"matchConditions\[0\].expression: Invalid value: .*'map' is not understood"
+            StatusError, match=r"matchConditions\[0\].expression: Invalid value: .*'map' is not understood"
         ):
             await made.create(kinds.MUTATING_WEBHOOKS, configuration(matchConditions=[condition]))
 

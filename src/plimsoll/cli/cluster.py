@@ -15,7 +15,7 @@ import click
 
 from plimsoll.cli.signals import stop_on_signals
 from plimsoll.embedded_cluster.api.admission import WebhookCall
-from plimsoll.embedded_cluster.api.status import ApiError
+from plimsoll.embedded_cluster.api.status import StatusError
 from plimsoll.embedded_cluster.clocks import ScaledClock
 from plimsoll.embedded_cluster.cluster import EmbeddedCluster
 from plimsoll.embedded_cluster.controllers.context import ClusterTimings
@@ -191,5 +191,5 @@ async def _create_all(made: EmbeddedCluster, file: Path, documents: Sequence[Any
             )
         try:
             await made.create(kind, document, metadata.get("namespace", "default"))
-        except ApiError as refusal:
+        except StatusError as refusal:
             raise _BadManifestError(f"{file}: {named}: {refusal.message}") from None

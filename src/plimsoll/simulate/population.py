@@ -9,7 +9,7 @@ from plimsoll.config.providers import KwokOffering
 from plimsoll.embedded_cluster.api import kinds
 from plimsoll.embedded_cluster.api.json_documents import Json, at, controller_of, name_of, namespace_of, uid_of
 from plimsoll.embedded_cluster.api.kinds import BUILT_IN, ResourceKind
-from plimsoll.embedded_cluster.api.status import ApiError
+from plimsoll.embedded_cluster.api.status import StatusError
 from plimsoll.embedded_cluster.cluster import EmbeddedCluster
 from plimsoll.kube.codec import builtins
 from plimsoll.providers.kwok.nodes import machine_metadata
@@ -184,7 +184,7 @@ async def create_object(cluster: EmbeddedCluster, document: dict[str, Any]) -> N
         await cluster.create(kinds.NAMESPACES, {"metadata": {"name": namespace}})
     try:
         await cluster.create(kind, document, namespace)
-    except ApiError as refusal:
+    except StatusError as refusal:
         raise ChangeError(f"{title}: {refusal.message}") from None
 
 

@@ -15,7 +15,7 @@ from plimsoll.embedded_cluster.api.json_documents import Json, at, name_of, name
 from plimsoll.embedded_cluster.api.kinds import MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS, ResourceKind
 from plimsoll.embedded_cluster.api.patches import json_patched
 from plimsoll.embedded_cluster.api.selectors import selector_of
-from plimsoll.embedded_cluster.api.status import ApiError
+from plimsoll.embedded_cluster.api.status import StatusError
 from plimsoll.embedded_cluster.api.storage import Storage
 from plimsoll.kube.types.selectors import selects
 
@@ -48,7 +48,7 @@ class AdmissionChain:
         dry_run: bool,
         generated: bool = False,
     ) -> Json:
-        """The object after all webhooks; raises ApiError if one denies the write."""
+        """The object after all webhooks; raises StatusError if one denies the write."""
         if self._ask is None or kind in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
             return obj
         write = _Write(kind, operation, before, dry_run=dry_run, generated=generated)
@@ -108,11 +108,11 @@ class AdmissionChain:
             message = (
                 f'Internal error occurred: failed calling webhook "{hook["name"]}": failed to call webhook: {error}'
             )
-            raise ApiError(500, "InternalError", message) from error
+            raise StatusError(500, "InternalError", message) from error
         if not response.get("allowed"):
             why = at(response, "status", "message", default="denied the request without explanation")
             message = f'admission webhook "{hook["name"]}" denied the request: {why}'
-            raise ApiError(
+            raise StatusError(
                 at(response, "status", "code", default=400), at(response, "status", "reason", default=""), message
             )
         if not response.get("patch"):
@@ -174,7 +174,7 @@ def _conditions_hold(hook: Json, write: _Write, obj: Json) -> bool:
             failure = failure or f"condition {one['name']!r}: {error}"
     if failure and hook.get("failurePolicy") != "Ignore":
         message = f'{write.kind.group_resource} "{name_of(obj)}" is forbidden: webhook "{hook["name"]}": {failure}'
-        raise ApiError(403, "Forbidden", message)
+        raise StatusError(403, "Forbidden", message)
     return not failure
 
 

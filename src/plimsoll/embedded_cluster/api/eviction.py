@@ -18,7 +18,7 @@ from plimsoll.embedded_cluster.api.json_documents import (
 )
 from plimsoll.embedded_cluster.api.kinds import BUDGETS, PODS
 from plimsoll.embedded_cluster.api.selectors import selector_of
-from plimsoll.embedded_cluster.api.status import ApiError, bad_request, forbidden_in
+from plimsoll.embedded_cluster.api.status import StatusError, bad_request, forbidden_in
 from plimsoll.embedded_cluster.api.writes import Writer
 from plimsoll.kube.types.selectors import selects
 
@@ -53,7 +53,7 @@ def _spend(writer: Writer, pod: Json, *, dry_run: bool) -> None:
         if selects(selector_of(at(budget, "spec", "selector")), object_labels(pod))
     ]
     if len(budgets) > 1:
-        raise ApiError(500, "", _TWO_BUDGETS)
+        raise StatusError(500, "", _TWO_BUDGETS)
     if not budgets:
         return
     (budget,) = budgets
@@ -86,9 +86,9 @@ def _spend(writer: Writer, pod: Json, *, dry_run: bool) -> None:
     writer.storage.put(BUDGETS, {**budget, "status": spent})
 
 
-def _too_many(cause: str, *, retry_after: int | None = None) -> ApiError:
+def _too_many(cause: str, *, retry_after: int | None = None) -> StatusError:
     details: Json = {"causes": [{"reason": "DisruptionBudget", "message": cause}]}
-    return ApiError(429, "TooManyRequests", _VIOLATES, details=details, retry_after_seconds=retry_after)
+    return StatusError(429, "TooManyRequests", _VIOLATES, details=details, retry_after_seconds=retry_after)
 
 
 def _marked(writer: Writer, pod: Json, options: Mapping[str, Any]) -> Json:

@@ -12,7 +12,7 @@ from plimsoll.embedded_cluster.api.event_versions import shown_form
 from plimsoll.embedded_cluster.api.json_documents import Json
 from plimsoll.embedded_cluster.api.kinds import ResourceKind
 from plimsoll.embedded_cluster.api.selectors import matcher
-from plimsoll.embedded_cluster.api.status import ApiError, bad_request, expired
+from plimsoll.embedded_cluster.api.status import StatusError, bad_request, expired
 from plimsoll.embedded_cluster.api.storage import Storage
 
 # Paged lists in progress. Stored objects are immutable, so the rest of a list is only references.
@@ -68,7 +68,7 @@ class Lists:
         if asked > revision:
             cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
             message = f"Timeout: Too large resource version: {asked}, current: {revision}"
-            raise ApiError(504, "Timeout", message, details={"causes": [cause]}, retry_after_seconds=1)
+            raise StatusError(504, "Timeout", message, details={"causes": [cause]}, retry_after_seconds=1)
         collection = self._storage.collection(kind)
         if params.get("resourceVersionMatch") == "Exact" and asked < max(collection.forgotten, revision):
             raise expired(f"The resourceVersion for the provided list is too old: {asked} ({revision})")

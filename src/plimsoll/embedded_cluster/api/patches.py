@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from plimsoll.embedded_cluster.api.json_documents import Json, deep_copy
-from plimsoll.embedded_cluster.api.status import ApiError, bad_request, unreasoned_invalid
+from plimsoll.embedded_cluster.api.status import StatusError, bad_request, unreasoned_invalid
 
 
 def merge_patched(document: Any, patch: Any) -> Any:
@@ -40,7 +40,7 @@ def json_patched(document: Json, operations: Any) -> Json:
     return result
 
 
-def _refusal(message: str) -> ApiError:
+def _refusal(message: str) -> StatusError:
     return unreasoned_invalid(f"the server rejected our request due to an error in our request: {message}")
 
 

@@ -14,7 +14,7 @@ _SYSTEM: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-
 
 
 def resolve_priority(storage: Storage, pod: Json) -> Json:
-    """The pod with the priority of its PriorityClass; raises ApiError if the class does not exist."""
+    """The pod with the priority of its PriorityClass; raises StatusError if the class does not exist."""
     name = at(pod, "spec", "priorityClassName", default="")
     if name in _SYSTEM:
         return _with(pod, {"priority": _SYSTEM[name]})

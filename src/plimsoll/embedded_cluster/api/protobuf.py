@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from plimsoll.embedded_cluster.api.json_documents import Json
-from plimsoll.embedded_cluster.api.status import ApiError
+from plimsoll.embedded_cluster.api.status import StatusError
 
 FORM = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\x00"
@@ -65,10 +65,10 @@ def document(body: bytes) -> Json:
         raise _unread("it ends too early") from None
 
 
-def _unread(why: str) -> ApiError:
+def _unread(why: str) -> StatusError:
     advice = "write the object to a file (kubectl create … --dry-run=client -o yaml) and apply that"
     message = f"this body in protobuf is not understood here: {why}; {advice}"
-    return ApiError(415, "UnsupportedMediaType", message)
+    return StatusError(415, "UnsupportedMediaType", message)
 
 
 def _read(body: bytes, message: _Message, where: str) -> Json:

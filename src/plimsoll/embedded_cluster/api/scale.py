@@ -6,15 +6,17 @@ from typing import Any
 
 from plimsoll.embedded_cluster.api.json_documents import Json, at, with_value
 from plimsoll.embedded_cluster.api.kinds import ResourceKind
-from plimsoll.embedded_cluster.api.status import ApiError, bad_request, invalid_object, invalid_value
+from plimsoll.embedded_cluster.api.status import StatusError, bad_request, invalid_object, invalid_value
 
 
 def scale_of(kind: ResourceKind, obj: Json, *, strict: bool = True) -> Json:
-    """strict: raise ApiError if the object has no replica count, as a custom object may."""
+    """strict: raise StatusError if the object has no replica count, as a custom object may."""
     wanted, current, selected = kind.scale_paths
     if strict and kind.custom and at(obj, *wanted) is None:
         why = f'the spec replicas field ".{".".join(wanted)}" does not exist'
-        raise ApiError(500, "InternalError", f"Internal error occurred: {why}", details={"causes": [{"message": why}]})
+        raise StatusError(
+            500, "InternalError", f"Internal error occurred: {why}", details={"causes": [{"message": why}]}
+        )
     metadata = obj["metadata"]
     kept = {
         field: metadata[field]

@@ -23,7 +23,7 @@ from plimsoll.embedded_cluster.api.objects import APPLY_FORMS, Objects
 from plimsoll.embedded_cluster.api.scale import scale_of
 from plimsoll.embedded_cluster.api.selectors import matcher
 from plimsoll.embedded_cluster.api.status import (
-    ApiError,
+    StatusError,
     bad_request,
     expired,
     forbidden,
@@ -114,7 +114,7 @@ class ApiServer:
     async def _handle(self, request: ApiRequest) -> ApiResponse:
         try:
             return await self._answer(request)
-        except ApiError as refusal:
+        except StatusError as refusal:
             return ApiResponse(refusal.code, refusal.body(), retry_after_seconds=refusal.retry_after_seconds)
         except (TypeError, AttributeError, KeyError, IndexError, ValueError, msgspec.ValidationError) as error:
             # A malformed body. Nothing has been stored: storing is the last step of a write.

@@ -21,7 +21,7 @@ from plimsoll.embedded_cluster.api.field_sets import (
 from plimsoll.embedded_cluster.api.json_documents import Json, deep_copy, without_fields
 from plimsoll.embedded_cluster.api.kinds import ResourceKind
 from plimsoll.embedded_cluster.api.list_keys import SET, built_in_keys, list_item_key, schema_keys
-from plimsoll.embedded_cluster.api.status import ApiError
+from plimsoll.embedded_cluster.api.status import StatusError
 
 _FIRST = "before-first-apply"
 
@@ -96,7 +96,7 @@ def _contest(
         owners[owner] -= {path}
 
 
-def _conflict(kind: ResourceKind, conflicts: list[tuple[FieldManager, FieldPath]]) -> ApiError:
+def _conflict(kind: ResourceKind, conflicts: list[tuple[FieldManager, FieldPath]]) -> StatusError:
     def name(owner: FieldManager) -> str:
         using = "" if owner.operation == "Apply" else f" using {kind.api_version}"
         return f'conflict with "{owner.manager}"{using}'
@@ -107,7 +107,7 @@ def _conflict(kind: ResourceKind, conflicts: list[tuple[FieldManager, FieldPath]
     ]
     number = f"{len(causes)} conflict{'s' if len(causes) > 1 else ''}"
     told = "; ".join(f"{cause['message']}: {cause['field']}" for cause in causes)
-    return ApiError(409, "Conflict", f"Apply failed with {number}: {told}", details={"causes": causes})
+    return StatusError(409, "Conflict", f"Apply failed with {number}: {told}", details={"causes": causes})
 
 
 def _merged(live: Any, config: Any, keys_at: KeysAt, names: tuple[str, ...]) -> Any:

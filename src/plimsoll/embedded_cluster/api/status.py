@@ -46,7 +46,7 @@ def _shown(value: Any) -> str:
     return "null" if value is None else str(value)
 
 
-class ApiError(Exception):
+class StatusError(Exception):
     """An error response of the API server."""
 
     def __init__(
@@ -84,76 +84,78 @@ def _about(kind: ResourceKind, name: str, **more: Any) -> Json:
     return {field: value for field, value in details.items() if value}
 
 
-def not_found(kind: ResourceKind, name: str) -> ApiError:
-    return ApiError(404, "NotFound", f'{kind.group_resource} "{name}" not found', details=_about(kind, name))
+def not_found(kind: ResourceKind, name: str) -> StatusError:
+    return StatusError(404, "NotFound", f'{kind.group_resource} "{name}" not found', details=_about(kind, name))
 
 
-def no_such_resource() -> ApiError:
-    return ApiError(404, "NotFound", "the server could not find the requested resource")
+def no_such_resource() -> StatusError:
+    return StatusError(404, "NotFound", "the server could not find the requested resource")
 
 
-def already_exists(kind: ResourceKind, name: str) -> ApiError:
-    return ApiError(409, "AlreadyExists", f'{kind.group_resource} "{name}" already exists', details=_about(kind, name))
+def already_exists(kind: ResourceKind, name: str) -> StatusError:
+    return StatusError(
+        409, "AlreadyExists", f'{kind.group_resource} "{name}" already exists', details=_about(kind, name)
+    )
 
 
-def conflict(kind: ResourceKind, name: str, why: str) -> ApiError:
+def conflict(kind: ResourceKind, name: str, why: str) -> StatusError:
     message = f'Operation cannot be fulfilled on {kind.group_resource} "{name}": {why}'
-    return ApiError(409, "Conflict", message, details=_about(kind, name))
+    return StatusError(409, "Conflict", message, details=_about(kind, name))
 
 
-def precondition_failed(kind: ResourceKind, name: str, why: str) -> ApiError:
+def precondition_failed(kind: ResourceKind, name: str, why: str) -> StatusError:
     """409 of a deletion, which names the kind where other errors name the resource."""
     named = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     details = {"name": name, "kind": kind.kind, **({"group": kind.group} if kind.group else {})}
-    return ApiError(409, "Conflict", f'Operation cannot be fulfilled on {named} "{name}": {why}', details=details)
+    return StatusError(409, "Conflict", f'Operation cannot be fulfilled on {named} "{name}": {why}', details=details)
 
 
-def must_name_revision(kind: ResourceKind, name: str) -> ApiError:
+def must_name_revision(kind: ResourceKind, name: str) -> StatusError:
     fault = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
     details = _about(kind, name, causes=[fault._asdict()])
     message = f'{kind.group_resource} "{name}" is invalid: {fault.field}: {fault.message}'
-    return ApiError(422, "Invalid", message, details=details)
+    return StatusError(422, "Invalid", message, details=details)
 
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-def modified(kind: ResourceKind, name: str) -> ApiError:
+def modified(kind: ResourceKind, name: str) -> StatusError:
     return conflict(kind, name, MODIFIED)
 
 
-def invalid_object(kind: ResourceKind, name: str, faults: Sequence[FieldError]) -> ApiError:
+def invalid_object(kind: ResourceKind, name: str, faults: Sequence[FieldError]) -> StatusError:
     # An error without a field concerns the whole object.
     texts = [f"{fault.field}: {fault.message}" if fault.field else fault.message for fault in faults]
     text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     qualified = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     details = _about(kind, name, causes=[fault._asdict() for fault in faults])
     details["kind"] = kind.kind
-    return ApiError(422, "Invalid", f'{qualified} "{name}" is invalid: {text}', details=details)
+    return StatusError(422, "Invalid", f'{qualified} "{name}" is invalid: {text}', details=details)
 
 
-def unreasoned_invalid(message: str) -> ApiError:
+def unreasoned_invalid(message: str) -> StatusError:
     """422 without causes, as for a JSON patch that does not apply."""
-    return ApiError(422, "Invalid", message)
+    return StatusError(422, "Invalid", message)
 
 
-def bad_request(message: str) -> ApiError:
-    return ApiError(400, "BadRequest", message)
+def bad_request(message: str) -> StatusError:
+    return StatusError(400, "BadRequest", message)
 
 
-def expired(message: str) -> ApiError:
-    return ApiError(410, "Expired", message)
+def expired(message: str) -> StatusError:
+    return StatusError(410, "Expired", message)
 
 
-def method_not_allowed() -> ApiError:
-    return ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+def method_not_allowed() -> StatusError:
+    return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
 
 
-def unsupported_media_type(given: str, accepted: Sequence[str]) -> ApiError:
+def unsupported_media_type(given: str, accepted: Sequence[str]) -> StatusError:
     message = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted)
-    return ApiError(415, "UnsupportedMediaType", f"{message} (given: {given})")
+    return StatusError(415, "UnsupportedMediaType", f"{message} (given: {given})")
 
 
-def forbidden_in(kind: ResourceKind, name: str, why: str, causes: Sequence[Json] = ()) -> ApiError:
+def forbidden_in(kind: ResourceKind, name: str, why: str, causes: Sequence[Json] = ()) -> StatusError:
     details = _about(kind, name, causes=list(causes))
-    return ApiError(403, "Forbidden", f'{kind.group_resource} "{name}" is forbidden: {why}', details=details)
+    return StatusError(403, "Forbidden", f'{kind.group_resource} "{name}" is forbidden: {why}', details=details)

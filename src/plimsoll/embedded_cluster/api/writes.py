@@ -48,7 +48,7 @@ FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 
 class Writer:
-    """Turns what a client sent into what is stored, or raises ApiError."""
+    """Turns what a client sent into what is stored, or raises StatusError."""
 
     def __init__(self, storage: Storage, clock: Clock, rng: random.Random) -> None:
         self.storage = storage

@@ -16,7 +16,7 @@ from plimsoll.embedded_cluster.api import kinds
 from plimsoll.embedded_cluster.api.json_documents import Json, name_of, namespace_of, uid_of
 from plimsoll.embedded_cluster.api.kinds import ResourceKind
 from plimsoll.embedded_cluster.api.objects import Objects
-from plimsoll.embedded_cluster.api.status import ApiError
+from plimsoll.embedded_cluster.api.status import StatusError
 from plimsoll.embedded_cluster.api.storage import ObjectChange, Storage
 from plimsoll.embedded_cluster.api.timestamps import micro_timestamp, timestamp
 from plimsoll.embedded_cluster.timers import Timers
@@ -154,7 +154,7 @@ class ControllerContext:
         """Create an object; None if the server refuses, as a quota or a webhook may."""
         try:
             return await self.objects.create(kind, namespace, body)
-        except ApiError as refusal:
+        except StatusError as refusal:
             log.info(
                 "creation refused in the embedded cluster", kind=kind.kind, namespace=namespace, why=refusal.message
             )
