@@ -82,7 +82,9 @@ def test_it_can_be_typed(command: Command, stage: Stage, monkeypatch: pytest.Mon
     elif program == "plimsoll" and not {"|", "&&", ">"} & set(words):
         monkeypatch.chdir(stage.directory)
         done = plimsoll(*words[1:], env=stage.variables, stdin="y\n")
-        assert done.exit_code == 0, done.output + done.stderr
+        # The thresholds of an example need not hold on the cluster of this test: such an assertion is reported with exit code 1.
+        fails = "--assert" in words and "assertion failed" in done.stderr
+        assert done.exit_code == (1 if fails else 0), done.output + done.stderr
     else:
         for pattern, asked in ASKED:
             if found := pattern.match(text):
