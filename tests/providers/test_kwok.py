@@ -226,7 +226,7 @@ async def test_an_offering_that_there_is_not_is_refused(stage: Stage) -> None:
 async def test_a_name_that_another_has_is_never_taken(stage: Stage) -> None:
     provider = stage.start(AT_ONCE)
     theirs = await provider.create(stage.request())
-    with pytest.raises(ProviderError, match=f"a node named {theirs.name} is there already"):
+    with pytest.raises(ProviderError, match=f"a node named {theirs.name} exists already"):
         await provider.create(stage.request(name=theirs.name))
     late = stage.start()
     waiting = await late.create(stage.request(name="node-of-two"))
@@ -236,7 +236,7 @@ async def test_a_name_that_another_has_is_never_taken(stage: Stage) -> None:
     async def failed() -> Any:
         return next((m for m in await stage.machines(late) if m.id == waiting.id and m.state == "failed"), None)
 
-    assert "a node named node-of-two is there already" in (await eventually(failed)).message
+    assert "a node named node-of-two exists already" in (await eventually(failed)).message
     await late.delete(waiting.id)
     assert await failed() is None
 

@@ -28,6 +28,10 @@ STARTUP_TAINTS = frozenset(
 STARTUP_PREFIXES = ("startup-taint.cluster-autoscaler.kubernetes.io/", "ignore-taint.cluster-autoscaler.kubernetes.io/")
 
 
+# The kubelet reports these when it registers the node, or never; only resources of device plug-ins come late.
+KUBELET_RESOURCES = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
+
+
 def startup_taints(node: Node, group: NodeGroup | None, settings: NodeGroupSettings) -> tuple[Taint, ...]:
     """The taints of a node that an agent is expected to remove. A taint of the group's own `taints` is none of them."""
     if not node.spec.taints:
@@ -50,7 +54,9 @@ def missing_resources(node: Node, offering: Offering | None) -> list[str]:
     return [
         name
         for name, amount in offering.capacity.items()
-        if amount.milli > 0 and (name not in allocatable or allocatable[name].milli <= 0)
+        if name not in KUBELET_RESOURCES
+        and amount.milli > 0
+        and (name not in allocatable or allocatable[name].milli <= 0)
     ]
 
 
