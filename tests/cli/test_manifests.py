@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import pytest
 import yaml
 
-from plimsoll.config import Allocation, Config, Controllers, LeaderElection, Operator, Web, Webhook
+from plimsoll.config import Allocation, Config, Controllers, LeaderElectionConfig, OperatorConfig, Web, Webhook
 from plimsoll.config.providers import Providers, Vpsie
 from plimsoll.controllers.build import controllers
 from plimsoll.controllers.placement.webhook_configuration import url_configuration
@@ -93,7 +93,7 @@ def test_a_controller_that_is_off_takes_its_rights_along() -> None:
 
 
 def test_the_lease_and_the_memory_are_rights_at_home_only() -> None:
-    role = the("Role", render(Config(operator=Operator(leader_election=LeaderElection(lease_name="captain")))))
+    role = the("Role", render(Config(operator=OperatorConfig(leader_election=LeaderElectionConfig(lease_name="captain")))))
     assert role["metadata"]["namespace"] == "plimsoll-system"
     assert granted(role) == {("", "configmaps", verb) for verb in ("create", "get", "list", "patch")} | {
         ("coordination.k8s.io", "leases", verb) for verb in ("create", "get", "patch")
@@ -101,7 +101,7 @@ def test_the_lease_and_the_memory_are_rights_at_home_only() -> None:
     assert [rule["resourceNames"] for rule in role["rules"] if "get" in rule["verbs"] and "resourceNames" in rule] == [
         ["captain"]
     ]
-    without = the("Role", render(Config(operator=Operator(leader_election=LeaderElection(enabled=False)))))
+    without = the("Role", render(Config(operator=OperatorConfig(leader_election=LeaderElectionConfig(enabled=False)))))
     assert not {right for right in granted(without) if right[1] == "leases"}
 
 
@@ -138,18 +138,18 @@ def test_a_registration_that_a_crash_left_behind_may_be_taken_away_in_every_mode
 
 
 def test_read_only_means_no_right_to_write() -> None:
-    found = render(Config(operator=Operator(read_only_mode=True)))
+    found = render(Config(operator=OperatorConfig(read_only_mode=True)))
     roles = [manifest for manifest in found if "rules" in manifest]
     assert {verb for role in roles for _, _, verb in granted(role)} == set(SEE)
 
 
 def test_watched_namespaces_turn_cluster_wide_rights_into_local_ones() -> None:
-    found = render(Config(operator=Operator(watch_namespaces=("shop", "bank"))))
+    found = render(Config(operator=OperatorConfig(watch_namespaces=("shop", "bank"))))
     assert granted(everywhere(found)) == {("", "nodes", verb) for verb in (*SEE, "patch")}
     local = {m["metadata"]["namespace"]: granted(m) for m in found if m["kind"] == "Role"}
     assert set(local) == {"shop", "bank", "plimsoll-system", "default"}
     assert local["default"] == EVENTS, "where events about namespaces are kept"
-    alone = render(Config(operator=Operator(watch_namespaces=("shop",))), (Sorting(),))
+    alone = render(Config(operator=OperatorConfig(watch_namespaces=("shop",))), (Sorting(),))
     assert "default" not in {m["metadata"]["namespace"] for m in alone if m["kind"] == "Role"}, (
         "only placement tells such"
     )
@@ -168,7 +168,7 @@ def test_leases_of_allocation_are_rights_in_their_namespace_only() -> None:
 
 
 def test_every_binding_binds_a_role_that_is_there_to_our_account() -> None:
-    found = render(Config(operator=Operator(namespace="capacity", watch_namespaces=("shop",))))
+    found = render(Config(operator=OperatorConfig(namespace="capacity", watch_namespaces=("shop",))))
     roles = {(m["kind"], m["metadata"].get("namespace"), m["metadata"]["name"]) for m in found if "rules" in m}
     bindings = [m for m in found if m["kind"].endswith("Binding")]
     assert {(b["roleRef"]["kind"], b["metadata"].get("namespace"), b["roleRef"]["name"]) for b in bindings} == roles
@@ -179,7 +179,7 @@ def test_every_binding_binds_a_role_that_is_there_to_our_account() -> None:
     assert account["namespace"] == "capacity"
 
 
-@pytest.mark.parametrize("config", [Config(), Config(operator=Operator(watch_namespaces=("shop",)))])
+@pytest.mark.parametrize("config", [Config(), Config(operator=OperatorConfig(watch_namespaces=("shop",)))])
 def test_no_wildcards_anywhere_in_the_rights(config: Config) -> None:
     for role in render(config):
         for right in granted(role) if "rules" in role else ():

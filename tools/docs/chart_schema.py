@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from plimsoll.config.forms import Choice, Form, ListOf, Number, Span, Switch
-from plimsoll.config.settings import TREE, Group, Setting
+from plimsoll.config.settings import TREE, Setting, SettingGroup
 
 _TEXT: dict[str, Any] = {"type": "string"}
 _SWITCH: dict[str, Any] = {"type": "boolean"}
@@ -53,10 +53,10 @@ def _section(properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
-def _group(group: Group) -> dict[str, Any]:
+def _group(group: SettingGroup) -> dict[str, Any]:
     return _section(
         {
-            name: _group(member) if isinstance(member, Group) else _setting(member)
+            name: _group(member) if isinstance(member, SettingGroup) else _setting(member)
             for name, member in group.members.items()
         }
     )
