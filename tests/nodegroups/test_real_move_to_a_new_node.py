@@ -81,7 +81,7 @@ async def test_the_group_grows_for_the_replacement(
 
             async def told() -> bool:
                 notes = [one.note for one in (await stage.client.list(EVENTS, namespace)).items]
-                return any(f"node group {namespace}/spot makes a node" in note for note in notes)
+                return any(f"node group {namespace}/spot adds a node" in note for note in notes)
 
             await eventually(told, "an event that names the group")
     finally:
