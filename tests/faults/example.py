@@ -12,7 +12,9 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from plimsoll.kube.cache.store import View
-from plimsoll.kube.types.core import KubeObject, Pod, Workload
+from plimsoll.kube.types.apps import Workload
+from plimsoll.kube.types.core import ConfigMap, Pod
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import (
     BY_OWNER,
     CONFIGMAPS,
@@ -23,8 +25,8 @@ from plimsoll.kube.types.resources import (
     STATEFULSETS,
     Key,
     Resource,
+    owner_key,
 )
-from plimsoll.kube.types.stored import ConfigMap
 from plimsoll.kube.workloads import owner_of
 from plimsoll.runtime.decision import (
     Action,
@@ -109,9 +111,9 @@ def kept_name(workload: str) -> str:
 
 
 def _pods_of(workload: Workload, view: View) -> Iterable[Pod]:
-    yield from view[PODS].by(BY_OWNER, workload.uid)
-    for replica_set in view[REPLICASETS].by(BY_OWNER, workload.uid):
-        yield from view[PODS].by(BY_OWNER, replica_set.uid)
+    yield from view[PODS].by(BY_OWNER, owner_key(workload.namespace, workload.uid))
+    for replica_set in view[REPLICASETS].by(BY_OWNER, owner_key(workload.namespace, workload.uid)):
+        yield from view[PODS].by(BY_OWNER, owner_key(workload.namespace, replica_set.uid))
 
 
 def _keep(key: Key, workload: Workload) -> Create:

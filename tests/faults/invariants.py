@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from plimsoll.kube.cache.store import View, is_older
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import Resource
 from tests.faults.example import SEEN
 from tests.faults.history import History

@@ -85,7 +85,7 @@ class Life:
         """Have every key looked at now, be it only to find that it must wait."""
         await self.idle()
         for reconciler in self.operator.reconcilers:
-            reconciler.look_at_everything()
+            reconciler.enqueue_all()
         await self.idle()
 
     async def rounds(self, count: int) -> None:

@@ -4,30 +4,36 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from plimsoll.config import Config, Controllers, DisruptionLimits, Kubernetes, LeaderElection
-from plimsoll.config import Operator as OperatorConfig
+from plimsoll.config import (
+    Config,
+    Controllers,
+    DisruptionLimitsConfig,
+    Kubernetes,
+    LeaderElectionConfig,
+    OperatorConfig,
+)
 from plimsoll.runtime.clock import Clock
 from tests.faults.example import ExampleController
 from tests.faults.life import Life, Lives
 from tests.faults.proxy import Proxy
 
 # Short, so that a failover takes seconds; long enough that a busy machine does not lose the lease by itself.
-SHORT_LEASE = LeaderElection(
+SHORT_LEASE = LeaderElectionConfig(
     lease_duration=timedelta(seconds=4), renew_deadline=timedelta(seconds=3), retry_period=timedelta(milliseconds=200)
 )
-NO_ELECTION = LeaderElection(enabled=False)
+NO_ELECTION = LeaderElectionConfig(enabled=False)
 
 
 def config(
     namespace: str,
     *,
-    election: LeaderElection = NO_ELECTION,
-    limits: DisruptionLimits | None = None,
+    election: LeaderElectionConfig = NO_ELECTION,
+    limits: DisruptionLimitsConfig | None = None,
     kubernetes: Kubernetes | None = None,
 ) -> Config:
     return Config(
         operator=OperatorConfig(
-            namespace=namespace, audit_log="", leader_election=election, disruption_limits=limits or DisruptionLimits()
+            namespace=namespace, audit_log="", leader_election=election, disruption_limits=limits or DisruptionLimitsConfig()
         ),
         controllers=Controllers(),
         kubernetes=kubernetes or Kubernetes(qps=500, burst=500, request_timeout=timedelta(seconds=10)),

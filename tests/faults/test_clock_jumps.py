@@ -121,7 +121,7 @@ async def test_two_tenures_overlap_because_a_clock_is_fast(scene: Scene, last_fi
     await scene.direct.delete(scene.path("policy/v1/poddisruptionbudgets", "none"))
     await eventually(lambda: not any(len(run.operator.view[BUDGETS]) for run in (leader, standby)))
     for run in (leader, standby):
-        run.operator.reconcilers[0].look_at_everything()
+        run.operator.reconcilers[0].enqueue_all()
     await eventually(
         lambda: {one.call.link for one in evictions(scene.record)} == {"leader", "standby"} or not leader.leads,
         "both have asked, or the leader has given up",

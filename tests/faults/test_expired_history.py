@@ -11,9 +11,9 @@ from plimsoll.kube.cache.reflector import Reflector
 from plimsoll.kube.cache.store import Store
 from plimsoll.kube.client.client import Client
 from plimsoll.kube.client.credentials import load_credentials
-from plimsoll.kube.types.core import KubeObject
+from plimsoll.kube.types.core import ConfigMap
+from plimsoll.kube.types.meta import KubeObject
 from plimsoll.kube.types.resources import CONFIGMAPS, Resource
-from plimsoll.kube.types.stored import ConfigMap
 from plimsoll.runtime.clock import RealClock
 from tests.clocks import HurriedClock
 from tests.eventually import eventually

@@ -11,8 +11,8 @@ import pytest
 
 from plimsoll.kube.cache.store import Store, View
 from plimsoll.kube.codec import convert
+from plimsoll.kube.types.core import ConfigMap
 from plimsoll.kube.types.resources import CONFIGMAPS
-from plimsoll.kube.types.stored import ConfigMap
 from tests.faults import invariants
 from tests.faults.calls import Call
 from tests.faults.example import SEEN

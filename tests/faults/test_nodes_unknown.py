@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.config import DisruptionLimits
-from plimsoll.disruption.entries import KIND, LABEL
+from plimsoll.config import DisruptionLimitsConfig
+from plimsoll.disruption.entries import KIND
+from plimsoll.kube.shards import LABEL
 from plimsoll.kube.types.resources import NODES, PODS
 from tests.eventually import eventually
 from tests.faults import answers, invariants
@@ -102,7 +103,7 @@ async def test_pods_lost_with_their_node_count(
     """
     (node,) = kwok_nodes("1 zone=b prefix=lost")
     pods = await scene.deploy(node=node)
-    limits = DisruptionLimits(per_workload=3, period=timedelta(hours=1))
+    limits = DisruptionLimitsConfig(per_workload=3, period=timedelta(hours=1))
     run = await Run.start(scene.proxy, "a", config(scene.namespace, limits=limits))
     await scene.comes_to_rest(run)
 
