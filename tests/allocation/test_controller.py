@@ -19,7 +19,7 @@ from plimsoll.controllers.allocation.inventory import BLOCKED, DRIVES
 from plimsoll.controllers.allocation.plan import Unserved
 from plimsoll.controllers.allocation.session import Ended, Starting, Task
 from plimsoll.controllers.allocation.shortage import Shortage
-from plimsoll.controllers.allocation.types import WekaContainer
+from plimsoll.controllers.allocation.types import WekaCluster, WekaContainer
 from plimsoll.controllers.allocation.usage import NodeUsage
 from plimsoll.kube.cache.store import View
 from plimsoll.kube.types.core import Node, Pod
@@ -33,12 +33,12 @@ KEY = Key("Node", "", "n1")
 
 
 class World:
-    def __init__(self, *objects: WekaContainer | Node | Pod, **settings: Any) -> None:
+    def __init__(self, *objects: WekaContainer | WekaCluster | Node | Pod, **settings: Any) -> None:
         self.now = NOW
         self.controller = AllocationController(AllocationSettings(**settings), "me", now=lambda: self.now)
         self.see(*objects)
 
-    def see(self, *objects: WekaContainer | Node | Pod) -> None:
+    def see(self, *objects: WekaContainer | WekaCluster | Node | Pod) -> None:
         kinds: dict[Any, list[Any]] = {WEKA_CONTAINERS: [], WEKA_CLUSTERS: [], NODES: [], PODS: []}
         for one in objects:
             kinds[next(kind for kind in kinds if kind.type is type(one))].append(one)

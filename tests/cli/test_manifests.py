@@ -93,7 +93,9 @@ def test_a_controller_that_is_off_takes_its_rights_along() -> None:
 
 
 def test_the_lease_and_the_memory_are_rights_at_home_only() -> None:
-    role = the("Role", render(Config(operator=OperatorConfig(leader_election=LeaderElectionConfig(lease_name="captain")))))
+    role = the(
+        "Role", render(Config(operator=OperatorConfig(leader_election=LeaderElectionConfig(lease_name="captain"))))
+    )
     assert role["metadata"]["namespace"] == "plimsoll-system"
     assert granted(role) == {("", "configmaps", verb) for verb in ("create", "get", "list", "patch")} | {
         ("coordination.k8s.io", "leases", verb) for verb in ("create", "get", "patch")

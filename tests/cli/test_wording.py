@@ -42,7 +42,10 @@ def test_nodes_that_come_together_are_one_line() -> None:
     nodes = [f"node spot-a-{number} joined" for number in range(12)]
     assert shown(*nodes, "node spot-a-1 was removed") == ["12 nodes joined", "node spot-a-1 was removed"]
     later = TimelineEntry(_NOON + timedelta(seconds=1), "node late joined", "")
-    assert [text for _, text in describe_timeline([TimelineEntry(_NOON, nodes[0], ""), later])] == [nodes[0], "node late joined"]
+    assert [text for _, text in describe_timeline([TimelineEntry(_NOON, nodes[0], ""), later])] == [
+        nodes[0],
+        "node late joined",
+    ]
 
 
 def test_reasons_go_without_the_name_of_their_rule() -> None:

@@ -21,7 +21,13 @@ def scene() -> Scene:
 @pytest.fixture
 async def served(scene: Scene) -> AsyncIterator[DashboardServer]:
     async with serve_dashboard(
-        scene.view, scene.config, scene.clock, LoopbackGate(), cluster="staging", identity="me", leading=lambda: scene.leading
+        scene.view,
+        scene.config,
+        scene.clock,
+        LoopbackGate(),
+        cluster="staging",
+        identity="me",
+        leading=lambda: scene.leading,
     ) as (server, _):
         yield server
 

@@ -47,7 +47,9 @@ async def web(stub: StubServer, clock: SkippingClock, scene: Scene) -> AsyncIter
     async with Client(Credentials(stub.url), clock=clock, rng=random.Random(1)) as client:
         gate = TokenGate(TokenReviewer(client, clock))
         async with (
-            serve_dashboard(scene.view, scene.config, scene.clock, gate, cluster="staging", identity="me", leading=lambda: False) as (
+            serve_dashboard(
+                scene.view, scene.config, scene.clock, gate, cluster="staging", identity="me", leading=lambda: False
+            ) as (
                 server,
                 _,
             ),
@@ -146,7 +148,9 @@ async def test_tokens_by_the_hundred_do_not_become_questions_by_the_hundred(stub
     async with Client(Credentials(stub.url), clock=clock, rng=random.Random(1)) as client:
         gate = TokenGate(TokenReviewer(client, clock))
         async with (
-            serve_dashboard(scene.view, scene.config, scene.clock, gate, cluster="staging", identity="me", leading=lambda: False) as (
+            serve_dashboard(
+                scene.view, scene.config, scene.clock, gate, cluster="staging", identity="me", leading=lambda: False
+            ) as (
                 server,
                 _,
             ),

@@ -33,7 +33,10 @@ def config(
 ) -> Config:
     return Config(
         operator=OperatorConfig(
-            namespace=namespace, audit_log="", leader_election=election, disruption_limits=limits or DisruptionLimitsConfig()
+            namespace=namespace,
+            audit_log="",
+            leader_election=election,
+            disruption_limits=limits or DisruptionLimitsConfig(),
         ),
         controllers=Controllers(),
         kubernetes=kubernetes or Kubernetes(qps=500, burst=500, request_timeout=timedelta(seconds=10)),

@@ -280,7 +280,9 @@ async def test_each_check_holds_and_holds_no_more(
             assert ready >= {case.name for case in CASES if case.pods and not case.home}, "they moved to the shelter"
     warned = [str(line["event"]) for line in logs if line.get("code") == "ScaleDownBlocked"]
     for name, nodes in held.items():
-        assert any(f"node {node} cannot be removed: " in text for node in nodes for text in warned), f"{name} is in no log"
+        assert any(f"node {node} cannot be removed: " in text for node in nodes for text in warned), (
+            f"{name} is in no log"
+        )
 
 
 async def _set_the_stage(story: Story) -> None:

@@ -65,7 +65,9 @@ def waited_for(handle: Waiting) -> Handler:
 
 
 @asynccontextmanager
-async def lines(waiting: Waiting = echo, count: int = 1, *, at_once: Handler | None = None) -> AsyncIterator[list[Line]]:
+async def lines(
+    waiting: Waiting = echo, count: int = 1, *, at_once: Handler | None = None
+) -> AsyncIterator[list[Line]]:
     handle = at_once or waited_for(waiting)
     tls = ssl.create_default_context(cadata=AUTHORITY.decode())
     made: list[Line] = []

@@ -13,8 +13,9 @@ INTRODUCTION = """\
 <!-- Generated from src/plimsoll/runtime/metrics.py and metric_catalogue.py by `make docs`; edit those, not this page. -->
 # Metrics
 
-Every replica serves metrics in the Prometheus text format at `/metrics` on the port `web.port`. In the chart, `serviceMonitor.enabled` adds a
-ServiceMonitor and `prometheusRule.enabled` adds alerts. The series of an object are removed when the object is deleted.
+Every replica serves metrics in the Prometheus text format at `/metrics` on the port `web.port`. In the chart,
+`serviceMonitor.enabled` adds a ServiceMonitor and `prometheusRule.enabled` adds alerts. The series of an object are
+removed when the object is deleted.
 
 Histograms have the usual three series: `_bucket`, `_sum` and `_count`.
 
@@ -37,9 +38,7 @@ def metrics_page() -> str:
         told = ", ".join(f"`{label}`" for label in labels) or "–"
         rows[family].append(f"| `{name}` | {kind} | {told} | {text} |")
     return INTRODUCTION + "\n".join(
-        f"## {title}\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n"
-        + "\n".join(rows[prefix])
-        + "\n"
+        f"## {title}\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n" + "\n".join(rows[prefix]) + "\n"
         for prefix, title in FAMILIES.items()
     )
 

@@ -73,7 +73,9 @@ def check(files: tuple[Path, ...]) -> None:
 def plain(group: SettingGroup, settings: Config) -> dict[str, Any]:
     """The configuration as plain values, with durations as text."""
     return {
-        name: plain(member, settings) if isinstance(member, SettingGroup) else member.form.plain(member.value_in(settings))
+        name: plain(member, settings)
+        if isinstance(member, SettingGroup)
+        else member.form.plain(member.value_in(settings))
         for name, member in group.members.items()
     }
 
