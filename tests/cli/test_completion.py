@@ -42,7 +42,7 @@ def in_bash(*words: str) -> list[str]:
     ("words", "offered"),
     [
         (["plimsoll", "ex"], {"explain"}),
-        (["plimsoll", "config", ""], {"check", "show"}),
+        (["plimsoll", "config", ""], {"check", "convert", "show"}),
         (["plimsoll", "manifests", "--read"], {"--read-only"}),
         (["plimsoll", "manifests", "-o", ""], {"yaml", "json"}),
     ],

@@ -54,7 +54,7 @@ async def test_an_unreachable_cluster_ends_with_4(tmp_path: Path) -> None:
     file = kubeconfig_for(tmp_path, port)
     async with running(tmp_path, "--kubeconfig", str(file)) as operator:
         assert await operator.exit_code() == ExitCode.CLUSTER_REFUSED
-    refusal = operator.record("the cluster cannot be used")
+    refusal = operator.record("cannot use the cluster")
     assert refusal is not None
     assert f"127.0.0.1:{port}" in refusal["error"]
 
@@ -62,7 +62,7 @@ async def test_an_unreachable_cluster_ends_with_4(tmp_path: Path) -> None:
 async def test_no_kubeconfig_ends_with_4_and_names_where_it_was_looked_for(tmp_path: Path) -> None:
     async with running(tmp_path, HOME=str(tmp_path), KUBECONFIG="", KUBERNETES_SERVICE_HOST="") as operator:
         assert await operator.exit_code() == ExitCode.CLUSTER_REFUSED
-    refusal = operator.record("the cluster cannot be used")
+    refusal = operator.record("cannot use the cluster")
     assert refusal is not None
     assert f"{tmp_path}/.kube/config does not exist" in refusal["error"]
 
@@ -86,7 +86,7 @@ async def test_a_webhook_without_a_namespace_for_its_certificate_names_the_setti
         settings = ("--set", "webhook.mode=url", "--set", "webhook.port=0", "--set", "operator.namespace=nowhere")
         async with running(tmp_path, "--kubeconfig", str(tmp_path / "kubeconfig"), *settings) as operator:
             assert await operator.exit_code() == ExitCode.BAD_CONFIGURATION
-    refusal = operator.record("the configuration cannot be followed")
+    refusal = operator.record("invalid configuration")
     assert refusal is not None
     assert refusal["problem"] == (
         'operator.namespace: "nowhere" does not exist in the cluster, and the webhook keeps its certificate there (Secret '

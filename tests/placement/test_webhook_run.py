@@ -48,7 +48,7 @@ async def test_a_dry_run_registers_nothing(control_plane: ControlPlane, client: 
         await process.ready()
         process.process.send_signal(signal.SIGTERM)
         assert await process.exit_code() == ExitCode.STOPPED
-        assert process.record("serving admissions") is None
+        assert process.record("serving admission webhook") is None
     assert await registered_by(client) is None
     with pytest.raises(NotFound):
         await client.get(SECRETS, namespace, SECRET)

@@ -61,7 +61,7 @@ def workload(name: str, spot: str, **spec: Any) -> dict[str, Any]:
 
 async def reached_through_a_service(account: Account, home: str, arguments: list[str]) -> None:
     """What the manifests have of the webhook. The Service leads to this machine, there being no pods behind it."""
-    port = (await account.operator.logged("serving admissions"))["port"]
+    port = (await account.operator.logged("serving admission webhook"))["port"]
     service = {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}
     await account.direct.create(f"/api/v1/namespaces/{home}/services", {"metadata": {"name": SERVICE}, "spec": service})
     printed = yaml.safe_load_all(plimsoll("manifests", "--namespace", home, *arguments).stdout)
