@@ -89,6 +89,6 @@ async def test_a_webhook_without_a_namespace_for_its_certificate_names_the_setti
     refusal = operator.record("invalid configuration")
     assert refusal is not None
     assert refusal["problem"] == (
-        'operator.namespace: "nowhere" does not exist in the cluster, and the webhook keeps its certificate there (Secret '
-        "plimsoll-webhook-tls): kubectl create namespace nowhere, or set one that exists"
+        'operator.namespace: "nowhere" does not exist, and the webhook stores its certificate there (Secret '
+        "plimsoll-webhook-tls); run kubectl create namespace nowhere, or set one that exists"
     )
