@@ -8,9 +8,8 @@ import pytest
 
 from plimsoll.kube.client import credentials as module
 from plimsoll.kube.client.client import Client
-from plimsoll.kube.client.credentials import Credentials, TokenFileIdentity, in_cluster, load_credentials
+from plimsoll.kube.client.credentials import Credentials, TokenFileIdentity, WatchedFile, in_cluster, load_credentials
 from plimsoll.kube.client.errors import CredentialsError
-from plimsoll.kube.client.watched_file import WatchedFile
 from plimsoll.kube.types.resources import CONFIGMAPS
 from tests.kube.certificates import Authority
 from tests.kube.stub_server import SkippingClock, StubServer, configmap, ok, refusal

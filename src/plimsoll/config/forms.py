@@ -1,4 +1,4 @@
-"""How a value is written: text to value and back, with a sentence for whoever wrote it wrongly.
+"""How values are written: parses text into values, formats values as text, and explains what is wrong with a text.
 
 Every source meets here. A file, a variable and a flag that say the same are read the same and refused with the same words.
 """
@@ -20,18 +20,18 @@ _LONGEST_SHOWN = 80
 
 
 def quoted(text: str) -> str:
-    """A value inside an error message: in quotes, on one line, and not longer than a person would read."""
+    """Quote a value for an error message: on one line and shortened."""
     text = text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
     return '"' + "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text) + '"'
 
 
 def as_word(text: str) -> str:
-    """A key inside an error message: as it is, unless it is nothing that could be a key."""
+    """A key for an error message: unquoted if it could be a key."""
     return text if re.fullmatch(r"[\w.-]{1,80}", text, re.ASCII) else quoted(text)
 
 
 def nearest(word: str, valid: Iterable[str]) -> str | None:
-    """What was probably meant: the same word in another spelling, or one that differs by a slip or two."""
+    """The known word that was probably meant: another spelling of it, or one with a typo or two."""
     by_letters = {_letters(candidate): candidate for candidate in valid}
     match = difflib.get_close_matches(_letters(word), by_letters, n=1, cutoff=0.7)
     return by_letters[match[0]] if match else None
@@ -42,7 +42,7 @@ def _letters(word: str) -> str:
 
 
 class Form(Protocol):
-    """One kind of value. `read` raises ValueError with a whole sentence: what was found, and what is expected."""
+    """One kind of value. `read` raises ValueError with a sentence that says what was found and what is expected."""
 
     @property
     def expected(self) -> str: ...
@@ -86,7 +86,7 @@ class Number:
                 return f"a whole number from {lowest} to {highest}"
 
     def read(self, text: str) -> int:
-        # Nineteen digits hold every number that makes sense here; int() takes very long for very many.
+        # Nineteen digits hold every useful number; int() is slow for very long texts.
         if not re.fullmatch(r"-?(0|[1-9][0-9]{0,18})", text):
             raise ValueError(f"{quoted(text)} is not {self.expected}")
         number = int(text)
@@ -120,7 +120,7 @@ class Text:
     expected: str = "a text"
     pattern: str = ""
     min_length: int = 0
-    numbers: bool = False  # whether what YAML takes for a number is meant as the text that it is
+    numbers: bool = False  # True: a YAML number is read as its text
 
     def read(self, text: str) -> str:
         if len(text) < self.min_length or not re.search(self.pattern, text) or "\0" in text:
@@ -181,7 +181,7 @@ class ListOf:
         return f"a list, each item {self.item.expected}"
 
     def read(self, text: str) -> tuple[Any, ...]:
-        """Commas between the items, as in a variable or a flag; an empty text is an empty list."""
+        """Parse items separated by commas, as in a variable or a flag. An empty text is an empty list."""
         items, refusals = [], []
         for part in text.split(",") if text.strip() else ():
             try:
@@ -203,7 +203,7 @@ class ListOf:
 
 
 def form_of(annotation: Any) -> Form:
-    """The form that a field's type asks for."""
+    """The form for the type of a field."""
     notes: list[Meta] = []
     if get_origin(annotation) is Annotated:
         annotation, *notes = get_args(annotation)

@@ -1,4 +1,7 @@
-"""Configuration from `PLIMSOLL_*` variables. One that nobody reads is an error: it is nearly always a slip."""
+"""Loads the configuration: defaults < file < environment variables < flags, with the origin of each value.
+
+The command line calls `load`. An unknown `PLIMSOLL_*` variable is an error, because it is nearly always a typo.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from plimsoll.config.settings import BY_VARIABLE, SETTINGS, VARIABLE_PREFIX, bui
 from plimsoll.config.sources import ConfigProblem, ConfigurationError, SourcedValue, SourceValues
 from plimsoll.config.yaml_file import read_yaml
 
-# Where the tests find the binaries of a real control plane; the operator has no use for it.
+# Read by the tests to find the binaries of a real control plane; the operator ignores it.
 _NOT_OURS = frozenset({"PLIMSOLL_CONTROLPLANE"})
 
 
@@ -32,7 +35,7 @@ def read_environment(environ: Mapping[str, str]) -> SourceValues:
 
 
 def _service_link(variable: str, environ: Mapping[str, str]) -> bool:
-    """Whether the kubelet put the variable there, because the namespace has a Service named plimsoll-something.
+    """Whether the kubelet set the variable because the namespace has a Service named plimsoll-something.
 
     Each such Service gives every pod <NAME>_SERVICE_HOST, <NAME>_SERVICE_PORT…, <NAME>_PORT and <NAME>_PORT_…; a Service named
     plimsoll-web would otherwise set `web.port` to tcp://10.0.0.1:8080.
@@ -46,17 +49,15 @@ def _service_link(variable: str, environ: Mapping[str, str]) -> bool:
         if rest == "SERVICE_HOST" or rest.startswith(("SERVICE_PORT", "PORT_")):
             return True
         if rest == "PORT":
-            return "://" in environ[variable]  # what a person wrote there on purpose wins over the link
+            return "://" in environ[variable]  # a value that a person set is not a link
     return False
 
 
-# Defaults < file < environment < flags: the effective configuration, and where each of its values comes from.
-
 DEFAULT = "default"
 SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-_MOST_BYTES = 1 << 20  # a ConfigMap holds no more, and nobody writes that much
+_MOST_BYTES = 1 << 20  # a ConfigMap holds no more
 
-# Values that are fine alone and wrong together: the longer one, the shorter one, and why.
+# Pairs of keys that contradict each other: the one that must be longer, the shorter one, and why.
 _LONGER_THAN = (
     (
         "operator.leaderElection.leaseDuration",
@@ -79,7 +80,7 @@ _LONGER_THAN = (
 
 @dataclass(frozen=True)
 class Flag:
-    """A key that the command line sets, and how the option is called there."""
+    """A key that a command-line option sets, and the name of the option."""
 
     key: str
     text: str
@@ -99,7 +100,7 @@ def load(
     flags: Sequence[Flag] = (),
     service_account_namespace: Path | None = None,
 ) -> Loaded:
-    """The effective configuration, or ConfigurationError with everything that is wrong in any source.
+    """The effective configuration, or ConfigurationError with the problems of all sources.
 
     Without an environment the result is the same wherever it is computed.
     """
@@ -118,7 +119,7 @@ def load(
     for longer, shorter, why in _LONGER_THAN:
         if written[longer].value > written[shorter].value or refused & {longer, shorter}:
             continue
-        # Whoever wrote one of the two is addressed by that one, not by a default that nobody wrote.
+        # Report the problem at the key that a user set, not at a default.
         culprit, other, word = (
             (shorter, longer, "shorter") if written[longer].origin == DEFAULT else (longer, shorter, "longer")
         )
@@ -137,7 +138,7 @@ def _shown(written: Mapping[str, SourcedValue], key: str) -> str:
 
 
 def _surroundings(environ: Mapping[str, str], service_account_namespace: Path | None) -> SourceValues:
-    """The namespace that a pod finds itself in. What it says is not the user's doing, so it is weaker than any source."""
+    """The namespace of the pod this process runs in. Every other source overrides it, because the user did not write it."""
     reading = SourceValues()
     namespace = SETTINGS["operator.namespace"]
     if text := environ.get("POD_NAMESPACE", "").strip():

@@ -1,4 +1,4 @@
-"""A list whose items have keys of their own, such as offerings.
+"""Lists whose items are sections with their own keys, such as offerings.
 
 In a file it is a YAML list. A variable or an option holds the same in one line: `[{id: small, cpu: 2, memory: 8Gi}]`.
 """
@@ -21,7 +21,7 @@ _WORD = Text()
 
 
 class RecordsError(ValueError):
-    """Everything that is wrong with a list, each at the node where it stands."""
+    """All problems of a list, each with the YAML node that has it."""
 
     def __init__(self, refusals: Sequence[tuple[yaml.Node, str]]) -> None:
         self.refusals = tuple(refusals)
@@ -40,7 +40,7 @@ def section_in(annotation: Any) -> type[Section] | None:
 
 @dataclass(frozen=True)
 class Records:
-    """The first key of a section is its name: no two may share it."""
+    """The first key of a section is its name and must be unique."""
 
     item: type[Section]
 
@@ -143,7 +143,7 @@ def _value(node: yaml.Node, field: msgspec.structs.FieldInfo) -> Any:
 
 
 def _words(node: yaml.Node, name: str) -> dict[str, str]:
-    """Labels: texts by texts."""
+    """A mapping of strings to strings, such as labels."""
     if not isinstance(node, yaml.MappingNode):
         raise RecordsError([(node, f"{name}: {describe_node(node)} where texts under keys are expected")])
     refusals: list[tuple[yaml.Node, str]] = []

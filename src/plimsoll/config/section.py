@@ -1,4 +1,4 @@
-"""What every part of the configuration is made of: sections, descriptions, and the names that the API server accepts."""
+"""The base of all configuration sections, field descriptions, and the rules for Kubernetes names."""
 
 from __future__ import annotations
 

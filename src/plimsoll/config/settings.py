@@ -1,4 +1,4 @@
-"""The tree laid flat: every key with its path, its variable, its default and its form."""
+"""All configuration keys as a flat list, each with its path, environment variable, default and form."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The environment variable: the key in capitals, an underscore wherever a word begins."""
+        """The environment variable: the key in upper case, with an underscore before each word."""
         return VARIABLE_PREFIX + re.sub(r"\.|(?<=[a-z0-9])(?=[A-Z])", "_", self.key).upper()
 
     def value_in(self, config: Config) -> Any:
@@ -37,7 +37,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class SettingGroup:
-    """A section of the file: what it holds, keys and further sections, under the names that the file uses."""
+    """A section of the file with its keys and sections, under the names that the file uses."""
 
     key: str  # empty for the whole file
     attributes: tuple[str, ...]
@@ -45,7 +45,7 @@ class SettingGroup:
     members: Mapping[str, Setting | SettingGroup]
 
     def groups(self) -> Iterator[SettingGroup]:
-        """This section, then those inside it, in the order of the file."""
+        """This section and all sections inside it, in the order of the file."""
         yield self
         for member in self.members.values():
             if isinstance(member, SettingGroup):
@@ -59,7 +59,7 @@ class SettingGroup:
                 yield from member.settings()
 
     def build(self, values: Mapping[str, Any]) -> Section:
-        """The typed section, from a value for each key."""
+        """Build the typed section from a value for each key."""
         return self.type(
             **{
                 member.attributes[-1]: values[member.key] if isinstance(member, Setting) else member.build(values)
@@ -92,7 +92,7 @@ def build_config(values: Mapping[str, Any]) -> Config:
 
 
 def likely_meant(key: str, siblings: SettingGroup | None = None) -> str:
-    """A hint for someone who wrote a key that there is not."""
+    """A hint for an unknown key: the known key that was probably meant."""
     parent, _, name = key.rpartition(".")
     if siblings is not None and (guess := nearest(name, siblings.members)):
         return f"did you mean {guess}?"

@@ -1,4 +1,4 @@
-"""What one source says: values with the place where each was written, and everything that is wrong with it."""
+"""The values of one configuration source, each with its origin, and the problems of that source."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from plimsoll.config.settings import Setting
 
 @dataclass(frozen=True)
 class ConfigProblem:
-    """One thing that is wrong, for the person who wrote it."""
+    """One problem, described for the person who wrote the value."""
 
     origin: str  # plimsoll.yaml:4:3, PLIMSOLL_WEB_PORT, --controllers
-    key: str  # empty where the source as a whole is wrong
+    key: str  # empty if the whole source is invalid
     message: str
 
     def __str__(self) -> str:
@@ -22,7 +22,7 @@ class ConfigProblem:
 
 
 class ConfigurationError(Exception):
-    """The configuration cannot be used. Carries every reason, not only the first."""
+    """The configuration is invalid. Carries all problems, not only the first."""
 
     def __init__(self, problems: Sequence[ConfigProblem]) -> None:
         self.problems = tuple(problems)
@@ -31,7 +31,7 @@ class ConfigurationError(Exception):
 
 @dataclass(frozen=True)
 class SourcedValue:
-    """A value, and where it was written."""
+    """A value and its origin."""
 
     value: Any
     origin: str
@@ -39,7 +39,7 @@ class SourcedValue:
 
 @dataclass
 class SourceValues:
-    """What was found in a source, key by key."""
+    """The values found in a source, by key."""
 
     values: dict[str, SourcedValue] = field(default_factory=dict)
     problems: list[ConfigProblem] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Configuration from a YAML file, read by node rather than by value, so that each error can name its line."""
+"""Reads the configuration from a YAML file node by node, so that each problem names its line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plimsoll.config.yaml_nodes import describe_node, found, is_null, scalar
 
 
 def read_yaml(text: str, name: str) -> SourceValues:
-    """What the text of a file says. `name` is how messages call the file."""
+    """Read the text of a file. `name` is the file's name in messages."""
     reading = SourceValues()
     try:
         documents = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
@@ -36,7 +36,7 @@ def _at(name: str, mark: yaml.Mark | None) -> str:
 
 
 class _File:
-    """Walks nodes and sections side by side. It goes only as deep as the sections do, so an alias to itself ends, too."""
+    """Walks YAML nodes and sections in parallel, only as deep as the sections go, so that a recursive alias ends."""
 
     def __init__(self, name: str, reading: SourceValues) -> None:
         self._name = name
@@ -92,7 +92,7 @@ class _File:
                 self._reading.values[setting.key] = SourcedValue(value, self._where(node))
 
     def _list(self, node: yaml.Node, setting: Setting, form: ListOf) -> tuple[object, ...] | None:
-        """The list, or None if items were refused, each at its own line."""
+        """The list, or None if items are invalid; each problem is reported at its line."""
         if not isinstance(node, yaml.SequenceNode):
             hint = f"; write [{node.value}]" if isinstance(node, yaml.ScalarNode) else ""
             raise ValueError(f"{describe_node(node)} where a list is expected{hint}")  # noqa: TRY004  (a person's slip)

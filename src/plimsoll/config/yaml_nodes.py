@@ -1,4 +1,4 @@
-"""One value of a YAML file, read by node: what it is, and what to call it in a message."""
+"""Reads one value from a YAML node, and describes nodes in messages."""
 
 from __future__ import annotations
 

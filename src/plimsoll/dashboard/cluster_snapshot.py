@@ -17,25 +17,28 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from plimsoll import __version__
-from plimsoll.controllers.allocation.container_nodes import WEKA_CONTAINERS, nodes_of
+from plimsoll.controllers.allocation.container_nodes import BY_AFFINITY, WEKA_CONTAINERS, nodes_of
+from plimsoll.controllers.allocation.overview import overview
 from plimsoll.controllers.allocation.types import WekaContainer
 from plimsoll.controllers.deletion_cost.controller import DeletionCostController
 from plimsoll.controllers.nodegroups.controller import CLUSTER, GroupsDecision, NodeGroupController
+from plimsoll.controllers.nodegroups.scale_up.expected_node import expected_node
 from plimsoll.controllers.nodegroups.scale_up.scale_up import ScaleUpPlan
 from plimsoll.controllers.nodegroups.types import BY_NODE_NAME, VPSIE_NODES, NodeGroup, VPSieNode
 from plimsoll.controllers.placement.capacity_class import ClassRules
 from plimsoll.controllers.placement.controller import PlacementController
-from plimsoll.dashboard.allocations import allocation_record
 from plimsoll.dashboard.history import SECONDS_KEPT, Histories
 from plimsoll.dashboard.nodegroups import NodeCounts, group_record, managed_groups
 from plimsoll.dashboard.nodes import OwnerCache, labelled_group, node_record
-from plimsoll.dashboard.pods import is_pending, pending_record
 from plimsoll.dashboard.records import (
     AllocationRecord,
+    DriveRecord,
     GroupRecord,
+    GroupRefusal,
     NodeRecord,
     OperatorRecord,
     PendingRecord,
+    PortsRecord,
     SizePoint,
     SnapshotRecord,
     WorkloadRecord,
@@ -52,6 +55,7 @@ from plimsoll.runtime.audit import AuditRecord
 from plimsoll.runtime.clock import Clock
 from plimsoll.runtime.decision import Decision
 from plimsoll.runtime.outcome import Outcome
+from plimsoll.scheduling.nomination import preemption_under_way
 
 log = structlog.get_logger()
 
@@ -340,3 +344,56 @@ class DashboardSnapshot:
             if name in self._groups and name in self.groups.encoded:
                 changed[name] = Raw(_encode(replace(self._groups[name], point=point)))
         self._new_points.clear()
+
+
+def is_pending(pod: Pod) -> bool:
+    return not pod.spec.node_name and not pod.finished and not pod.terminating
+
+
+def pending_record(pod: Pod, plan: ScaleUpPlan, view: View) -> PendingRecord:
+    scheduled = next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
+    name = f"{pod.namespace}/{pod.name}"
+    tried = plan.refusals.get(name, {})
+    since = scheduled.last_transition_time if scheduled is not None else None
+    return PendingRecord(
+        since=since or pod.metadata.creation_timestamp,
+        why=_why(pod, view, scheduled.message if scheduled is not None and scheduled.status == "False" else ""),
+        awaits=expected_node(name, plan, view) if VPSIE_NODES in view else None,
+        tried=[GroupRefusal(where, message) for where, message in tried.items()],
+    )
+
+
+def _why(pod: Pod, view: View, scheduler_says: str) -> str:
+    if pod.spec.scheduling_gates:
+        gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
+        return f"kube-scheduler ignores the pod while it has the scheduling gates {gates}"
+    if preemption_under_way(pod, view):
+        return f"pods on node {pod.status.nominated_node_name} are being preempted for it"
+    return scheduler_says or "kube-scheduler has not tried it yet"
+
+
+def allocation_record(name: str, view: View, ports_per_container: int) -> AllocationRecord | None:
+    """The record of a node; None if it has neither drives nor containers."""
+    if WEKA_CONTAINERS not in view:
+        return None
+    containers = view[WEKA_CONTAINERS].by(BY_AFFINITY, name)
+    node = overview(name, view[NODES].get("", name), containers, ports_per_container)
+    drives = [
+        DriveRecord(serial, one.container, one.state)
+        for one in node.holders
+        for serial in (*one.drives, *(f"{serial} ({gib} GiB)" for serial, gib in one.shared_gib.items()))
+    ]
+    drives += [DriveRecord(serial, None, "free") for serial in node.free_drives]
+    drives += [DriveRecord(serial, None, "blocked") for serial in node.blocked_drives]
+    drives += [DriveRecord(f"{one.serial} ({one.free_gib} GiB)", None, "free") for one in node.shared if one.free_gib]
+    ports = [PortsRecord(*_range(text), one.container) for one in node.holders for text in one.ports]
+    if not (drives or ports or node.waiting or node.problems):
+        return None
+    drives.sort(key=lambda one: one.device)
+    ports.sort(key=lambda one: one.first)
+    return AllocationRecord(drives, ports, list(node.waiting), [*node.conflicts, *node.problems])
+
+
+def _range(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("-")
+    return int(first), int(last or first)

@@ -20,14 +20,14 @@ from plimsoll.embedded_cluster.api.json_documents import (
     without_nulls,
 )
 from plimsoll.embedded_cluster.api.kind_registry import KindRegistry, established
-from plimsoll.embedded_cluster.api.kinds import ResourceKind
+from plimsoll.embedded_cluster.api.kinds import PODS, PRIORITY_CLASSES, ResourceKind
 from plimsoll.embedded_cluster.api.patches import json_patched, merge_patched
-from plimsoll.embedded_cluster.api.priorities import resolve_priority
 from plimsoll.embedded_cluster.api.scale import scale_of, scaled
 from plimsoll.embedded_cluster.api.server_side_apply import after_update, applied
 from plimsoll.embedded_cluster.api.status import (
     bad_request,
     conflict,
+    forbidden_in,
     invalid_object,
     not_found,
     required,
@@ -244,3 +244,31 @@ def _not_ready_yet(node: Json) -> Json:
     if any(taint.get("key") == key for taint in taints):
         return node
     return {**node, "spec": {**(node.get("spec") or {}), "taints": [*taints, {"key": key, "effect": "NoSchedule"}]}}
+
+
+# Every cluster has these.
+_SYSTEM: Mapping[str, int] = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+def resolve_priority(storage: Storage, pod: Json) -> Json:
+    """The pod with the priority of its PriorityClass; raises StatusError if the class does not exist."""
+    name = at(pod, "spec", "priorityClassName", default="")
+    if name in _SYSTEM:
+        return _with(pod, {"priority": _SYSTEM[name]})
+    found = storage.get(PRIORITY_CLASSES, "", name) if name else _default(storage)
+    if found is not None:
+        policy = found.get("preemptionPolicy", "PreemptLowerPriority")
+        chosen = {"priority": found.get("value", 0), "preemptionPolicy": policy, "priorityClassName": name_of(found)}
+        return _with(pod, chosen)
+    if name:
+        raise forbidden_in(PODS, name_of(pod), f"no PriorityClass with name {name} was found")
+    return pod
+
+
+def _default(storage: Storage) -> Json | None:
+    classes = [one for one in storage.collection(PRIORITY_CLASSES).all() if one.get("globalDefault")]
+    return min(classes, key=lambda one: one.get("value", 0), default=None)
+
+
+def _with(pod: Json, chosen: Json) -> Json:
+    return {**pod, "spec": {**pod["spec"], **chosen}}

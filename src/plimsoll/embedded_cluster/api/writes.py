@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from plimsoll.embedded_cluster.api import kinds
+from plimsoll.embedded_cluster.api import cel, kinds
 from plimsoll.embedded_cluster.api.defaults import defaulted
 from plimsoll.embedded_cluster.api.json_documents import (
     Json,
@@ -22,6 +23,7 @@ from plimsoll.embedded_cluster.api.json_documents import (
 from plimsoll.embedded_cluster.api.kinds import ResourceKind
 from plimsoll.embedded_cluster.api.schemas import filled_in, pruned, schema_errors
 from plimsoll.embedded_cluster.api.status import (
+    FieldError,
     already_exists,
     bad_request,
     conflict,
@@ -36,7 +38,6 @@ from plimsoll.embedded_cluster.api.status import (
 from plimsoll.embedded_cluster.api.storage import Storage
 from plimsoll.embedded_cluster.api.timestamps import timestamp
 from plimsoll.embedded_cluster.api.validation import field_errors, type_fault
-from plimsoll.embedded_cluster.api.validation_rules import rule_errors
 from plimsoll.runtime.clock import Clock
 
 # Without vowels and look-alikes, so that no words appear by chance.
@@ -351,3 +352,36 @@ def _faults(kind: ResourceKind, obj: Json, before: Json | None) -> list[Any]:
         # Validation rules run only on objects that satisfy the schema.
         found = found or list(rule_errors(without_fields(obj, "metadata"), kind.schema))
     return found
+
+
+def rule_errors(value: Any, schema: Mapping[str, Any], where: str = "") -> Iterator[FieldError]:
+    """An error for every rule that a value or a part of it violates."""
+    for rule in schema.get("x-kubernetes-validations") or ():
+        expression = _expression(rule.get("rule", ""))
+        if expression is not None and not _holds(expression, value):
+            said = rule.get("message") or f"failed rule: {rule['rule']}"
+            yield FieldError("FieldValueInvalid", f"Invalid value: {said}", where)
+    if isinstance(value, dict):
+        properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
+        for field, inner in value.items():
+            of = properties.get(field, others)
+            if isinstance(of, Mapping):
+                yield from rule_errors(inner, of, f"{where}.{field}".lstrip("."))
+    elif isinstance(value, list) and isinstance(schema.get("items"), Mapping):
+        for position, inner in enumerate(value):
+            yield from rule_errors(inner, schema["items"], f"{where}[{position}]")
+
+
+def _holds(expression: cel.Expression, value: Any) -> bool:
+    try:
+        return cel.evaluates_true(expression, {"self": value})
+    except cel.EvaluationError:
+        return False
+
+
+@functools.cache
+def _expression(rule: str) -> cel.Expression | None:
+    try:
+        return cel.parse_expression(rule, ("self",))
+    except cel.UnspokenError:
+        return None
