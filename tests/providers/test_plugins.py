@@ -136,7 +136,7 @@ async def test_a_provider_gets_its_own_settings_and_no_others(site: Path, nowher
     setup = found.usable["acme"].setup  # type: ignore[attr-defined]
     assert setup.settings == {"region": "north", "note": "a=b.c"}
     assert (setup.namespace, setup.client) == ("home", nowhere)
-    assert "nothing is installed under this name" in found.failures["other"]
+    assert "no package provides this name" in found.failures["other"]
 
 
 @pytest.mark.parametrize("item", ["acme", "acme=1", "acme.region", ".region=1", "acme.=1"])
