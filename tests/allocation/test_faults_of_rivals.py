@@ -79,6 +79,8 @@ async def test_a_proposal_that_arrives_late_is_never_committed(stage: Stage) -> 
     await stage.container("wants-two", node=node, drives=2)
     late = Hold()
     held = stage.rules.add(on("patch", STATUS, link="first"), late, times=1)
+    shortage = Hold()  # the other operator's condition about the shortage would make the late proposal a conflict
+    stage.rules.add(on("patch", STATUS, name="wants-two", link="second"), shortage)
     async with stage.operator("first", clock=SuspendedClock()):
         await _struck(held)
         await stage.annotate_node(node, {BLOCKED: '["S2"]'})  # now there is too little for it, and enough for another
@@ -92,6 +94,7 @@ async def test_a_proposal_that_arrives_late_is_never_committed(stage: Stage) -> 
             await stage.record.until(
                 lambda record: any(one.applied for one in record.of(on("patch", STATUS, link="first")))
             )
+            shortage.released.set()
 
             async def cleared() -> bool:
                 return not await stage.condition("wants-two", "AllocationProposed")
