@@ -20,17 +20,17 @@ pytestmark = pytest.mark.process
 # A process that waits for its stop like the operator does. `{stuck}` is what it is busy with.
 PROCESS = """
 import asyncio, time
-from plimsoll.cli import stopping
+from plimsoll.cli import signals
 from plimsoll.runtime.logging import set_up_logging
 set_up_logging("info", "console")
-stopping.STOP_SECONDS = {allowed}
+signals.STOP_SECONDS = {allowed}
 async def main(stop):
     print("ready", flush=True)
     {stuck}
     await stop.wait()
     print("stopped", flush=True)
 stop, runner = asyncio.Event(), asyncio.Runner()
-with stopping.stop_on_signals(runner.get_loop(), stop), runner:
+with signals.stop_on_signals(runner.get_loop(), stop), runner:
     runner.run(main(stop))
     {afterwards}
 """
