@@ -96,12 +96,12 @@ async def test_keys_pause_change_the_speed_and_end_it(tmp_path: Path) -> None:
 async def test_keys_scale_and_reclaim(tmp_path: Path) -> None:
     async with watching(tmp_path) as terminal:
         await terminal.sees("of 15")
+        terminal.press("r")
+        await terminal.sees("draining")
         terminal.press("+")
         await terminal.sees("of 18")
         terminal.press("-")
         await terminal.sees("of 15")
-        terminal.press("r")
-        await terminal.sees("draining")
         terminal.press("q")
         await terminal.sees("You quit in chapter")
         assert await asyncio.wait_for(terminal.process.wait(), _SECONDS) == 0

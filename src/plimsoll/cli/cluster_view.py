@@ -124,7 +124,9 @@ def _row(world: World, node: Json) -> Text:
         "termination" in taint["key"] or taint["key"] == DRAIN_TAINT for taint in at(node, "spec", "taints", default=[])
     ):
         state = " draining"
-    row = Text.assemble((f"{name_of(node):<14} ", colour), *(_cell(pod, colour) for pod in pods), (state, "magenta"))
+    # The state comes before the pods: a row that is too long for its column ends in an ellipsis.
+    title = (f"{name_of(node):<14}", colour)
+    row = Text.assemble(title, (state, "magenta"), " ", *(_cell(pod, colour) for pod in pods))
     row.no_wrap, row.overflow = True, "ellipsis"
     return row
 
