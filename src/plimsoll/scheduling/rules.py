@@ -1,5 +1,8 @@
 """Rules of kube-scheduler about one pod and one node, or one pod and a label selector, as plain functions.
 
+A new constraint between a pod and a node starts here and is applied in `static_feasibility`; one that depends on other pods
+belongs in `inter_pod_rules` and `class_constraints`. What is not modelled is refused: see `Constraint` in `model`.
+
 Sources: the plugins NodeAffinity, NodeUnschedulable, TaintToleration, NodePorts and the label selectors of Kubernetes
 1.37.
 """

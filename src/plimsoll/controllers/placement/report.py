@@ -1,4 +1,7 @@
-"""Metrics and problems of a placement decision. The metric names are those of existing Spotalis dashboards."""
+"""Metrics and problems of a placement decision. The metric names are those of existing Spotalis dashboards.
+
+The event of an eviction is on its action, where it is decided: `controller`, `rebalance.interruption`, `spot_backoff`.
+"""
 
 from __future__ import annotations
 
