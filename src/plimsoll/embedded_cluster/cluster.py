@@ -174,6 +174,8 @@ class EmbeddedCluster:
                 writer.loaded_uids.add(metadata["uid"])
             else:
                 metadata["uid"] = writer.new_uid()
+            if kind.generation or kind.custom:
+                metadata.setdefault("generation", 1)
             whole = {"apiVersion": kind.api_version, "kind": kind.kind, **obj, "metadata": metadata}
             self.api.storage.put(kind, writer.in_form(kind, whole))
 
